@@ -160,14 +160,14 @@ func TestThePastCountsUntilItFades(t *testing.T) {
 		for i := range 200 {
 			past.ChargeTime(crowd(i), 20*time.Second, 5*time.Second)
 		}
+		if w := s.Weight(AskerOf("100.1.255.255")); w != Piece/2 {
+			t.Errorf("a neighbour of one client weighs %d", w)
+		}
 		if each(s, 200, crowd); s.Taken() != 25 {
 			t.Errorf("a crowd with a past has %d of 100", s.Taken())
 		}
 		if s.Weight(newcomer) != 0 || !s.Room(newcomer) {
 			t.Error("the past of others counts against a newcomer")
-		}
-		if w := s.Weight(AskerOf("100.1.255.255")); w != Piece/2 {
-			t.Errorf("a neighbour of one client's weighs %d", w)
 		}
 		time.Sleep(time.Hour)
 		s.Clear()
