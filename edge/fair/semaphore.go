@@ -27,8 +27,12 @@ func NewSemaphore(r Rule) *Semaphore { return &Semaphore{shares: NewShares(r)} }
 func (s *Semaphore) Acquire(ctx context.Context, a Asker) error {
 	w := &waiter{a, make(chan struct{})}
 	s.mu.Lock()
+	if s.shares.Room(a) { // there is none for those who wait
+		s.shares.Take(a)
+		s.mu.Unlock()
+		return nil
+	}
 	s.waiting = append(s.waiting, w)
-	s.admit()
 	s.mu.Unlock()
 	select {
 	case <-w.ready:
