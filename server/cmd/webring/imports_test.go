@@ -44,7 +44,7 @@ var importLaw = map[string][]string{
 	"webring/edge/clientaddr":      {"std", "github.com/valyala/fasthttp", "github.com/savsgio/gotils/strconv", "golang.org/x/net/http/httpguts"},
 	"webring/edge/fair":            {"std"},
 	"webring/edge/forward":         {"std", "webring/edge/clientaddr", "webring/edge/fair", "webring/edge/requestid", "webring/edge/upstream", "webring/edge/uri", "webring/edge/voucher", "webring/core/api", "github.com/valyala/fasthttp", "golang.org/x/net/http/httpguts", "golang.org/x/sync/singleflight"},
-	"webring/edge/hops":            {"std", "webring/core/hops"},
+	"webring/edge/hops":            {"std", "webring/core/hops", "webring/edge/clientaddr"},
 	"webring/edge/relay":           {"std", "webring/core/api", "webring/edge/cache", "golang.org/x/sync/singleflight"},
 	"webring/edge/limit":           {"std", "webring/edge/clientaddr"},
 	"webring/edge/upstream":        {"std"},
