@@ -58,6 +58,14 @@ func (a Asker) Network() string { return a.name(1) }
 // Wide is the /16 or /32 around the client, or the client's name if it is no address.
 func (a Asker) Wide() string { return a.name(levels - 1) }
 
+// levels is how many names there are.
+func (a Asker) levels() int {
+	if a.around[0] == "" {
+		return 1
+	}
+	return levels
+}
+
 func (a Asker) name(level int) string {
 	if level == 0 || a.around[level-1] == "" {
 		return a.client

@@ -31,8 +31,9 @@
 // A crowd of many networks of which each asks for little could still take all. So a [Past]
 // remembers for some minutes what askers have cost: each question, the time that their
 // sites took, and each time that they were refused and asked on. That counts beside what
-// they have, up to three times Half. So a crowd that goes on asking is held to a quarter of
-// a resource, and the rest is for those who have asked for little, or for nothing.
+// they have: up to three times Half, and for the widest network up to Half. So a crowd that
+// goes on asking is held to a quarter of a resource, neighbours of it have half, and the rest
+// is for those around whom little was asked for, or nothing.
 //
 // [Shares] is for what is counted anew each minute, such as requests to a site.
 // [Semaphore] is for what is given back, such as room for scans.

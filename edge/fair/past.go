@@ -15,10 +15,12 @@ const (
 	fades = 5 * time.Minute
 	// mostPast bounds what is kept of a client: it is a newcomer again after so many halves.
 	mostPast = 16 * Piece
-	// mostCounts is by how many times its Half the past of an asker counts at most: it then
-	// has no room when a quarter of a resource is taken.
-	mostCounts = 3
 )
+
+// mostCounts is for each level by how many times its Half the past of an asker counts at most.
+// A client or its /24 with a past has no room when a quarter of a resource is taken, and its
+// neighbours in a /16, who may be others, when half is.
+var mostCounts = [levels]int{3, 3, 2, 1}
 
 // Past remembers what askers have cost for longer than a [Shares] counts it, and fades.
 // Several of these may share it. It may be used concurrently.
@@ -48,15 +50,19 @@ func (p *Past) ChargeTime(a Asker, took, each time.Duration) {
 	p.Charge(a, int(took*Piece/each))
 }
 
-// Of is what an asker has cost lately, as in [Past.Charge].
-func (p *Past) Of(a Asker) int {
+// of is what an asker has cost lately, as in [Past.Charge], as far as it counts.
+func (p *Past) of(a Asker, half int) int {
 	if p == nil {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fade()
-	return p.costs.of(a)
+	cost := 0
+	for level := range a.levels() {
+		cost = max(cost, min(p.costs.of(a, level), mostCounts[level]*half*Piece))
+	}
+	return cost
 }
 
 // fade forgets what is over. The caller holds mu.

@@ -40,9 +40,12 @@ func (s *Shares) Room(a Asker) bool {
 
 // Weight is what counts against a: a [Piece] for each that it has, and its past.
 func (s *Shares) Weight(a Asker) int {
-	had := s.had.of(a)
+	had := 0
+	for level := range a.levels() {
+		had = max(had, s.had.of(a, level))
+	}
 	had -= had % s.rule.Step
-	return had*Piece + min(s.rule.Past.Of(a), mostCounts*s.rule.Half*Piece)
+	return had*Piece + s.rule.Past.of(a, s.rule.Half)
 }
 
 // Take gives a another one, and reports whether it could.
@@ -66,7 +69,7 @@ func (s *Shares) Return(a Asker) {
 func (s *Shares) Taken() int { return s.taken }
 
 // Had is how much a has taken and not returned.
-func (s *Shares) Had(a Asker) int { return s.had[0][a.client] }
+func (s *Shares) Had(a Asker) int { return s.had.of(a, 0) }
 
 // Clear makes all of it free again.
 func (s *Shares) Clear() {

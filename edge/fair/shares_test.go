@@ -117,8 +117,8 @@ func TestWhatIsReturnedIsFree(t *testing.T) {
 		for _, asker := range []Asker{a, a, b} {
 			s.Return(asker)
 		}
-		if s.Taken() != 0 || s.had.of(a) != 0 || s.had.of(b) != 0 {
-			t.Fatalf("%d are taken by %v", s.Taken(), s.had)
+		if s.Taken() != 0 || len(s.had.counts) != 0 || s.had.known != ([levels]int{}) {
+			t.Fatalf("%d are taken by %v", s.Taken(), s.had.counts)
 		}
 	}
 	s.Take(a)
@@ -144,8 +144,12 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Fatal("refused")
 		}
 	}
-	if len(s.had[0]) > maxKnown || s.Taken() != 3*maxKnown {
-		t.Errorf("%d are remembered, %d taken", len(s.had), s.Taken())
+	if n := len(s.had.counts); n > levels*maxKnown || s.Taken() != 3*maxKnown || n != s.had.known[0]+s.had.known[1]+s.had.known[2]+s.had.known[3] {
+		t.Errorf("%d are remembered, %v, %d taken", n, s.had.known, s.Taken())
+	}
+	// Clients without number do not have their networks forgotten.
+	if wide := s.had.counts["10.0.0.0/16"].n; wide != 3*maxKnown {
+		t.Errorf("their /16 has %d", wide)
 	}
 }
 
@@ -165,6 +169,15 @@ func TestThePastCountsUntilItFades(t *testing.T) {
 		}
 		if each(s, 200, crowd); s.Taken() != 25 {
 			t.Errorf("a crowd with a past has %d of 100", s.Taken())
+		}
+		neighbours := 0
+		for i := range 100 {
+			if s.Take(AskerOf(fmt.Sprintf("100.%d.200.1", i))) {
+				neighbours++
+			}
+		}
+		if neighbours < 20 || s.Taken() > 80 {
+			t.Errorf("neighbours of the crowd have %d of 100", neighbours)
 		}
 		if s.Weight(newcomer) != 0 || !s.Room(newcomer) {
 			t.Error("the past of others counts against a newcomer")

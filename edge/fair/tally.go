@@ -6,60 +6,70 @@ package fair
 const maxKnown = 4096
 
 // tally counts by the names of askers, at each level.
-type tally [levels]map[string]int
+type tally struct {
+	counts map[string]count
+	known  [levels]int // names with a count
+}
+
+type count struct{ level, n int }
 
 // add adds n, which may be negative, to each name of an asker, up to most for one client. A
 // count that falls to 0 is forgotten.
 func (t *tally) add(a Asker, n, most int) {
-	for level := range t {
+	if t.counts == nil {
+		t.counts = map[string]count{}
+	}
+	for level := range a.levels() {
 		name := a.name(level)
-		if level > 0 && name == a.client {
-			return
+		c, known := t.counts[name]
+		if !known {
+			c.level = level
+			t.makeRoom(level)
 		}
-		counts := t[level]
-		if counts == nil {
-			counts = map[string]int{}
-			t[level] = counts
+		if c.n = min(c.n+n, most*weights[level]); c.n > 0 {
+			t.counts[name] = c
+		} else if known {
+			t.forget(name, level)
 		}
-		count, known := counts[name]
-		if !known && len(counts) >= maxKnown {
-			for other := range counts {
-				delete(counts, other)
-				break
-			}
-		}
-		if count = min(count+n, most*weights[level]); count > 0 {
-			counts[name] = count
-		} else {
-			delete(counts, name)
+		if !known && c.n > 0 {
+			t.known[level]++
 		}
 	}
 }
 
-// of is what an asker counts for: the most that one of its names has, by its weight.
-func (t *tally) of(a Asker) int {
-	count := 0
-	for level := range t {
-		count = max(count, t[level][a.name(level)]/weights[level])
-	}
-	return count
+func (t *tally) forget(name string, level int) {
+	delete(t.counts, name)
+	t.known[level]--
 }
+
+// makeRoom forgets some name of a level, if as many are known as may be.
+func (t *tally) makeRoom(level int) {
+	if t.known[level] < maxKnown {
+		return
+	}
+	for name, c := range t.counts {
+		if c.level == level {
+			t.forget(name, level)
+			return
+		}
+	}
+}
+
+// of is what an asker counts for at a level: what the name has, by its weight.
+func (t *tally) of(a Asker, level int) int { return t.counts[a.name(level)].n / weights[level] }
 
 // halve halves all counts so many times.
 func (t *tally) halve(times int) {
-	for _, counts := range t {
-		for name, count := range counts {
-			if count >>= times; count > 0 {
-				counts[name] = count
-			} else {
-				delete(counts, name)
-			}
+	for name, c := range t.counts {
+		if c.n >>= times; c.n > 0 {
+			t.counts[name] = c
+		} else {
+			t.forget(name, c.level)
 		}
 	}
 }
 
 func (t *tally) clear() {
-	for _, counts := range t {
-		clear(counts)
-	}
+	clear(t.counts)
+	t.known = [levels]int{}
 }
