@@ -42,10 +42,11 @@ class Visitors {
 		}
 		const hash = this.#hash(visit);
 		if (this.#seen.has(hash)) return false;
-		if (this.#seen.size >= MOST_VISITORS) for (const oldest of this.#seen.values()) {
-			this.#seen.delete(oldest);
-			break;
-		}
+		if (this.#seen.size >= MOST_VISITORS)
+			for (const oldest of this.#seen.values()) {
+				this.#seen.delete(oldest);
+				break;
+			}
 		this.#seen.add(hash);
 		return true;
 	}
