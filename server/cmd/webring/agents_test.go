@@ -79,7 +79,7 @@ var toolCalls = []struct {
 	{"ring_list", `{}`, "/api/ring?limit=20", ""},
 	{"ring_list", `{"kind":"agent","limit":1,"offset":1}`, "/api/ring?kind=agent&limit=1&offset=1", ""},
 	{"ring_list", `{"q":"BET app","limit":2}`, "/api/ring?q=BET+app&limit=2", ""},
-	{"ring_list", `{"q":"bet","kind":"website"}`, "/api/ring?q=bet&kind=website", ""},
+	{"ring_list", `{"q":"bet","kind":"website"}`, "/api/ring?q=bet&kind=website&limit=20", ""},
 	{"ring_list", `{"limit":0}`, "/api/ring?limit=0", "invalid_parameter"},
 	{"ring_member", `{"slug":"gamma"}`, "/api/ring/gamma", ""},
 	{"ring_member", `{"slug":"nobody"}`, "/api/ring/nobody", "unknown_member"},

@@ -98,7 +98,7 @@ var importLaw = map[string][]string{
 	"webring/server/publish": {"std", "webring/edge/fair", "webring/server/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp",
 		"golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd"},
 	"webring/server/admin":            {"std", "webring/server/ledger", "webring/server/paid", "webring/server/score", "webring/server/visits", "github.com/prometheus/client_golang/"},
-	"webring/server":                  {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog"},
+	"webring/server":                  {"std", "webring/edge/fair", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog"},
 	"webring/server/certs":            {"std", "webring/server/durable", "golang.org/x/crypto/acme", "golang.org/x/crypto/acme/autocert"},
 	"webring/server/certs/certstest":  {"std"},
 	"webring/server/deploy":           {},
