@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -199,6 +203,52 @@ func TestSitesThatHangDoNotStopAllJoining(t *testing.T) {
 			group.Wait()
 		})
 	}
+}
+
+// TestOneClientDoesNotTakeAnEdgesPlaces has one client ask through an edge for what the origin
+// answers late, and then others.
+func TestOneClientDoesNotTakeAnEdgesPlaces(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	secret := secretFile(t)
+	o := start(t, "--tempo-rpc", c.RPC, "--edge-secret-file", secret)
+	at, err := url.Parse(o.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held, refused atomic.Int64
+	release := make(chan struct{})
+	pass := httputil.NewSingleHostReverseProxy(at)
+	pass.FlushInterval = -1
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if bytes.Contains(body, []byte("https://own")) {
+			held.Add(1)
+			<-release
+		}
+		pass.ServeHTTP(w, r)
+	}))
+	t.Cleanup(late.Close)
+	e := (&origin{t: t, base: late.URL, recipient: o.recipient}).follow(t, o.verifier(), "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
+	ctx, stop := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	const asks = 80
+	for n := range asks {
+		group.Go(func() {
+			if status, _ := e.ask(ctx, "198.51.100.1", fmt.Sprintf("https://own%d.dev/", n)); status == http.StatusServiceUnavailable {
+				refused.Add(1)
+			}
+		})
+	}
+	eventually(t, "all asked", longEnough, func() bool { return held.Load()+refused.Load() == asks })
+	for n := range 4 {
+		e.newcomer(n, fmt.Sprintf("https://honest%d.dev/", n), func() int64 { return asks })
+	}
+	t.Logf("the origin held %d", held.Load())
+	stop()
+	close(release)
+	group.Wait()
 }
 
 // TestUnpaidRequestsDoNotUseUpAScoringService is the same where another service scores
