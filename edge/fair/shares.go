@@ -38,6 +38,9 @@ func (s *Shares) Room(a Asker) bool {
 	return s.taken*(half+s.Weight(a)) < s.rule.Most*half
 }
 
+// Full reports whether all is taken.
+func (s *Shares) Full() bool { return s.rule.Most >= 0 && s.taken >= s.rule.Most }
+
 // Weight is what counts against a: a [Piece] for each that it has, and its past.
 func (s *Shares) Weight(a Asker) int {
 	had := 0

@@ -118,6 +118,8 @@ func TestAClientCountsOnceAMemberAndHour(t *testing.T) {
 		t.Errorf("three others: %s, want %s", got, want)
 	}
 	hop(1, 2, "192.0.2.1", time.Hour)
+	hop(1, 2, "192.0.2.1", time.Hour-time.Millisecond) // which arrived before, and is counted late
+	hop(1, 2, "192.0.2.1", time.Hour)
 	if got, want := tell(), "1 0:1/0 1:0/1"; got != want {
 		t.Errorf("the next hour: %s, want %s", got, want)
 	}

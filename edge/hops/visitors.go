@@ -58,12 +58,13 @@ const (
 	receives
 )
 
-// at gives the hour of a time.
+// at gives the hour of a time, or the one after it, if that has begun: requests at the turn
+// of an hour must not begin hours in turns.
 func (v *visitors) at(now time.Time) *hour {
 	number := now.Unix() / 3600
 	for {
 		h := v.hour.Load()
-		if h != nil && h.number == number {
+		if h != nil && (h.number == number || h.number == number+1) {
 			return h
 		}
 		v.hour.CompareAndSwap(h, newHour(number))
