@@ -14,16 +14,20 @@ import (
 // Redirects are counted on both ways through the shell, and nothing else is.
 func TestRedirectsAreCounted(t *testing.T) {
 	counter := hops.NewCounter()
-	s := serve(t, Config{Core: newRing(t), Hops: counter})
+	s := serve(t, Config{Core: newRing(t), Hops: counter, TrustedProxies: proxies(t, "", "127.0.0.1")})
 	c := dial(t, s)
 	r := bufio.NewReader(c)
+	clients := 0
 	said := func(method, target, fields string) string {
 		t.Helper()
-		for range 3 { // answers that are cached, too
+		for i := range 6 { // answers that are cached, too; each client asks twice and counts once
+			if i%2 == 0 {
+				clients++
+			}
 			if method == "HEAD" {
 				s.rawHead("HEAD " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 			} else {
-				ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n")
+				ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2."+itoa(clients)+"\r\n"+fields+"\r\n")
 			}
 		}
 		all := ""

@@ -34,7 +34,8 @@
 //     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
 //
 // An edge passes paid operations on to the origin by [webring/edge/forward], with a
-// [webring/edge/voucher] that names the client. [webring/edge/replica] follows the origin
+// [webring/edge/voucher] that names the client. What is limited in all, there and at the
+// origin, [webring/edge/fair] shares between clients and their networks. [webring/edge/replica] follows the origin
 // and gives the edge its core.
 //
 // # What is decided here

@@ -103,7 +103,7 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 	}()
 	g := p.s.core.enter()
 	defer g.leave()
-	answer.Status, answer.Body = p.read(r, g, front)
+	answer.Status, answer.Body = p.read(r, g, front, now)
 	answer.Fields = p.a.fields
 	p.count(r, answer.Status, now)
 	return answer, true
@@ -118,7 +118,7 @@ func (p *plainAnswerer) count(r *fastpath.Request, status int, then time.Time) {
 
 // read gives status and body of the answer to r, and writes its own fields to p.a.fields.
 // The body does not change before the next answer.
-func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool) (status int, body []byte) {
+func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool, now time.Time) (status int, body []byte) {
 	a := &p.a
 	res, f := &a.Response, content.Form{}
 	if front {
@@ -132,7 +132,7 @@ func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool) (st
 		f.Body = res.Body
 	} else {
 		res, f = g.serve(r.Target, r, res, p.counts)
-		p.s.hops.Count(res.From, res.To, r.UserAgent)
+		p.s.hops.Count(res.From, res.To, r.Client, r.UserAgent, now)
 	}
 	if res.Media == api.Problem {
 		switch asker(uri.Path(r.Target), r) {

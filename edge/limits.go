@@ -31,9 +31,9 @@ func (s *Shell) SetRateLimit(requests int) {
 	s.limits.Store(l)
 }
 
-// count finds the client of a request, and counts the request in one of the limiters.
-func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
-	now, limits := s.now(), s.limits.Load()
+// limiter finds the client of a request, and the limiter in which it is counted.
+func (s *Shell) limiter(ctx *fasthttp.RequestCtx) (*limit.Limiter, clientaddr.Client) {
+	limits := s.limits.Load()
 	var from voucher.Sender
 	vouched := false
 	if s.vouchers != nil || ctx.Request.Header.IsPost() {
@@ -43,13 +43,13 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	switch {
 	case vouched && ofEdge(from):
 		// A stranger at the edge's address does not use up its requests.
-		return limits.edges.Take(c.AsEdge(), now)
+		return limits.edges, c.AsEdge()
 	case limits.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix):
-		return limits.followers.Take(c, now)
+		return limits.followers, c
 	case vouched:
-		return limits.forwarded.Take(from.Client, now)
+		return limits.forwarded, from.Client
 	}
-	return limits.of(c).Take(c, now)
+	return limits.of(c), c
 }
 
 // of gives the limiter of a client that no edge has named. Trusted proxies have one of

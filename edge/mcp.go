@@ -15,6 +15,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/clientaddr"
+	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/edge/mcp"
 	"webring/edge/requestid"
@@ -84,11 +85,25 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	}
 	setHeader(ctx, "Cache-Control", "no-store")
 	ctx.SetStatusCode(a.Status)
-	if a.Media != "" {
-		ctx.Response.Header.SetContentType(a.Media)
-		ctx.Response.SetBodyRaw(a.Body)
+	if a.Media == "" {
+		return
 	}
+	ctx.Response.Header.SetContentType(a.Media)
+	if len(a.Body) > bytesARequest {
+		ctx.SetUserValue(costKey{}, len(a.Body)/bytesARequest)
+	}
+	f := content.Form{Body: a.Body}
+	if len(a.Body) >= leastCoded {
+		f, _ = new(content.Forms).Pick(&content.Passing, a.Body, &ctx.Request.Header)
+	}
+	setFields(ctx, f.AppendFields(nil, false))
+	ctx.Response.SetBodyRaw(f.Body)
 }
+
+// bytesARequest is how long the answer to a message may be for one request of the rate
+// limit. A longer one counts as so many more: documents are made into results anew for each
+// call.
+const bytesARequest = 64 << 10
 
 // ask answers a request of a tool as the same one over HTTP, from the client that called the
 // tool: by the same handler, which at an edge passes it on to the origin. id is that of the

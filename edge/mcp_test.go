@@ -199,6 +199,44 @@ func TestToolsOutliveTheCore(t *testing.T) {
 	}
 }
 
+// A result that is long counts as several requests, goes out in a coding that is accepted, and
+// is never that of a whole ring.
+func TestLongResultsCountAsSeveralRequests(t *testing.T) {
+	ring := crowded(t, 90)
+	call := func(s *site, arguments string, fields ...string) reply {
+		t.Helper()
+		return s.message(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_list","arguments":`+arguments+`}}`, fields...)
+	}
+	limited := serve(t, Config{Core: ring, RateLimit: 100})
+	left := 100
+	for {
+		r := call(limited, `{"limit":100}`)
+		if left == 0 {
+			wantProblem(t, r, api.RateLimited)
+			break
+		}
+		cost := 1 + len(r.body)/bytesARequest
+		if r.status != 200 || cost < 2 || cost > 5 {
+			t.Fatalf("status %d, %d bytes", r.status, len(r.body))
+		}
+		left = max(0, left-cost) // the last one in the window is answered, too
+		wantFields(t, r, "RateLimit-Remaining", itoa(left), "Retry-After", "")
+	}
+
+	free := serve(t, Config{Core: ring})
+	plain := call(free, `{}`)
+	if n := strings.Count(plain.body, `"canonical_url"`); n > 20 {
+		t.Errorf("%d members without being asked", n)
+	}
+	for _, coding := range []string{"zstd", "br", "gzip"} {
+		r := call(free, `{}`, "Accept-Encoding", coding)
+		wantFields(t, r, "Content-Encoding", coding, "Vary", "Accept-Encoding", "Content-Type", "application/json")
+		if decodedAs(t, coding, r.body) != plain.body || 3*len(r.body) > len(plain.body) {
+			t.Errorf("%s: %d bytes instead of %d", coding, len(r.body), len(plain.body))
+		}
+	}
+}
+
 func FuzzMessage(f *testing.F) {
 	f.Add([]byte(listTools))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"name":"ring_member","arguments":{"slug":"alpha"}}}`))

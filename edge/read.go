@@ -27,8 +27,8 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	g := s.core.enter()
 	defer g.leave()
 	r, f := g.serve(target, &ctx.Request.Header, &a.Response, s.metrics.Any())
-	if h := &ctx.Request.Header; h.IsGet() && !prefetches(h) {
-		s.hops.Count(r.From, r.To, h.UserAgent())
+	if h := &ctx.Request.Header; r.To > 0 && h.IsGet() && !prefetches(h) {
+		s.hops.Count(r.From, r.To, s.proxies.Client(ctx), h.UserAgent(), s.now())
 	}
 	status := s.head(ctx, g, a, r, &f)
 	switch {

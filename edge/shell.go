@@ -252,7 +252,8 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	defer s.contain(ctx, &w)
 	dropTrailers(&ctx.Request.Header, s.proxies.Field())
 	s.identify(&ctx.Request.Header)
-	w = s.count(ctx)
+	limiter, client := s.limiter(ctx)
+	w = limiter.Take(client, s.now())
 	switch {
 	case w.Exceeded():
 		s.refused(&w)
@@ -261,9 +262,15 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, unsupportedVersion)
 	default:
 		s.dispatch(ctx)
+		if more, ok := ctx.UserValue(costKey{}).(int); ok {
+			w = limiter.Charge(client, s.now(), more)
+		}
 	}
 	s.finish(ctx, w)
 }
+
+// costKey is the key of a request that counts as several: of how many more.
+type costKey struct{}
 
 // contain answers a request whose handling panicked, and the process goes on. It is
 // deferred.

@@ -6,7 +6,6 @@
 //
 //   - mpp: challenges, credentials and receipts
 //   - hosts: which host names are those of public sites
-//   - fair: limits that are shared fairly between clients
 //   - fetch: reading strangers' sites, safely
 //   - score: how ready a site is for agents, by asking a service or, in score/local, by
 //     fetching the site; score/robots, score/report and score/exemplar belong to it

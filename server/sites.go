@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 	"webring/server/fetch"
 	"webring/server/paid"
 	"webring/server/siteproof"

@@ -132,14 +132,14 @@ func hops(v Member, h *Hops) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<p>What is counted is redirects, without those to crawlers. Nothing is kept of visitors. <a href=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<p>What is counted is redirects, of each client once an hour, without those to crawlers. Nothing is kept of visitors. <a href=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var9 templ.SafeURL
 		templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinURLErrs(v.under("/api/ring/" + v.Row.Slug + "/hops?days=400"))
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `hops.templ`, Line: 22, Col: 152}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `hops.templ`, Line: 22, Col: 181}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 		if templ_7745c5c3_Err != nil {

@@ -124,7 +124,7 @@ func beside(name string) []success {
 	return []success{{200, name, jsonMedia, ref(name), []string{"ETag"}, ""}, notModified}
 }
 
-const hopsMore = "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days."
+const hopsMore = "Redirects, a client once an hour for each member, without crawlers and prefetches, and nothing about visitors. Reported once a minute. Kept for 400 days."
 
 const (
 	eventsMore       = "Give next as since. Types are joined, bid, credited, outbid, rank (of the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left and removed. What time does comes hourly."

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"webring/core/api"
@@ -37,6 +38,9 @@ func Tools() (all []Tool) {
 		}
 		t := newTool(op.Tool, op)
 		for _, p := range op.arguments() {
+			if p.name == "limit" && !t.Sends() {
+				p.schema = withDefault(between(number(""), 1, mostItems), someItems)
+			}
 			p.schema.Description = p.about
 			t.argument(p.name, p.schema, p.required)
 		}
@@ -56,6 +60,21 @@ func Tools() (all []Tool) {
 		all = append(all, t)
 	}
 	return all
+}
+
+// Pages that tools give are shorter than those of the reads: a result has its document twice,
+// is made anew for each call, and takes room in the context of a model.
+const someItems, mostItems = 20, 100
+
+// pageLength is the limit of a read for the one of a call.
+func pageLength(value string) (string, error) {
+	if value == "" {
+		return strconv.Itoa(someItems), nil
+	}
+	if n, err := strconv.Atoi(value); err == nil && n > mostItems {
+		return "", &ArgumentError{fmt.Sprintf("limit may be %d at most here; what comes after has an offset.", mostItems)}
+	}
+	return value, nil
 }
 
 func newTool(name string, op Operation) Tool {
@@ -228,6 +247,9 @@ func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 	path, query := t.op.Path, url.Values{}
 	for _, p := range t.op.arguments() {
 		value, err := takeText(given, p.name)
+		if err == nil && p.name == "limit" {
+			value, err = pageLength(value)
+		}
 		switch {
 		case err != nil:
 			return "", err

@@ -3,7 +3,8 @@
 //
 // A [Forwarder] copies each request byte for byte, adds a voucher (package voucher) and
 // sends it once. Each kind of request has a semaphore of its own, so free requests do not
-// keep payments waiting. While payments hold all their slots, a payment of the client with
+// keep payments waiting, and package fair shares the slots of free ones between clients and
+// networks. While payments hold all their slots, a payment of the client with
 // most slots is ended early: the origin answers it at once, and stores its result.
 //
 // # What is decided here
@@ -22,8 +23,8 @@
 //   - An edge does not queue payments. One that gets no slot within two seconds, and one
 //     of a client that has 16 already, is refused as payments_unavailable.
 //   - While all slots are taken, a payment that has waited for half a second ends another
-//     one early: of the client with most slots, and of its account with most, the one held
-//     longest. The edge tells the origin (Webring-Let-Go), which answers that payment with
+//     one early: of the client with most slots, networks included, and of its account with
+//     most, the one held longest. The edge tells the origin (Webring-Let-Go), which answers that payment with
 //     payment_pending and stores its result for the next request with its credential. To
 //     close the connection would not be enough: the origin would go on holding the request.
 package forward

@@ -15,6 +15,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/clientaddr"
+	"webring/edge/fair"
 	"webring/edge/upstream"
 	"webring/edge/voucher"
 )
@@ -33,9 +34,14 @@ const (
 	holdRead  = 15 * time.Second
 	// paymentsPerClient is how many payments of one client may be under way: a client can
 	// make the origin hold them for minutes. othersPerClient, for other requests, is how
-	// many connections a client may have.
+	// many connections a client may have, and so may wait. Slots for other requests are
+	// shared by the rule of package fair; a client with half is refused while half of them
+	// are taken.
 	paymentsPerClient = 16
 	othersPerClient   = 256
+	half              = 4
+	// alike is a half for requests that are not weighed: all of them have the same right.
+	alike = 1 << 20
 	// spareConns is how many connections payments may have beyond their number; those
 	// that are let go need one for a moment.
 	spareConns = 24
@@ -106,10 +112,10 @@ type pool struct {
 	*semaphore
 }
 
-// newPool gives a pool for so many requests, and so many of one client, over so many
+// newPool gives a pool for requests by a rule, and so many of one client, over so many
 // connections.
-func newPool(requests, perClient, conns int) *pool {
-	return &pool{semaphore: newSemaphore(requests, perClient), Transport: newTransport(conns)}
+func newPool(r fair.Rule, perClient, conns int) *pool {
+	return &pool{semaphore: newSemaphore(r, perClient), Transport: newTransport(conns)}
 }
 
 // newTransport gives a transport of so many connections to each origin.
@@ -139,14 +145,15 @@ func New(cfg Config) (*Forwarder, error) {
 			return nil, err
 		}
 	}
+	past := fair.NewPast()
 	f := &Forwarder{cfg: cfg, log: cfg.Log, origins: origins, life: newLife(),
 		// Payments have more connections than slots. Otherwise a payment could wait for a
 		// connection that is being dialled for a request which another one has served.
-		payments: newPool(MaxPayments, paymentsPerClient, MaxPayments+spareConns),
-		asks:     newPool(MaxAsks, othersPerClient, MaxAsks),
-		checks:   newPool(maxChecks, othersPerClient, maxChecks),
-		reads:    newPool(maxReads, othersPerClient, maxReads),
-		own:      newPool(maxOwn, maxOwn, maxOwn),
+		payments: newPool(fair.Rule{Most: MaxPayments, Half: alike}, paymentsPerClient, MaxPayments+spareConns),
+		asks:     newPool(fair.Rule{Most: MaxAsks, Half: half, Past: past}, othersPerClient, MaxAsks),
+		checks:   newPool(fair.Rule{Most: maxChecks, Half: half, Past: past}, othersPerClient, maxChecks),
+		reads:    newPool(fair.Rule{Most: maxReads, Half: half, Past: past}, othersPerClient, maxReads),
+		own:      newPool(fair.Rule{Most: maxOwn, Half: alike}, maxOwn, maxOwn),
 	}
 	f.open, f.end = context.WithCancel(context.Background())
 	if f.log == nil {
@@ -228,7 +235,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 	// The request does not end with its client: what has been sent may cost money.
 	open, end := context.WithCancelCause(f.open)
 	defer end(nil)
-	own := &holder{client: client}
+	own := &holder{asker: fair.AskerOf(client)}
 	if by == f.payments {
 		own.account = payingAccount(&ctx.Request.Header)
 		own.letGo = func() { f.letGo(req, func() { end(errLetGo) }) }

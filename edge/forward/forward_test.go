@@ -427,12 +427,13 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 		}
 		return "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 	})
-	e := passing(t, Config{Origins: []string{url}, Secrets: sharedSecrets}, edge.Config{})
+	e := passing(t, Config{Origins: []string{url}, Secrets: sharedSecrets}, edge.Config{TrustedProxies: proxies(t, "", "127.0.0.1")})
 	var free sync.WaitGroup
 	ask := func(n int, method, target string) {
-		for range n {
+		for i := range n {
 			free.Go(func() {
-				if r := e.do(method, target, ""); r.status != 200 {
+				// One client gets no more than its share.
+				if r := e.do(method, target, "", "X-Forwarded-For", fmt.Sprintf("100.%d.0.1", i)); r.status != 200 {
 					t.Errorf("%s %s: %d %s", method, target, r.status, r.body)
 				}
 			})

@@ -9,6 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge"
+	"webring/edge/fair"
 	"webring/edge/voucher"
 )
 
@@ -60,7 +61,7 @@ func TestEdgesPassOnWhatIsToBeLetGo(t *testing.T) {
 	}
 	t.Cleanup(f.Close)
 	for range MaxPayments {
-		f.payments.slots <- struct{}{}
+		_ = f.payments.slots.Acquire(t.Context(), fair.Asker{})
 	}
 	near := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": f.Paid}})
 	fresh := voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"webring/edge/clientaddr"
+	"webring/edge/fair"
 )
 
 // maxOwn is how many requests of this node's own are under way at a time.
@@ -25,7 +26,7 @@ var errOwn = errors.New("forward: as many requests of this node's own are on the
 // goes to the origins as other requests without payment do. Its voucher names no client. ctx
 // bounds it, and Close ends it.
 func (f *Forwarder) Own(ctx context.Context, method, target string, body []byte) (*Answer, error) {
-	own := &holder{client: "own"}
+	own := &holder{asker: fair.AskerOf("own")}
 	if !f.own.acquire(own) {
 		return nil, errOwn
 	}

@@ -20,6 +20,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge"
+	"webring/edge/fair"
 	"webring/edge/voucher"
 )
 
@@ -190,8 +191,8 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 		go shell.Serve(public)
 		test(t, origin, public, f)
 		synctest.Wait()
-		if len(f.payments.slots) != 0 || len(f.payments.byClient) != 0 || len(f.payments.held) != 0 {
-			t.Errorf("%d slots are taken, %v, %d held", len(f.payments.slots), f.payments.byClient, len(f.payments.held))
+		if f.payments.slots.Taken() != 0 || len(f.payments.byClient) != 0 || len(f.payments.held) != 0 {
+			t.Errorf("%d slots are taken, %v, %d held", f.payments.slots.Taken(), f.payments.byClient, len(f.payments.held))
 		}
 		f.Close()
 		origin.Close()
@@ -329,14 +330,16 @@ func TestTheClientWithMostSlotsIsLetGoFirst(t *testing.T) {
 		held []holder // the longest held first
 		want []int    // who is let go, in turn
 	}{
-		"the longest held":                     {[]holder{{client: "a"}, {client: "b"}, {client: "c"}}, []int{0, 1, 2, -1}},
-		"of the client that has most":          {[]holder{{client: "a"}, {client: "b"}, {client: "b"}, {client: "b"}}, []int{1, 2, 0, 3, -1}},
-		"of its account that has most":         {[]holder{{client: "a", account: "x"}, {client: "a", account: "y"}, {client: "a", account: "y"}}, []int{1, 0, 2}},
-		"whatever others name":                 {[]holder{{client: "a", account: "x"}, {client: "b", account: "y"}, {client: "c", account: "y"}}, []int{0, 1, 2}},
-		"with an account or without":           {[]holder{{client: "a", account: "x"}, {client: "a"}, {client: "a"}}, []int{1, 0, 2}},
-		"many accounts of a client for others": {[]holder{{client: "a", account: "x"}, {client: "b", account: "x"}, {client: "b", account: "y"}}, []int{1, 0, 2}},
+		"the longest held":             {[]holder{{asker: fair.AskerOf("a")}, {asker: fair.AskerOf("b")}, {asker: fair.AskerOf("c")}}, []int{0, 1, 2, -1}},
+		"of the client that has most":  {[]holder{{asker: fair.AskerOf("a")}, {asker: fair.AskerOf("b")}, {asker: fair.AskerOf("b")}, {asker: fair.AskerOf("b")}}, []int{1, 2, 0, 3, -1}},
+		"of its account that has most": {[]holder{{asker: fair.AskerOf("a"), account: "x"}, {asker: fair.AskerOf("a"), account: "y"}, {asker: fair.AskerOf("a"), account: "y"}}, []int{1, 0, 2}},
+		"whatever others name":         {[]holder{{asker: fair.AskerOf("a"), account: "x"}, {asker: fair.AskerOf("b"), account: "y"}, {asker: fair.AskerOf("c"), account: "y"}}, []int{0, 1, 2}},
+		"with an account or without":   {[]holder{{asker: fair.AskerOf("a"), account: "x"}, {asker: fair.AskerOf("a")}, {asker: fair.AskerOf("a")}}, []int{1, 0, 2}},
+		"of the network that has most": {[]holder{{asker: fair.AskerOf("192.0.2.1")}, {asker: fair.AskerOf("198.51.100.1")}, {asker: fair.AskerOf("198.51.100.2")},
+			{asker: fair.AskerOf("198.51.100.3")}, {asker: fair.AskerOf("198.51.100.4")}}, []int{1, 0}},
+		"many accounts of a client for others": {[]holder{{asker: fair.AskerOf("a"), account: "x"}, {asker: fair.AskerOf("b"), account: "x"}, {asker: fair.AskerOf("b"), account: "y"}}, []int{1, 0, 2}},
 	} {
-		p := newSemaphore(len(c.held), len(c.held))
+		p := newSemaphore(fair.Rule{Most: len(c.held), Half: alike}, len(c.held))
 		got := -1
 		for i := range c.held {
 			c.held[i].letGo = func() { got = i }
@@ -351,8 +354,8 @@ func TestTheClientWithMostSlotsIsLetGoFirst(t *testing.T) {
 			}
 		}
 	}
-	p := newSemaphore(1, 1)
-	p.acquire(&holder{client: "a"})
+	p := newSemaphore(fair.Rule{Most: 1}, 1)
+	p.acquire(&holder{asker: fair.AskerOf("a")})
 	p.letOneGo() // nothing: what is no payment is held until it is answered
 }
 

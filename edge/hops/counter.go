@@ -3,6 +3,9 @@ package hops
 import (
 	"hash/maphash"
 	"sync/atomic"
+	"time"
+
+	"webring/edge/clientaddr"
 )
 
 // Counter counts hops since the last Take. Its functions may be called concurrently; they
@@ -10,6 +13,8 @@ import (
 type Counter struct {
 	total  atomic.Uint32
 	blocks [maxRows / blockRows]atomic.Pointer[block]
+
+	visitors visitors
 
 	seed  maphash.Seed
 	known [knownAgents]atomic.Uint64 // hashes of User-Agents, with 1 for those of crawlers in the lowest bit
@@ -29,16 +34,23 @@ type block [blockRows]struct{ from, to atomic.Uint32 }
 // NewCounter gives a counter of nothing.
 func NewCounter() *Counter { return &Counter{seed: maphash.MakeSeed()} }
 
-// Count counts a hop from one row to another, each plus 1, with 0 for none. agent is the
-// User-Agent of the request. Nothing happens if c is nil, or if there is no row to go to.
-func (c *Counter) Count(from, to uint32, agent []byte) {
+// Count counts a hop of a client from one row to another, each plus 1, with 0 for none: for
+// each of the two members once an hour, and in all where it counts for the member that it
+// leads to. agent is the User-Agent of the request. Nothing happens if c is nil, or if there
+// is no row to go to.
+func (c *Counter) Count(from, to uint32, client clientaddr.Client, agent []byte, now time.Time) {
 	if c == nil || to == 0 || c.isCrawler(agent) {
 		return
 	}
-	c.total.Add(1)
-	if from > 0 && from <= maxRows {
+	h := c.visitors.at(now)
+	hash := h.hash(client)
+	if from > 0 && from <= maxRows && c.visitors.first(h, hash, from, sends) {
 		c.block(from - 1)[(from-1)%blockRows].from.Add(1)
 	}
+	if !c.visitors.first(h, hash, to, receives) {
+		return
+	}
+	c.total.Add(1)
 	if to <= maxRows {
 		c.block(to - 1)[(to-1)%blockRows].to.Add(1)
 	}

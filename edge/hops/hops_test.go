@@ -7,14 +7,22 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"webring/core/hops"
+	"webring/edge/clientaddr"
 )
+
+// client gives some client.
+func client(n uint32) clientaddr.Client {
+	return clientaddr.Of(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}))
+}
 
 // What is counted at once by many is counted once, whoever takes it in between.
 func TestEveryHopIsTakenOnce(t *testing.T) {
@@ -44,12 +52,13 @@ func TestEveryHopIsTakenOnce(t *testing.T) {
 			}
 		}
 	})
-	for range callers {
+	now := time.Now()
+	for caller := range uint32(callers) {
 		counting.Go(func() {
 			for i := range uint32(each) {
-				c.Count(i%3, 1+i%2*(maxRows-1), []byte("Mozilla/5.0"))
-				c.Count(1, 0, nil) // no redirect
-				c.Count(1, 1, []byte("a Bot"))
+				c.Count(i%3, 1+i%2*(maxRows-1), client(caller*each+i), []byte("Mozilla/5.0"), now)
+				c.Count(1, 0, client(i), nil, now) // no redirect
+				c.Count(1, 1, client(i), []byte("a Bot"), now)
 			}
 		})
 	}
@@ -67,13 +76,86 @@ func TestEveryHopIsTakenOnce(t *testing.T) {
 		t.Errorf("%d hops, from %v, to %v", total, from, to)
 	}
 	var none *Counter
-	none.Count(1, 1, nil)
+	none.Count(1, 1, client(1), nil, now)
+}
+
+// Many requests of one client at once count once for each member and hour; so do those of a
+// whole /64. The next hour, and another client, count anew.
+func TestAClientCountsOnceAMemberAndHour(t *testing.T) {
+	c := NewCounter()
+	tell := func() string {
+		var s strings.Builder
+		total := c.Take(func(row uint32, from, to uint64) { fmt.Fprintf(&s, " %d:%d/%d", row, from, to) })
+		return fmt.Sprint(total) + s.String()
+	}
+	noon := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	hop := func(from, to uint32, address string, after time.Duration) {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 75 {
+					c.Count(from, to, clientaddr.Of(netip.MustParseAddr(address)), nil, noon.Add(after))
+				}
+			})
+		}
+		all.Wait()
+	}
+	hop(1, 2, "192.0.2.1", 0)
+	if got, want := tell(), "1 0:1/0 1:0/1"; got != want {
+		t.Errorf("one client: %s, want %s", got, want)
+	}
+	hop(1, 3, "192.0.2.1", time.Minute)
+	hop(2, 3, "192.0.2.1", 59*time.Minute)
+	hop(0, 3, "192.0.2.1", 59*time.Minute)
+	if got, want := tell(), "1 1:1/0 2:0/1"; got != want {
+		t.Errorf("the same client at other members: %s, want %s", got, want)
+	}
+	hop(1, 2, "2001:db8::1", 0)
+	hop(1, 2, "2001:db8::ffff:1", 0)
+	hop(1, 2, "2001:db8:0:1::1", 0)
+	hop(1, 2, "192.0.2.2", 0)
+	if got, want := tell(), "3 0:3/0 1:0/3"; got != want {
+		t.Errorf("three others: %s, want %s", got, want)
+	}
+	hop(1, 2, "192.0.2.1", time.Hour)
+	hop(1, 2, "192.0.2.1", time.Hour-time.Millisecond) // which arrived before, and is counted late
+	hop(1, 2, "192.0.2.1", time.Hour)
+	if got, want := tell(), "1 0:1/0 1:0/1"; got != want {
+		t.Errorf("the next hour: %s, want %s", got, want)
+	}
+}
+
+// More clients than there is room for are counted, each at least once, and the last hour's
+// take no room.
+func TestMoreClientsThanThereIsRoomForCount(t *testing.T) {
+	c := NewCounter()
+	const clients = 1 << 18
+	for h := range 3 {
+		now := time.Unix(int64(h)*3600, 0)
+		for range 2 {
+			for n := range uint32(clients) {
+				c.Count(0, 1, client(n), nil, now)
+			}
+		}
+		if total := c.Take(func(uint32, uint64, uint64) {}); total < clients || total > 2*clients {
+			t.Errorf("hour %d: %d counted of %d", h, total, clients)
+		}
+		for range 2 {
+			for n := range uint32(1000) {
+				c.Count(0, 2, client(n), nil, now)
+			}
+		}
+		if total := c.Take(func(uint32, uint64, uint64) {}); total < 1000 || total > 1010 {
+			t.Errorf("hour %d: %d counted of 1000", h, total)
+		}
+	}
 }
 
 func TestCountingAllocatesNothing(t *testing.T) {
 	c, agent := NewCounter(), []byte("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
-	c.Count(1, 2, agent)
-	if n := testing.AllocsPerRun(1000, func() { c.Count(1, 2, agent) }); n > 0 {
+	now, n := time.Now(), uint32(0)
+	c.Count(1, 2, client(n), agent, now)
+	if n := testing.AllocsPerRun(1000, func() { n++; c.Count(1, 2, client(n), agent, now) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -84,9 +166,9 @@ func BenchmarkCount(b *testing.B) {
 	agent := []byte("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36")
 	for _, members := range []uint32{1000, 1_000_000} {
 		b.Run(fmt.Sprint(members), func(b *testing.B) {
-			c := NewCounter()
+			c, now := NewCounter(), time.Now()
 			for row := range members {
-				c.Count(row+1, 1, agent)
+				c.Count(row+1, 1, client(row), agent, now)
 			}
 			for b.Loop() {
 				const times = 5_000_000
@@ -94,7 +176,7 @@ func BenchmarkCount(b *testing.B) {
 				row := uint32(1)
 				for range times {
 					row = row*1664525 + 1013904223 // some other each time
-					c.Count(row%members+1, (row+1)%members+1, agent)
+					c.Count(row%members+1, (row+1)%members+1, client(row>>16), agent, now)
 				}
 				b.ReportMetric(float64(time.Since(began).Nanoseconds())/times, "ns/hop")
 			}
@@ -183,9 +265,9 @@ func TestReportsAreReceivedOnce(t *testing.T) {
 			close(ended)
 		}()
 		const members = 2*hops.MaxCounts + 7
-		for range 60 * 4 {
+		for round := range uint32(60 * 4) {
 			for row := range uint32(members) {
-				c.Count(row+1, row/2+1, nil)
+				c.Count(row+1, row/2+1, client(round*members+row), nil, time.Now())
 			}
 			time.Sleep(15 * time.Minute)
 		}

@@ -96,6 +96,13 @@ func NewSilent(limit int, now time.Time) *Limiter {
 // Take counts a request that arrived at a time.
 func (l *Limiter) Take(c clientaddr.Client, at time.Time) Window { return l.ask(c, at, 1) }
 
+// Charge counts so many more requests of a client, for one that cost as much. It uses up the
+// window at most: the next request is refused, and this one was answered.
+func (l *Limiter) Charge(c clientaddr.Client, at time.Time, more int) Window {
+	w := l.ask(c, at, 0)
+	return l.ask(c, at, min(uint32(more), w.remaining))
+}
+
 // Look gives a client's window without counting a request.
 func (l *Limiter) Look(c clientaddr.Client, at time.Time) Window { return l.ask(c, at, 0) }
 

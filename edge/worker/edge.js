@@ -92,7 +92,7 @@ export class Edge {
 			const a = this.#serve(target);
 			// A search is the origin's: no core finds members by words.
 			if (a && a.status !== 503) {
-				if (a.media !== PROBLEM || !forPeople(request, path)) return this.#answered(a, target, path, request, ctx, fields);
+				if (a.media !== PROBLEM || !forPeople(request, path)) return this.#answered(a, target, path, request, client, ctx, fields);
 				told = a;
 			}
 		}
@@ -115,10 +115,10 @@ export class Edge {
 		}
 	}
 
-	/** @type {(a: Answer, target: string, path: string, request: Request, ctx: Context, fields: Fields) => Response} */
-	#answered(a, target, path, { headers, method }, ctx, fields) {
+	/** @type {(a: Answer, target: string, path: string, request: Request, client: string, ctx: Context, fields: Fields) => Response} */
+	#answered(a, target, path, { headers, method }, client, ctx, fields) {
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
-		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, headers, ctx);
+		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, client, headers, ctx);
 		const status = describe(fields, a, target, path, this.#build, headers.get("If-None-Match"));
 		// A record costs the runtime less than pairs, and no name stands twice here.
 		return new Response(status === 304 ? null : a.body, { status, headers: Object.fromEntries(fields) });

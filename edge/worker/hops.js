@@ -9,7 +9,9 @@ import words from "../hops/crawlers.json" with { type: "json" };
 const DELAY = 15_000;
 const MOST_COUNTS = 1000;
 const MOST_AGENTS = 4096;
+const MOST_VISITORS = 1 << 16;
 const DAY = 86_400_000;
+const HOUR = 3_600_000;
 /** The status by which the origin says that it does not want a report, now or later. */
 const REFUSED = 422;
 
@@ -17,6 +19,48 @@ const REFUSED = 422;
 function append(bytes, n) {
 	for (; n >= 128; n = Math.floor(n / 128)) bytes.push((n % 128) + 128);
 	bytes.push(n);
+}
+
+/**
+ * Tells which clients have been counted in the present hour, for which members. It keeps hashes
+ * with a key that is made anew each hour and kept nowhere. When it is full, the oldest hash is
+ * forgotten, and its client may be counted once more.
+ */
+class Visitors {
+	#hour = -1;
+	#key = new Uint32Array(2);
+	/** @type {Set<number>} */
+	#seen = new Set();
+
+	/** Whether a client has not been counted yet, and notes that it is now. @type {(visit: string, now: number) => boolean} */
+	first(visit, now) {
+		const hour = Math.floor(now / HOUR);
+		if (hour !== this.#hour) {
+			this.#hour = hour;
+			this.#seen.clear();
+			crypto.getRandomValues(this.#key);
+		}
+		const hash = this.#hash(visit);
+		if (this.#seen.has(hash)) return false;
+		if (this.#seen.size >= MOST_VISITORS)
+			for (const oldest of this.#seen.values()) {
+				this.#seen.delete(oldest);
+				break;
+			}
+		this.#seen.add(hash);
+		return true;
+	}
+
+	/** A number of 53 bits. @type {(text: string) => number} */
+	#hash(text) {
+		let [a, b] = this.#key;
+		for (let i = 0; i < text.length; i++) {
+			const c = text.charCodeAt(i);
+			a = Math.imul(a ^ c, 0x9e3779b1) ^ (b >>> 15);
+			b = Math.imul(b ^ c, 0x85ebca77) ^ (a >>> 13);
+		}
+		return (b >>> 11) * 2 ** 32 + (a >>> 0);
+	}
 }
 
 export class Hops {
@@ -30,6 +74,7 @@ export class Hops {
 	#sender = null;
 	/** @type {Map<string, boolean>} */
 	#crawlers = new Map();
+	#visitors = new Visitors();
 	#ask;
 
 	/** @param {Ask} ask */
@@ -38,25 +83,28 @@ export class Hops {
 	}
 
 	/**
-	 * Counts a hop from one row to another, each plus 1, with 0 for none.
+	 * Counts a hop of a client from one row to another, each plus 1, with 0 for none: for each of
+	 * the two members once an hour, and in all where it counts for the member that it leads to.
 	 *
 	 * @param {number} from
 	 * @param {number} to
+	 * @param {string} client
 	 * @param {Headers} headers of the request
 	 * @param {Context} ctx of the request
 	 */
-	count(from, to, headers, ctx) {
+	count(from, to, client, headers, ctx) {
 		if (headers.has("Sec-Purpose") || headers.has("Purpose") || this.#isCrawler(headers.get("User-Agent") ?? "")) return;
 		const now = Date.now();
+		const sides = /** @type {[number, "from" | "to"][]} */ ([
+			[from, "from"],
+			[to, "to"],
+		]).filter(([row, side]) => row > 0 && this.#visitors.first(`${side} ${row} ${client}`, now));
+		if (sides.length === 0) return;
 		const today = Math.floor(now / DAY);
 		let day = this.#days.get(today);
 		if (!day) this.#days.set(today, (day = { hops: 0, counts: new Map() }));
-		day.hops++;
-		for (const [row, side] of /** @type {[number, "from" | "to"][]} */ ([
-			[from, "from"],
-			[to, "to"],
-		])) {
-			if (row === 0) continue;
+		for (const [row, side] of sides) {
+			if (side === "to") day.hops++;
 			let count = day.counts.get(row);
 			if (!count) day.counts.set(row, (count = { from: 0, to: 0 }));
 			count[side]++;

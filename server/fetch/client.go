@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 // Limits of a client. A zero field stands for its default, a negative PerMinute or

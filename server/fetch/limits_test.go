@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 func TestFetchesAtATimeAreBounded(t *testing.T) {
@@ -209,7 +209,7 @@ func TestOneAskerLeavesASharedAddressToOthers(t *testing.T) {
 	}
 	used := l.reached.Load()
 	for i := range 8 {
-		if !scoring(t, c, fmt.Sprintf("203.0.%d.1", i), site(20+i)) {
+		if !scoring(t, c, fmt.Sprintf("203.%d.113.1", i), site(20+i)) {
 			t.Errorf("newcomer %d is refused after %d requests of one other", i, used)
 		}
 	}

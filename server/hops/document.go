@@ -19,7 +19,7 @@ const maxAge = 60
 
 // what says what is counted.
 const what = "Redirects that the ring has answered, from the member that from names to the member that they lead to. " +
-	"Crawlers and prefetches are left out. Nothing about visitors is kept."
+	"A client counts once an hour for each member. Crawlers and prefetches are left out. Nothing about visitors is kept."
 
 // hopsDay is a day in a document.
 type hopsDay struct {

@@ -31,5 +31,5 @@ func Bounded(s Source, b Bounds) (routes map[string]func(*fasthttp.RequestCtx, s
 func (s *semaphore) taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.known + s.strangers
+	return s.known + s.strangers.Taken()
 }

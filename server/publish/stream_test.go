@@ -186,7 +186,7 @@ func waitFollowers(t testing.TB, followers func() int, want int) {
 func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 100, Each: 100, Poll: time.Hour, Silence: time.Millisecond})
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 1000, Each: 100, Poll: time.Hour, Silence: time.Millisecond})
 	n := serve(t, routes)
 	n.get("/sync/checkpoint")
 	before := runtime.NumGoroutine()

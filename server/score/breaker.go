@@ -4,12 +4,12 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 const (
 	tripAfter = 5 // failures since the last success
-	// mostOfOne is how many of them one network can contribute.
+	// mostOfOne is how many of them one wide network can contribute.
 	mostOfOne = 3
 	openFor   = 30 * time.Second
 	// maxProbes bounds the questions at a time while the breaker is open.
@@ -62,7 +62,7 @@ func (b *breaker) admit(client fair.Asker, now time.Time) (probe bool, wait time
 		return false, 0
 	}
 	rests := b.until.Sub(now)
-	if rests > 0 && b.byNetwork()[client.Network()] > 0 || b.probes.Had(client) > 0 || !b.probes.Take(client) {
+	if rests > 0 && b.by(fair.Asker.Network)[client.Network()] > 0 || b.probes.Had(client) > 0 || !b.probes.Take(client) {
 		return false, max(rests, time.Second)
 	}
 	return true, 0
@@ -104,21 +104,21 @@ func (b *breaker) fail(client fair.Asker, now time.Time) {
 	}
 }
 
-// tripped reports whether there are [tripAfter] failures of more than one network. The
+// tripped reports whether there are [tripAfter] failures of more than one wide network. The
 // caller holds mu.
 func (b *breaker) tripped() bool {
 	n := 0
-	for _, failed := range b.byNetwork() {
+	for _, failed := range b.by(fair.Asker.Wide) {
 		n += min(failed, mostOfOne)
 	}
 	return n >= tripAfter
 }
 
-// byNetwork is how often questions of each network failed. The caller holds mu.
-func (b *breaker) byNetwork() map[string]int {
+// by is how often questions failed of each network that one gives. The caller holds mu.
+func (b *breaker) by(network func(fair.Asker) string) map[string]int {
 	failed := map[string]int{}
 	for client, f := range b.clients {
-		failed[client.Network()] += f.n
+		failed[network(client)] += f.n
 	}
 	return failed
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 const (
@@ -20,6 +20,11 @@ const (
 	crowded = 5 * time.Second
 
 	maxCached = 4096 // answers, of a few hundred bytes each
+
+	// question is what a question costs its asker, and promptly the time of one that costs
+	// a whole [fair.Piece] more.
+	question = fair.Piece / 4
+	promptly = 5 * time.Second
 )
 
 // MaxUnderWay bounds the questions that are under way at a time, those included that
@@ -38,6 +43,9 @@ type Limits struct {
 	InAll int
 	// Ask is the longest time for one question; by default 15 s.
 	Ask time.Duration
+	// Past is where the scorer charges askers for the time that their sites take. nil: the
+	// guard charges them for the time of each question.
+	Past *fair.Past
 }
 
 // Guard wraps a [Scorer]. It is safe for concurrent use.
@@ -45,7 +53,8 @@ type Limits struct {
 //   - It caches scores: passing ones for ten minutes, others for one, errors never.
 //   - Questions about one site at the same time share one answer.
 //   - It limits the questions in a minute and at a time, in all, and shares both
-//     between the clients.
+//     between the clients. What a client's questions cost in the last minutes counts
+//     against it, so there is room for those who have asked nothing.
 //   - When five questions in a row found the service unavailable, it asks nothing for
 //     half a minute on behalf of the networks whose questions failed; the others may
 //     ask one question at a time.
@@ -65,6 +74,9 @@ type shared struct {
 	flight  singleflight.Group
 	breaker *breaker
 
+	past  *fair.Past
+	timed bool // whether questions are charged by their time
+
 	mu       sync.Mutex
 	underWay *fair.Shares // questions
 }
@@ -81,13 +93,19 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	if limits.InAll < 0 {
 		atOnce = -1
 	}
+	past := limits.Past
+	if past == nil {
+		past = fair.NewPast()
+	}
 	s := &shared{
 		scorer:   scorer,
 		limits:   limits,
 		answers:  newCache[Result](maxCached),
-		window:   newWindow(limits.InAll),
+		window:   newWindow(limits.InAll, past),
 		breaker:  newBreaker(),
-		underWay: fair.NewShares(fair.Rule{Most: atOnce}),
+		past:     past,
+		timed:    limits.Past == nil,
+		underWay: fair.NewShares(fair.Rule{Most: atOnce, Past: past}),
 	}
 	return &Guard{s, s.window}
 }
@@ -96,7 +114,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 // as in [Limits.InAll]. Its questions share cache and answers with the first guard, and
 // count against the limit of both.
 func (g *Guard) Beside(inAll int) *Guard {
-	return &Guard{g.shared, newWindow(inAll)}
+	return &Guard{g.shared, newWindow(inAll, g.past)}
 }
 
 // failure reports whether err is a failure of the service. With all other outcomes the
@@ -207,7 +225,11 @@ func (g *shared) ask(asker fair.Asker, url string) (Result, error) {
 	}
 	ctx, cancel := context.WithTimeout(fair.NewContext(context.Background(), asker), g.limits.Ask)
 	defer cancel()
+	g.past.Charge(asker, question)
 	result, err := g.scoreSafely(ctx, url)
+	if g.timed && !isBusy(err) {
+		g.past.ChargeTime(asker, time.Since(began), promptly)
+	}
 	g.breaker.done(asker, probe, !isBusy(err), failure(err), time.Now())
 	if err != nil {
 		if unreached(err) {

@@ -337,16 +337,23 @@ func TestFailuresOfOthersKeepNobodyAway(t *testing.T) {
 		g := NewGuard(a, open)
 		for i := range 20 {
 			for j := range 10 {
-				g.Score(t.Context(), fmt.Sprintf("198.51.%d.1", j), fmt.Sprint("https://bad.com/", i, j))
+				g.Score(t.Context(), fmt.Sprintf("198.%d.100.1", j), fmt.Sprint("https://bad.com/", i, j))
 			}
-			if _, err := g.Score(t.Context(), fmt.Sprintf("203.0.%d.1", i), fmt.Sprint("https://good.com/", i)); err != nil {
+			if _, err := g.Score(t.Context(), fmt.Sprintf("203.%d.113.1", i), fmt.Sprint("https://good.com/", i)); err != nil {
 				t.Errorf("newcomer %d: %v", i, err)
 			}
+		}
+		// One wide network does not make a service count as down.
+		for i := range 50 {
+			g.Score(t.Context(), fmt.Sprintf("192.0.%d.1", i), fmt.Sprint("https://bad.com/wide/", i))
+		}
+		if g.breaker.open {
+			t.Error("questions of one /16 failed, and the breaker is open for all")
 		}
 		// A service that is down is left alone but for one question of each network.
 		before := a.asked.Load()
 		for i := range 100 {
-			g.Score(t.Context(), fmt.Sprintf("198.51.%d.1", i%10), fmt.Sprint("https://bad.com/more/", i))
+			g.Score(t.Context(), fmt.Sprintf("198.%d.100.1", i%10), fmt.Sprint("https://bad.com/more/", i))
 		}
 		if n := a.asked.Load() - before; n > 10+tripAfter {
 			t.Errorf("a service that is down was asked %d times by ten networks", n)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 func TestGuardBesideHasLimitsOfItsOwn(t *testing.T) {
@@ -58,18 +58,18 @@ func TestOneClientLeavesRoomToOthers(t *testing.T) {
 			var u *Unavailable
 			return errors.As(err, &u) && u.Busy && u.RetryAfter == time.Minute
 		}
-		for range 6 {
+		for range 5 {
 			if err := ask("a"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if err := ask("a"); !refused(err) {
-			t.Errorf("the seventh of one client: %v", err)
+			t.Errorf("the sixth of one client: %v", err)
 		}
 		if _, err := g.Score(t.Context(), "a", "https://a.com/1"); err != nil {
 			t.Errorf("what is remembered costs nothing: %v", err)
 		}
-		for i := range 6 {
+		for i := range 7 {
 			if err := ask(fmt.Sprint(i)); err != nil {
 				t.Errorf("another client: %v", err)
 			}
@@ -152,7 +152,7 @@ func TestLimitsOfAnotherDoNotBind(t *testing.T) {
 // TestOneClientHasFewQuestions has a client name slow sites, and hang up.
 func TestOneClientHasFewQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const few = 7 // of 48
+		const few = 6 // of 48
 		release := make(chan struct{})
 		a := &asker{answer: func(context.Context, string) (Result, error) {
 			<-release

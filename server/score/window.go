@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 const (
@@ -24,10 +24,10 @@ type window struct {
 	put   *fair.Shares
 }
 
-func newWindow(most int) *window {
+func newWindow(most int, past *fair.Past) *window {
 	return &window{
-		tried: fair.NewShares(fair.Rule{Most: most * attempts, Half: fewQuestions}),
-		put:   fair.NewShares(fair.Rule{Most: most, Half: fewQuestions}),
+		tried: fair.NewShares(fair.Rule{Most: most * attempts, Half: fewQuestions, Past: past}),
+		put:   fair.NewShares(fair.Rule{Most: most, Half: fewQuestions, Past: past}),
 	}
 }
 
@@ -41,10 +41,13 @@ func (w *window) take(asker fair.Asker, now time.Time) time.Duration {
 		w.tried.Clear()
 		w.put.Clear()
 	}
-	if !w.put.Room(asker) || !w.tried.Take(asker) {
+	if !w.put.Take(asker) {
 		return w.began.Add(time.Minute).Sub(now)
 	}
-	w.put.Take(asker)
+	if !w.tried.Take(asker) {
+		w.put.Return(asker)
+		return w.began.Add(time.Minute).Sub(now)
+	}
 	return 0
 }
 

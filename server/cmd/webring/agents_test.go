@@ -76,10 +76,10 @@ var toolCalls = []struct {
 	tool, arguments, path, code string
 }{
 	{"ring_directory", `{}`, "/api", ""},
-	{"ring_list", `{}`, "/api/ring", ""},
+	{"ring_list", `{}`, "/api/ring?limit=20", ""},
 	{"ring_list", `{"kind":"agent","limit":1,"offset":1}`, "/api/ring?kind=agent&limit=1&offset=1", ""},
 	{"ring_list", `{"q":"BET app","limit":2}`, "/api/ring?q=BET+app&limit=2", ""},
-	{"ring_list", `{"q":"bet","kind":"website"}`, "/api/ring?q=bet&kind=website", ""},
+	{"ring_list", `{"q":"bet","kind":"website"}`, "/api/ring?q=bet&kind=website&limit=20", ""},
 	{"ring_list", `{"limit":0}`, "/api/ring?limit=0", "invalid_parameter"},
 	{"ring_member", `{"slug":"gamma"}`, "/api/ring/gamma", ""},
 	{"ring_member", `{"slug":"nobody"}`, "/api/ring/nobody", "unknown_member"},
@@ -95,7 +95,7 @@ var toolCalls = []struct {
 	{"ring_hops", `{"days":2}`, "/api/hops?days=2", ""},
 	{"ring_member_hops", `{"slug":"beta"}`, "/api/ring/beta/hops", ""},
 	{"ring_events", `{"since":0,"limit":2}`, "/api/events?since=0&limit=2", ""},
-	{"ring_member_events", `{"slug":"beta"}`, "/api/ring/beta/events", ""},
+	{"ring_member_events", `{"slug":"beta"}`, "/api/ring/beta/events?limit=20", ""},
 	{"ring_join_info", `{}`, "", ""},
 	{"ring_bid_info", `{}`, "", ""},
 	{"ring_check", `{"name":"New","url":"https://new.dev/","kind":"agent","bid":"0.01"}`, "", ""},

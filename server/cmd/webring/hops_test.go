@@ -26,25 +26,33 @@ import (
 func TestHopsAreRightToTheLastMinute(t *testing.T) {
 	t.Parallel()
 	secret := secretFile(t)
-	o := prepare(t, nil, "--edge-secret-file", secret)
+	o := prepare(t, nil, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
 	o.populate(5)
 	o.launch()
 	t.Cleanup(o.kill)
 	key := o.verifier()
-	near := o.follow(t, key, "--edge-secret-file", secret)
-	killed := o.follow(t, key, "--edge-secret-file", secret)
-	far := near.follow(t, key, "--edge-secret-file", secret)
+	near := o.follow(t, key, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
+	killed := o.follow(t, key, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
+	far := near.follow(t, key, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
 	var list struct{ Members []struct{ Slug string } }
 	if err := json.Unmarshal(o.get("/api/ring?limit=5").Body, &list); err != nil {
 		t.Fatal(err)
 	}
 	from, to := list.Members[0].Slug, list.Members[1].Slug
+	visitors := 0
 	hop := func(n *origin, times int) {
 		t.Helper()
 		for range times {
-			if r := n.get("/next?from=" + from); r.Status != 302 {
+			visitors++
+			client := fmt.Sprintf("100.64.%d.%d", visitors/256, visitors%256)
+			if r := n.get("/next?from="+from, "X-Forwarded-For", client, "X-Forwarded-Proto", "https"); r.Status != 302 {
 				t.Fatalf("%d %s", r.Status, r.Body)
 			}
+		}
+		// However often one client asks, it is one visitor.
+		client := fmt.Sprintf("100.64.%d.%d", visitors/256, visitors%256)
+		for range 300 {
+			n.get("/next?from="+from, "X-Forwarded-For", client, "X-Forwarded-Proto", "https")
 		}
 	}
 	asked := 30

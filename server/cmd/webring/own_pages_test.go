@@ -47,7 +47,7 @@ func TestOwnPagesAreReadyForAgents(t *testing.T) {
 	roots.AppendCertsFromPEM(front.Roots)
 	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"*.scored.test": front.Addr}, Roots: roots})
 	t.Cleanup(client.Close)
-	r, err := local.New(client, requiredScore, nil).Scan(t.Context(), "https://ring.scored.test/")
+	r, err := local.New(client, requiredScore, nil, nil).Scan(t.Context(), "https://ring.scored.test/")
 	if err != nil {
 		t.Fatal(err)
 	}

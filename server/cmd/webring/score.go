@@ -56,7 +56,7 @@ func scoreSite(args []string, out io.Writer) error {
 	defer cancel()
 	client := fetch.New(cfg)
 	defer client.Close()
-	r, err := local.New(client, requiredScore, nil).Scan(ctx, url)
+	r, err := local.New(client, requiredScore, nil, nil).Scan(ctx, url)
 	switch {
 	case errors.As(err, new(*score.NotScorable)):
 		return fmt.Errorf("%s has no score: %w", url, err)

@@ -15,6 +15,7 @@ import (
 
 	"webring/core"
 	"webring/edge"
+	"webring/edge/fair"
 	"webring/server"
 	"webring/server/fetch"
 	"webring/server/ledger"
@@ -146,13 +147,15 @@ const draftsInAll = 40
 func openScorer(o *options, sites *fetch.Client, books *currentBooks, log *slog.Logger) (*sitesScorer, error) {
 	s := &sitesScorer{books: books, log: log, reports: readiness.Open(books, rests)}
 	if o.score.spec == local.Provider {
-		scorer := local.New(sites, requiredScore, func(r *readiness.Report) (string, error) {
+		limits := localLimits
+		limits.Past = fair.NewPast()
+		scorer := local.New(sites, requiredScore, limits.Past, func(r *readiness.Report) (string, error) {
 			if err := s.reports.Put(r); err != nil {
 				return "", err
 			}
 			return o.baseURL + server.ReportsPath + r.ID, nil
 		})
-		s.registrations = score.NewGuard(scorer, localLimits)
+		s.registrations = score.NewGuard(scorer, limits)
 	} else {
 		f := &o.score
 		scorer, err := f.remote()

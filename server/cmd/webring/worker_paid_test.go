@@ -82,9 +82,11 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	// The hops of two isolates add up at the origin.
 	second := startWorker(t, s.base, s.verifier(), secretOf(t, secret))
 	eventually(t, "the first state", longEnough, func() bool { return second.get("/api").Header.Get("Webring-Seq") != "" })
-	for _, isolate := range []*worker{w, second, w, w, second} {
-		if r := isolate.get("/next?from=exactly", "User-Agent", "Mozilla/5.0"); r.Status != http.StatusFound {
-			t.Fatalf("%d %s", r.Status, r.Body)
+	for i, isolate := range []*worker{w, second, w, w, second} {
+		for range 3 { // which is one visitor
+			if r := isolate.get("/next?from=exactly", "User-Agent", "Mozilla/5.0", "CF-Connecting-IP", fmt.Sprintf("192.0.2.%d", i)); r.Status != http.StatusFound {
+				t.Fatalf("%d %s", r.Status, r.Body)
+			}
 		}
 	}
 	w.get("/next?from=exactly", "User-Agent", "Googlebot/2.1")

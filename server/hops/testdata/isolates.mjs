@@ -16,8 +16,11 @@ const headers = new Headers({ "User-Agent": "Mozilla/5.0" });
 let reports = [];
 const ctx = { waitUntil: (promise) => reports.push(promise) };
 const counted = { hops: 0, from: 0 };
+let clients = 0;
 const count = (isolate, from) => {
-  isolate.count(from, 2, headers, ctx);
+  // Whoever asks again in the hour is no further visitor.
+  const client = `192.0.2.${++clients}`;
+  for (let n = 0; n < 3; n++) isolate.count(from, 2, client, headers, ctx);
   counted.hops++;
   if (from === 1) counted.from++;
 };

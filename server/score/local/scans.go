@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 )
 
 const (
@@ -21,11 +21,6 @@ const (
 	// WaitTime bounds how long a scan waits to start. It is longer than ownTime, after
 	// which a running scan can be ended for a newcomer.
 	WaitTime = 8 * time.Second
-	// newAfter is for how long a network must have started no scan for its next one to
-	// be a newcomer.
-	newAfter = time.Minute
-	// maxLast bounds how many networks have a time of their last scan.
-	maxLast = 1024
 )
 
 var (
@@ -33,31 +28,33 @@ var (
 	errGaveWay = errors.New("local: the scan was ended for a newcomer")
 )
 
-// scans bounds how many scans run at a time. Package fair shares them between askers. Of the
-// scans that wait, the one of the network that has started none for the longest time starts
-// first. An attacker with many sites that hang, and many networks to ask from, could still
-// occupy all. So when a newcomer waits, the oldest scan that has run for more than [ownTime]
-// is ended. It is safe for concurrent use.
+// scans bounds how many scans run at a time. Package fair shares them between askers, and
+// askers are charged for the time of their scans. Of the scans that wait, the one whose asker
+// weighs least starts first. An attacker with many sites that hang, and many networks to ask
+// from, could still occupy all. So when a newcomer waits, whose weight is less than a
+// [fair.Piece], a scan that has run for more than [ownTime] is ended: of those, the one whose
+// asker weighs most. It is safe for concurrent use.
 type scans struct {
 	mu      sync.Mutex
+	past    *fair.Past
 	shares  *fair.Shares
-	running []*entrant           // oldest first
-	waiting []*entrant           // in the order in which they came
-	last    map[string]time.Time // when a network last started a scan
+	running []*entrant // oldest first
+	waiting []*entrant // in the order in which they came
 }
 
 // entrant is a scan that runs or waits.
 type entrant struct {
 	asker fair.Asker
 	ready chan struct{} // closed when the scan may start
+	began time.Time
 	end   context.CancelCauseFunc
 	aging *time.Timer
 	old   bool // the scan has run for ownTime
 	gone  bool // the scan was ended for a newcomer
 }
 
-func newScans() *scans {
-	return &scans{shares: fair.NewShares(fair.Rule{Most: maxScans}), last: map[string]time.Time{}}
+func newScans(past *fair.Past) *scans {
+	return &scans{past: past, shares: fair.NewShares(fair.Rule{Most: maxScans, Past: past})}
 }
 
 // enter waits until a scan may start. The scan must run under the context that enter
@@ -98,16 +95,17 @@ func (s *scans) leave(p *entrant) {
 	p.end(nil)
 	s.running = slices.DeleteFunc(s.running, func(other *entrant) bool { return other == p })
 	s.shares.Return(p.asker)
+	s.past.ChargeTime(p.asker, time.Since(p.began), ownTime)
 	s.admit()
 }
 
 // admit starts scans that wait, as far as there is room for them. The caller holds mu.
 func (s *scans) admit() {
 	for {
-		next := -1
+		next, least := -1, 0
 		for i, p := range s.waiting {
-			if s.shares.Room(p.asker) && (next < 0 || s.lastOf(p).Before(s.lastOf(s.waiting[next]))) {
-				next = i
+			if weight := s.weight(p); s.shares.Room(p.asker) && (next < 0 || weight < least) {
+				next, least = i, weight
 			}
 		}
 		if next < 0 {
@@ -124,10 +122,7 @@ func (s *scans) admit() {
 func (s *scans) start(p *entrant) {
 	s.shares.Take(p.asker)
 	s.running = append(s.running, p)
-	if len(s.last) >= maxLast {
-		clear(s.last)
-	}
-	s.last[p.asker.Network()] = time.Now()
+	p.began = time.Now()
 	p.aging = time.AfterFunc(ownTime, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -137,14 +132,14 @@ func (s *scans) start(p *entrant) {
 	close(p.ready)
 }
 
-// lastOf is when the network of a scan last started one.
-func (s *scans) lastOf(p *entrant) time.Time { return s.last[p.asker.Network()] }
+// weight is what counts against the asker of a scan, in whole pieces of work.
+func (s *scans) weight(p *entrant) int { return s.shares.Weight(p.asker) / fair.Piece }
 
 // makeWay ends as many old scans as newcomers wait, if there are. The caller holds mu.
 func (s *scans) makeWay() {
 	wanted := 0
 	for _, p := range s.waiting {
-		if time.Since(s.lastOf(p)) >= newAfter {
+		if s.weight(p) == 0 {
 			wanted++
 		}
 	}
@@ -153,11 +148,17 @@ func (s *scans) makeWay() {
 			wanted--
 		}
 	}
-	for _, p := range s.running {
-		if wanted > 0 && p.old && !p.gone {
-			p.gone = true
-			p.end(errGaveWay)
-			wanted--
+	for ; wanted > 0; wanted-- {
+		var heaviest *entrant
+		for _, p := range s.running {
+			if p.old && !p.gone && (heaviest == nil || s.weight(p) > s.weight(heaviest)) {
+				heaviest = p
+			}
 		}
+		if heaviest == nil {
+			return
+		}
+		heaviest.gone = true
+		heaviest.end(errGaveWay)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 	"webring/server/fetch"
 	"webring/server/score"
 	"webring/server/score/report"
@@ -39,9 +39,10 @@ type Scorer struct {
 }
 
 // New makes a scorer that fetches with client. pass is the least passing score: the
-// answers of a site are cached for as long as a [score.Guard] caches its score.
-func New(client *fetch.Client, pass int, keep func(*report.Report) (string, error)) *Scorer {
-	return &Scorer{cache: newCache(client, pass), keep: keep, scans: newScans(), turns: &turns{}, time: ScanTime}
+// answers of a site are cached for as long as a [score.Guard] caches its score. past is
+// where askers are charged for the time of their scans.
+func New(client *fetch.Client, pass int, past *fair.Past, keep func(*report.Report) (string, error)) *Scorer {
+	return &Scorer{cache: newCache(client, pass), keep: keep, scans: newScans(past), turns: &turns{}, time: ScanTime}
 }
 
 // Score scans a site. A bad site has a low score, and one that does not answer at all

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/fair"
+	"webring/edge/fair"
 	"webring/server/fetch"
 	"webring/server/score"
 	"webring/server/score/exemplar"
@@ -55,7 +55,7 @@ func serve(t *testing.T, h http.Handler) *world {
 	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": secure.Addr, "plain.dev": netip.MustParseAddrPort(plain.Listener.Addr().String())},
 		Roots: roots, Limits: fetch.Limits{PerMinute: -1}})
 	t.Cleanup(client.Close)
-	w.Scorer = New(client, least, nil)
+	w.Scorer = New(client, least, nil, nil)
 	return w
 }
 
@@ -285,7 +285,7 @@ func TestSitesThatCannotBeScored(t *testing.T) {
 	}{
 		"an address":                {w.Scorer, "https://127.0.0.1/", true},
 		"a private name":            {w.Scorer, "https://printer.local/", true},
-		"nothing listens":           {New(gone, least, nil), "https://site.dev/", false},
+		"nothing listens":           {New(gone, least, nil, nil), "https://site.dev/", false},
 		"a certificate for another": {w.Scorer, "https://plain.dev/", false},
 	} {
 		got, err := c.s.Score(t.Context(), c.url)
@@ -379,7 +379,7 @@ func TestManyScansAtOnce(t *testing.T) {
 	defer slow.Close()
 	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"*.dev": netip.MustParseAddrPort(slow.Listener.Addr().String())}})
 	defer client.Close()
-	l := New(client, least, nil)
+	l := New(client, least, nil, nil)
 	var busy, other atomic.Int64
 	var group sync.WaitGroup
 	began := time.Now()
@@ -412,7 +412,7 @@ func TestManyScansAtOnce(t *testing.T) {
 
 func TestLimitOfOursCostsTheSiteNothing(t *testing.T) {
 	to := netip.MustParseAddrPort(httptest.NewServer(&exemplar.Site{Name: "x", About: "y"}).Listener.Addr().String())
-	l := New(fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": to}, Limits: fetch.Limits{PerMinute: 10}}), least, nil)
+	l := New(fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": to}, Limits: fetch.Limits{PerMinute: 10}}), least, nil, nil)
 	_, err := l.Score(t.Context(), "http://site.dev/")
 	var down *score.Unavailable
 	if !errors.As(err, &down) || !down.Busy || down.RetryAfter < time.Second || down.RetryAfter > 61*time.Second {

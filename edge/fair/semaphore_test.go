@@ -41,6 +41,29 @@ func TestTheSemaphoreAdmitsAskersThatHoldLess(t *testing.T) {
 		}
 		p.Release(a)
 		p.Release(a)
+
+		// Few wait, and those who need not wait come in beside them.
+		for range 2 {
+			if err := p.Acquire(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+		}
+		crowd, leave := context.WithCancel(t.Context())
+		for range mostWaiting {
+			go func() { _ = p.Acquire(crowd, a) }()
+		}
+		synctest.Wait()
+		if err := p.Acquire(t.Context(), a); !errors.Is(err, errCrowded) {
+			t.Errorf("one more waits: %v", err)
+		}
+		if err := p.Acquire(t.Context(), b); err != nil {
+			t.Error(err)
+		}
+		leave()
+		synctest.Wait()
+		p.Release(b)
+		p.Release(a)
+		p.Release(a)
 		if p.Taken() != 0 || len(p.waiting) != 0 {
 			t.Errorf("%d hold it, %d wait", p.Taken(), len(p.waiting))
 		}

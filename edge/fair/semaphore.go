@@ -2,9 +2,16 @@ package fair
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 )
+
+// mostWaiting bounds how many wait for a [Semaphore]: each of them is looked at when
+// something is given back.
+const mostWaiting = 1024
+
+var errCrowded = errors.New("fair: as many wait as may")
 
 // Semaphore bounds how many pieces of work run at a time, and shares the room
 // between askers by a [Rule]. It may be used concurrently.
@@ -23,12 +30,21 @@ type waiter struct {
 func NewSemaphore(r Rule) *Semaphore { return &Semaphore{shares: NewShares(r)} }
 
 // Acquire waits until there is room for a, or until ctx ends; then it returns the
-// cause of that. Release gives the room back.
+// cause of that. It does not wait if too many do. Release gives the room back.
 func (s *Semaphore) Acquire(ctx context.Context, a Asker) error {
 	w := &waiter{a, make(chan struct{})}
 	s.mu.Lock()
+	if s.shares.Room(a) { // there is none for those who wait
+		s.shares.Take(a)
+		s.mu.Unlock()
+		return nil
+	}
+	if len(s.waiting) >= mostWaiting {
+		s.shares.rule.Past.Charge(a, refusal)
+		s.mu.Unlock()
+		return errCrowded
+	}
 	s.waiting = append(s.waiting, w)
-	s.admit()
 	s.mu.Unlock()
 	select {
 	case <-w.ready:
@@ -42,6 +58,7 @@ func (s *Semaphore) Acquire(ctx context.Context, a Asker) error {
 		return nil // admitted just as ctx ended
 	}
 	s.waiting = slices.Delete(s.waiting, i, i+1)
+	s.shares.rule.Past.Charge(a, refusal)
 	return context.Cause(ctx)
 }
 
@@ -57,9 +74,10 @@ func (s *Semaphore) Release(a Asker) {
 // holds mu.
 func (s *Semaphore) admit() {
 	s.waiting = slices.DeleteFunc(s.waiting, func(w *waiter) bool {
-		if !s.shares.Take(w.asker) {
+		if s.shares.Full() || !s.shares.Room(w.asker) {
 			return false
 		}
+		s.shares.Take(w.asker)
 		close(w.ready)
 		return true
 	})

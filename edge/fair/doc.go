@@ -15,10 +15,25 @@
 //	busy askers                                   1    2    4    8    16   64
 //	each gets, of 180 a minute with a Half of 4   25   18   12   8    5    2
 //
-// An asker is an IPv4 address or an IPv6 /64, as in the limiter of requests. A client with
-// an IPv4 /24 or an IPv6 /48 has hundreds of these. So what an asker takes counts
-// for that network, too, and two clients of a network weigh as one: a client gets no
-// more by changing its address, and cannot take everything from its neighbours.
+// # Networks
+//
+// An asker is an IPv4 address or an IPv6 /64, as in the limiter of requests. Who has a
+// network has many of these. So what an asker takes counts for the networks around it, too,
+// and all askers of a network weigh as a few: a client gets no more by changing its
+// address, and cannot take everything from its neighbours.
+//
+//	IPv4               an address   /24   /20   /16
+//	IPv6               a /64        /48   /40   /32
+//	weighs as clients  1            2     4     8
+//
+// # The past
+//
+// A crowd of many networks of which each asks for little could still take all. So a [Past]
+// remembers for some minutes what askers have cost: each question, the time that their
+// sites took, and each time that they were refused and asked on. That counts beside what
+// they have: up to three times Half, and for the widest network up to Half. So a crowd that
+// goes on asking is held to a quarter of a resource, neighbours of it have half, and the rest
+// is for those around whom little was asked for, or nothing.
 //
 // [Shares] is for what is counted anew each minute, such as requests to a site.
 // [Semaphore] is for what is given back, such as room for scans.
