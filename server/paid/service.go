@@ -115,8 +115,9 @@ type Config struct {
 	// nearly full. It is called before each challenge and each simulation, so it must
 	// be quick. nil: always ready.
 	Ready func() error
-	// Told, when given, is told the time of each block that a network calls its newest.
-	Told func(network string, block time.Time)
+	// Told, when given, is told the time of each block that a network calls its newest. teller
+	// names that.
+	Told func(teller string, block time.Time)
 	// Ended is told what came of each credential. It must be quick. It may be nil.
 	Ended func(Ended)
 	// Failpoint is called at named steps of the workflow; tests end the
