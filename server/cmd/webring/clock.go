@@ -44,9 +44,11 @@ func (n *originNode) askTheTime(ctx context.Context, books *ledger.Ledger, until
 		}
 		asked.Wait()
 	}
-	switch err := books.CheckClock(); {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	n.answers.Tick(n.o.now()) // readers are shown the ring as of then
+	switch err := books.CheckClock(); {
 	case err != nil && changes:
 		return fmt.Errorf("the ring's flags have changed and need an event: %w", err)
 	case err != nil:

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/server/ledger"
+	"webring/server/ledger/badgerstore"
+)
+
+// standing is what a node says that the one member of a ring stands at.
+func (o *origin) standing() string {
+	o.t.Helper()
+	return at(o.t, o.get("/api/leaderboard").document(o.t), "leaderboard", 0, "effective_bid_usd").(string)
+}
+
+var signedAt = regexp.MustCompile(`(?m)^time (\d+)$`)
+
+// signed is how far ahead of now the newest checkpoint of a node is signed.
+func (o *origin) signedAhead() time.Duration {
+	o.t.Helper()
+	found := signedAt.FindSubmatch(o.get("/sync/checkpoint").Body)
+	if found == nil {
+		o.t.Fatal("there is no checkpoint")
+	}
+	ms, _ := strconv.ParseInt(string(found[1]), 10, 64)
+	return time.Until(time.UnixMilli(ms))
+}
+
+// TestAWrongClockPoisonsNothing runs an origin with a clock that is a year ahead, and then two
+// days. Neither a free request of an owner nor one of a newcomer, nor the operator, stamps
+// anything; origin and edge show the same standings as ever, and nothing is signed for later. Once
+// the clock is right, owner and payer go on at once.
+func TestAWrongClockPoisonsNothing(t *testing.T) {
+	t.Parallel()
+	o := ring(t, "--core", "native")
+	e := o.follow(t, o.verifier(), "--core", "native")
+	owner := wallet(t)
+	if p := o.pay(owner, "/api/register", `{"name":"Honest","url":"https://honest.dev/","kind":"agent","bid":"5.00"}`); p.Status != http.StatusCreated {
+		t.Fatalf("%d %s", p.Status, p.Body)
+	}
+	for i, ahead := range []string{"8760h", "48h"} {
+		o.stop()
+		o.env = []string{"WEBRING_TEST_CLOCK=" + ahead}
+		before := o.received()
+		o.launch()
+		position := o.position()
+		o.prove(owner, http.MethodPatch, "/api/ring/honest", `{"description":"changed"}`).does(t, 503, "payments_unavailable")
+		o.post("/api/register", `{"name":"New","url":"https://new.dev/","kind":"mcp"}`).does(t, 503, "payments_unavailable")
+		o.post("/api/bid", `{"member":"honest","amount":"1.00"}`).does(t, 503, "payments_unavailable")
+		if said, err := o.operate("members", "hide", "honest", "--reason", "a test"); err == nil || !strings.Contains(said, "set the clock") {
+			t.Errorf("%s ahead, the operator hides a member: %v %s", ahead, err, said)
+		}
+		if said, err := o.operate("clock", "back"); err == nil || !strings.Contains(said, "nothing is to be set back") {
+			t.Errorf("%s ahead, the clock is set back: %v %s", ahead, err, said)
+		}
+		if o.position() != position || o.standing() != fmt.Sprintf("%d.00", 6+i) || e.standing() != o.standing() || o.received() != before {
+			t.Errorf("%s ahead: at %s, %s at the origin and %s at the edge", ahead, o.position(), o.standing(), e.standing())
+		}
+		if signed := o.signedAhead(); signed > time.Minute {
+			t.Errorf("%s ahead, a checkpoint is signed for %s from now", ahead, signed)
+		}
+		o.stop()
+		o.env = nil
+		o.launch()
+		o.prove(owner, http.MethodPatch, "/api/ring/honest", fmt.Sprintf(`{"description":"changed %d"}`, i)).does(t, 200, "")
+		if p := o.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusCreated && p.Status != http.StatusOK {
+			t.Errorf("after %s ahead, a bid: %d %s", ahead, p.Status, p.Body)
+		}
+	}
+	alike(t, o, e)
+}
+
+// TestARingIsSetBackAfterAWrongClock has a ledger and checkpoints of a clock that was a year
+// ahead, as earlier versions wrote them. The operator sets the ring back, and nothing is lost: owner
+// and payer go on, the edge follows, and a restart reads the same.
+func TestARingIsSetBackAfterAWrongClock(t *testing.T) {
+	t.Parallel()
+	o := ring(t, "--core", "native")
+	e := o.follow(t, o.verifier(), "--core", "native")
+	owner := wallet(t)
+	if p := o.pay(owner, "/api/register", `{"name":"Honest","url":"https://honest.dev/","kind":"agent","bid":"5.00"}`); p.Status != http.StatusCreated {
+		t.Fatalf("%d %s", p.Status, p.Body)
+	}
+	o.stop()
+	year := time.Now().Add(365 * 24 * time.Hour)
+	store, err := badgerstore.Open(storePath(o.data), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	books, done, err := openBooks(store, (&options{data: o.data, capacity: 1000, clock: func() time.Time { return year }}).ledgerConfig(store, nil, nil, nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = books.Do(t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.Append(&core.Verified{Stamp: tx.Stamp(), Member: "honest", Proof: core.ByLink}, nil)
+		return err
+	})
+	if err := done(); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(syncPath(o.data), "signed-until"), []byte(strconv.FormatInt(year.UnixMilli(), 10)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	o.launch()
+	alike(t, o, e)
+	if o.standing() != "0.00" || e.standing() != "0.00" || o.signedAhead() < 300*24*time.Hour {
+		t.Errorf("%s at the origin, %s at the edge, signed for %s from now: the ledger holds no later event", o.standing(), e.standing(), o.signedAhead())
+	}
+	patch := func(status int, code string) {
+		t.Helper()
+		o.prove(owner, http.MethodPatch, "/api/ring/honest", `{"description":"changed"}`).does(t, status, code)
+	}
+	patch(503, "payments_unavailable")
+	o.post("/api/bid", `{"member":"honest","amount":"1.00"}`).does(t, 503, "payments_unavailable")
+	if !strings.Contains(o.log.String(), "webring clock back") {
+		t.Errorf("the log does not say what to do:\n%s", o.log)
+	}
+
+	if said, err := o.operate("clock", "back", "--reason", "the clock was a year ahead"); err != nil || !strings.Contains(said, "nothing is lost") {
+		t.Fatalf("%v %s", err, said)
+	}
+	patch(200, "")
+	if p := o.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusCreated && p.Status != http.StatusOK {
+		t.Errorf("a bid: %d %s", p.Status, p.Body)
+	}
+	for range 2 {
+		alike(t, o, e)
+		if o.standing() != "7.00" || e.standing() != "7.00" || at(t, e.get("/api/ring/honest").document(t), "member", "verified") != "link" {
+			t.Errorf("%s at the origin, %s at the edge", o.standing(), e.standing())
+		}
+		if signed := o.signedAhead(); signed > time.Minute {
+			t.Errorf("a checkpoint is signed for %s from now", signed)
+		}
+		if said, err := o.operate("clock", "back"); err == nil || !strings.Contains(said, "nothing is to be set back") {
+			t.Errorf("once more: %v %s", err, said)
+		}
+		o.stop()
+		o.launch()
+	}
+	if said, err := o.operate("verify"); err != nil {
+		t.Errorf("%v %s", err, said)
+	}
+}
+
+// TestAnOperatorVouchesForAClock has a ring whose only payment network stands still for a day: an
+// owner has to wait until the operator says that this machine's clock is right.
+func TestAnOperatorVouchesForAClock(t *testing.T) {
+	t.Parallel()
+	o := ring(t, "--core", "native")
+	owner := wallet(t)
+	if p := o.pay(owner, "/api/register", `{"name":"Honest","url":"https://honest.dev/","kind":"agent"}`); p.Status != http.StatusCreated {
+		t.Fatalf("%d %s", p.Status, p.Body)
+	}
+	o.stop()
+	o.args = append(o.args, "--tempo-rpc", chainAt(t, time.Now().Add(-24*time.Hour)))
+	o.launch()
+	patch := func(status int, code string) {
+		t.Helper()
+		o.prove(owner, http.MethodPatch, "/api/ring/honest", `{"description":"changed"}`).does(t, status, code)
+	}
+	patch(503, "payments_unavailable")
+	if said, err := o.operate("clock", "trust"); err != nil {
+		t.Fatalf("%v %s", err, said)
+	}
+	eventually(t, "a clock that is believed", time.Minute, func() bool {
+		return o.send(http.MethodPatch, "/api/ring/honest", []byte(`{"description":"changed"}`), "Content-Type", "application/json").Status == 402
+	})
+	patch(200, "")
+}
