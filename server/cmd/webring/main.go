@@ -31,7 +31,7 @@ func commands() []command {
 		{"backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", new(backupOptions).flags, backupOrigin},
 		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", new(restoreOptions).flags, restoreOrigin},
 		{"cluster", "cluster [--data DIR] init [--force] | status | add NODE | remove NODE | handover [NODE] | key | leave", "have several origins keep one ring through etcd: begin, look, let nodes in and out, hand over, renew the key that seals, be a single origin again", new(clusterOptions).flags, runCluster},
-		{"key", "key [--data DIR] next | switch [--now]", "change the key that signs for edges, of the running origin: announce the next one; sign with it alone", new(keyOptions).flags, changeKey},
+		{"key", "key [--data DIR] next | switch [--now] | new", "change the key that signs for edges, of the running origin: announce the next one; sign with it alone; or print the line of a new secret", new(keyOptions).flags, changeKey},
 		{"clock", "clock [--data DIR] back [--reason TEXT] | trust", "after a wrong clock: set the clock of the running origin's ring back; vouch for this machine's", new(clockOptions).flags, changeClock},
 		{"mcp-registry", "mcp-registry --base-url URL --name NAME [--registry-key FILE]", "print the server.json for the MCP registry, and what proves the domain there", new(registryOptions).flags, registryEntry},
 		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", new(verifyOptions).flags, verifyOrigin},

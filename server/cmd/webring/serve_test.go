@@ -289,6 +289,50 @@ func TestAKeyThatIsThereIsNeverReplaced(t *testing.T) {
 	}
 }
 
+// TestAnAlteredKeyIsRefused has one digit of each key file that the ring has made be another. The
+// start says which file it is, and nothing of what it holds. With the digit as it was, a payer's
+// credential of before is taken. A line that the operator has made otherwise counts as it is.
+func TestAnAlteredKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	line, err := invoke(t, "key", "new").Output()
+	secret := filepath.Join(t.TempDir(), "edge-secret")
+	if err := errors.Join(err, os.WriteFile(secret, line, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	o := ring(t, "--core", "native", "--edge-secret-file", secret)
+	const body = `{"name":"Honest","url":"https://honest.dev/","kind":"agent"}`
+	credential := o.sign(wallet(t), "/api/register", body)
+	o.stop()
+	for _, path := range []string{filepath.Join(o.data, "mpp-secret"), filepath.Join(o.data, "sync-key"), secret} {
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		altered := slices.Clone(whole)
+		i := len(altered) - 10
+		if altered[i] = '1'; whole[i] == '1' {
+			altered[i] = '2'
+		}
+		if err := os.WriteFile(path, altered, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, served := o.serves("/api"); served || !strings.Contains(o.log.String(), path) || strings.Contains(o.log.String(), string(altered[:20])) {
+			t.Errorf("%s is altered, and the origin serves: %v\n%s", path, served, o.log)
+		}
+		o.kill()
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(secret, []byte(strings.Repeat("5", 80)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.launch()
+	if r := o.post("/api/register", body, "Authorization", credential); r.Status != http.StatusCreated {
+		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
+
 // TestAStartRefusesWhatARingCannotBeCalled holds that name and URL of the ring, which
 // are written into the ledger, are held to what members' are, and in what words.
 func TestAStartRefusesWhatARingCannotBeCalled(t *testing.T) {
