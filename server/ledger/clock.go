@@ -30,11 +30,11 @@ const (
 //
 //   - what others tell: the newest blocks of payment networks, the checkpoints of another node
 //     that leads ([Clock.Told]), and the operator ([Vouch]);
-//   - while none of them has told anything, what is kept: the last event and the last signature
-//     ([Clock.Kept]).
+//   - while none of them has been heard to go on, what is kept, too: the last event and the last
+//     signature ([Clock.Kept]), unless that is ahead of this machine's clock.
 //
 // Of several clocks, the one that is ahead counts: a chain that stands still keeps nothing
-// from being written while another goes on. All methods work with a nil Clock, which believes
+// from being written while another goes on, or over a restart. All methods work with a nil Clock, which believes
 // everything.
 type Clock struct {
 	wall  func() time.Time
@@ -44,6 +44,8 @@ type Clock struct {
 	mu         sync.Mutex
 	kept, told instant
 	teller     string    // whose told is
+	first      time.Time // that was told
+	goesOn     bool      // a later one has been told since
 	read       time.Time // when the file was read last
 }
 
@@ -101,6 +103,10 @@ func (c *Clock) Told(teller string, at time.Time) {
 
 // hear is Told for a caller that holds mu.
 func (c *Clock) hear(teller string, at time.Time) {
+	if !c.told.known() {
+		c.first = at
+	}
+	c.goesOn = c.goesOn || at.After(c.first)
 	if !c.told.known() || at.After(c.told.now()) {
 		c.told, c.teller = now(at), teller
 	}
@@ -123,18 +129,22 @@ func (c *Clock) reading() time.Time { return c.wall().Round(0) }
 
 // believed is what the others say, false if they say nothing. The caller holds mu.
 func (c *Clock) believed(wall time.Time) (at time.Time, some bool) {
-	if at, some = c.others(); some && wall.Sub(at) > MaxSkew && c.vouched(wall) {
+	if at, some = c.others(wall); some && wall.Sub(at) > MaxSkew && c.vouched(wall) {
 		c.hear("the operator", wall)
-		return c.others()
+		return c.others(wall)
 	}
 	return at, some
 }
 
-func (c *Clock) others() (at time.Time, some bool) {
-	if c.told.known() {
-		return c.told.now(), true
+func (c *Clock) others(wall time.Time) (at time.Time, some bool) {
+	kept := c.kept.now()
+	switch {
+	case !c.told.known():
+		return kept, c.kept.known()
+	case !c.goesOn && c.kept.known() && kept.Sub(wall) <= MaxSkew && kept.After(c.told.now()):
+		return kept, true
 	}
-	return c.kept.now(), c.kept.known()
+	return c.told.now(), true
 }
 
 // vouched says whether the operator vouches for a reading of this machine's clock. It looks
