@@ -175,14 +175,18 @@ func (c *Clock) Check(last int64) error {
 	if !some {
 		return nil
 	}
-	ahead, early := wall.Sub(believed), time.UnixMilli(last).Sub(believed)
+	ahead, teller := wall.Sub(believed), c.teller
+	if !c.told.known() && wall.Before(believed) {
+		believed, teller = wall, "this machine's clock" // the ledger does not vouch for itself
+	}
+	early := time.UnixMilli(last).Sub(believed)
 	switch {
 	case ahead > MaxSkew && c.told.known():
-		return fmt.Errorf("%w: this machine's clock is %s ahead of %s: set the clock, or run webring clock trust if it is right", ErrClock, ahead.Round(time.Second), c.teller)
+		return fmt.Errorf("%w: this machine's clock is %s ahead of %s: set the clock, or run webring clock trust if it is right", ErrClock, ahead.Round(time.Second), teller)
 	case ahead > MaxSkew:
 		return fmt.Errorf("%w: nothing confirms this machine's clock, which is %s after the last that the ring has signed or written: set the clock, or run webring clock trust if it is right", ErrClock, ahead.Round(time.Second))
 	case early > MaxSkew:
-		return fmt.Errorf("%w: the last event is stamped %s later than it is now by %s, since a clock was ahead: run webring clock back", ErrClock, early.Round(time.Second), c.teller)
+		return fmt.Errorf("%w: the last event is stamped %s later than it is now by %s, since a clock was ahead: run webring clock back if that is right", ErrClock, early.Round(time.Second), teller)
 	}
 	return nil
 }

@@ -195,6 +195,22 @@ func TestALedgerIsSetBackAfterAClockThatWasAhead(t *testing.T) {
 	}
 }
 
+// Where nothing else tells the time, a stamp ahead of this machine's clock stops the ring, too, and
+// the operator can set it back.
+func TestALedgerDoesNotVouchForItself(t *testing.T) {
+	year := time.Now().Add(365 * 24 * time.Hour)
+	for _, alone := range []bool{false, true} {
+		clock := ledger.NewClock(nil, "", alone)
+		clock.Kept(year)
+		if err := clock.Check(year.UnixMilli()); !errors.Is(err, ledger.ErrClock) || !strings.Contains(err.Error(), "webring clock back") {
+			t.Errorf("alone %v: %v", alone, err)
+		}
+		if err := clock.Check(0); err != nil {
+			t.Errorf("alone %v, it cannot be set back: %v", alone, err)
+		}
+	}
+}
+
 // A file that is no instant vouches for nothing.
 func TestAnUnreadableFileVouchesForNothing(t *testing.T) {
 	for _, text := range []string{"", "yes", "2026-13-01T00:00:00Z", strings.Repeat("2026", 1000)} {
