@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/server/devchain"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 )
@@ -45,10 +46,7 @@ func TestAWrongClockPoisonsNothing(t *testing.T) {
 	t.Parallel()
 	o := ring(t, "--core", "native")
 	e := o.follow(t, o.verifier(), "--core", "native")
-	owner := wallet(t)
-	if p := o.pay(owner, "/api/register", `{"name":"Honest","url":"https://honest.dev/","kind":"agent","bid":"5.00"}`); p.Status != http.StatusCreated {
-		t.Fatalf("%d %s", p.Status, p.Body)
-	}
+	owner := o.honest()
 	for i, ahead := range []string{"8760h", "48h"} {
 		o.stop()
 		o.env = []string{"WEBRING_TEST_CLOCK=" + ahead}
@@ -88,10 +86,7 @@ func TestARingIsSetBackAfterAWrongClock(t *testing.T) {
 	t.Parallel()
 	o := ring(t, "--core", "native")
 	e := o.follow(t, o.verifier(), "--core", "native")
-	owner := wallet(t)
-	if p := o.pay(owner, "/api/register", `{"name":"Honest","url":"https://honest.dev/","kind":"agent","bid":"5.00"}`); p.Status != http.StatusCreated {
-		t.Fatalf("%d %s", p.Status, p.Body)
-	}
+	owner := o.honest()
 	o.stop()
 	year := time.Now().Add(365 * 24 * time.Hour)
 	o.found(year, func(tx *ledger.Tx) error {
@@ -168,6 +163,51 @@ func TestAnOperatorVouchesForAClock(t *testing.T) {
 	o.launch()
 	t.Cleanup(o.kill)
 	o.prove(owner, http.MethodPatch, "/api/ring/honest", `{"description":"changed"}`).does(t, 200, "")
+}
+
+// TestANodeWithAWrongClockGivesWay has a node whose clock is two days ahead left alone by one that
+// is killed: it stamps nothing. As soon as the other one is back, that leads, and owner and payer go on.
+func TestANodeWithAWrongClockGivesWay(t *testing.T) {
+	t.Parallel()
+	c := makeCluster(t, 2, "--core", "native")
+	good, bad := c.nodes[0], c.nodes[1]
+	bad.env = []string{"WEBRING_TEST_CLOCK=48h"}
+	c.launch()
+	owner := bad.honest()
+	alike(t, good, bad)
+	position := bad.position()
+	good.kill()
+	eventually(t, "a node that should not lead", longEnough, func() bool {
+		return bad.role() == roleLeader || strings.Contains(bad.log.String(), "does not stand for election")
+	})
+	for range 3 {
+		if r := bad.send(http.MethodPatch, "/api/ring/honest", []byte(`{"description":"changed"}`), "Content-Type", "application/json"); r.Status != 503 {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+		if r := bad.post("/api/bid", `{"member":"honest","amount":"1.00"}`); r.Status != 503 {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+	}
+	if bad.position() != position || bad.standing() != "6.00" || !strings.Contains(bad.log.String(), "set the clock") {
+		t.Errorf("at %s, standing %s\n%s", bad.position(), bad.standing(), bad.log)
+	}
+	good.launch()
+	eventually(t, "a leader with a right clock", longEnough, func() bool { return good.role() == roleLeader })
+	good.prove(owner, http.MethodPatch, "/api/ring/honest", `{"description":"changed"}`).does(t, 200, "")
+	if p := bad.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusCreated && p.Status != http.StatusOK {
+		t.Errorf("a bid: %d %s", p.Status, p.Body)
+	}
+	alike(t, good, bad)
+}
+
+// honest has a member join that has paid for a bid, and gives its owner.
+func (o *origin) honest() devchain.Account {
+	o.t.Helper()
+	owner := wallet(o.t)
+	if p := o.pay(owner, "/api/register", `{"name":"Honest","url":"https://honest.dev/","kind":"agent","bid":"5.00"}`); p.Status != http.StatusCreated {
+		o.t.Fatalf("%d %s", p.Status, p.Body)
+	}
+	return owner
 }
 
 // found writes to the ledger of an origin that does not run, by a clock and without asking others.
