@@ -5,8 +5,8 @@ package core
 // redacted. The caller verifies that texts match their commitments.
 //
 // Any bytes may be given. After an error, the state is unchanged. A stamp later
-// than the clock raises the clock, and [SetBack] sets it to its own. Ranks and standings may only be read after the
-// next [State.Advance].
+// than the clock raises the clock, and [SetBack] sets it to its own. Ranks and
+// standings may only be read after the next [State.Advance].
 //
 // Errors wrap [ErrEvent] or [ErrTexts], or are one of the errors of state.go.
 func (s *State) Apply(event, texts []byte) error {

@@ -34,8 +34,8 @@ const (
 //     signature ([Clock.Kept]), unless that is ahead of this machine's clock.
 //
 // Of several clocks, the one that is ahead counts: a chain that stands still keeps nothing
-// from being written while another goes on, or over a restart. All methods work with a nil Clock, which believes
-// everything.
+// from being written while another goes on, or over a restart. While nothing is known, anything
+// is believed. [Clock.Kept], [Clock.Told] and [Clock.Check] do nothing with a nil Clock.
 type Clock struct {
 	wall  func() time.Time
 	path  string

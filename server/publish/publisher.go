@@ -289,6 +289,9 @@ func (p *Publisher) signNext(ctx context.Context) error {
 func (p *Publisher) next() (c snap.Checkpoint, keys []byte, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.at.back > 0 {
+		return c, nil, false // it came after goBack, which is called again first
+	}
 	c = snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
 		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.c.Core, ABI: p.c.ABI}
 	if n := len(p.snapshots); n > 0 {

@@ -20,18 +20,20 @@ import (
 func clockPath(data string) string { return filepath.Join(data, "clock") }
 
 // askTheTime says which instants are certain, before anything is written: the last event, and
-// until, up to which checkpoints may have been signed, in milliseconds. If the clock is not
+// until, up to which checkpoints may have been signed, in milliseconds. Of a new ring nothing
+// is, and a network that is silent keeps none from beginning. If the clock is not
 // believed by them alone, or the rules change, the payment networks are asked for their newest
 // blocks. It fails if the rules cannot change by this clock, or ctx has ended: an operator
 // who stops a start may have seen that its flags are wrong.
 func (n *originNode) askTheTime(ctx context.Context, books *ledger.Ledger, until int64, changes bool) error {
-	kept := n.o.now() // of a new ring, which has nothing to lose
 	books.View(func(v *ledger.View) {
-		if st := v.State(); st.Seq() > 0 {
-			kept = time.UnixMilli(max(st.LastStamp(), until))
+		switch st := v.State(); {
+		case st.Seq() > 0:
+			n.o.stamps.Kept(time.UnixMilli(max(st.LastStamp(), until)))
+		case len(n.methods) == 0:
+			n.o.stamps.Kept(n.o.now()) // a new ring has nothing to lose
 		}
 	})
-	n.o.stamps.Kept(kept)
 	if changes || books.CheckClock() != nil {
 		var asked sync.WaitGroup
 		for _, m := range n.methods {
