@@ -15,8 +15,8 @@ const (
 	// MaxSkew is how far ahead of the clocks that are believed an event may be stamped.
 	MaxSkew = 60 * time.Second
 	// believedAlone is for how long after the last sign of life a start is believed that no
-	// other clock will ever confirm.
-	believedAlone = 24 * time.Hour
+	// other clock will ever confirm: for as long as no standing fades by the usual rules.
+	believedAlone = 30 * 24 * time.Hour
 	// vouchedFor is for how long after an operator has vouched for a machine's clock a process
 	// believes it.
 	vouchedFor = time.Hour
@@ -63,7 +63,7 @@ func (i instant) known() bool { return !i.since.IsZero() }
 
 // NewClock gives the clock of a machine; nil stands for [time.Now]. path is the file of
 // [Vouch], "" for none. alone says that no payment network and no other node will tell the
-// time: then this clock is believed at first for a day after what is kept.
+// time: then this clock is believed at first for thirty days after what is kept.
 func NewClock(wall func() time.Time, path string, alone bool) *Clock {
 	if wall == nil {
 		wall = time.Now

@@ -64,8 +64,8 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 		"a start after an hour, and the chain is silent": {tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }},
 		"a start after an hour, alone":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }, believed: true},
 		"a start after an hour, alone for long":          {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)); time.Sleep(90 * day) }, believed: true},
-		"a start after two days, alone":                  {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-2 * day)) }},
-		"a start after two days, alone, vouched for":     {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-2 * day)); g.vouch() }, believed: true},
+		"a start after 31 days, alone":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)) }},
+		"a start after 31 days, alone, vouched for":      {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)); g.vouch() }, believed: true},
 		"goes ahead alone":                               {alone: true, tell: func(g given) { g.clock.Kept(g.start); *g.ahead = hour }},
 	} {
 		t.Run(name, func(t *testing.T) {

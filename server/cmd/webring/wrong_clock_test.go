@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,8 +13,6 @@ import (
 
 	"webring/core"
 	"webring/server/devchain"
-	"webring/server/ledger"
-	"webring/server/ledger/badgerstore"
 )
 
 // standing is what a node says that the one member of a ring stands at.
@@ -89,9 +85,9 @@ func TestARingIsSetBackAfterAWrongClock(t *testing.T) {
 	owner := o.honest()
 	o.stop()
 	year := time.Now().Add(365 * 24 * time.Hour)
-	o.found(year, func(tx *ledger.Tx) error {
-		_, err := tx.Append(&core.Verified{Stamp: tx.Stamp(), Member: "honest", Proof: core.ByLink}, nil)
-		return err
+	o.write(func(f *founding) {
+		f.now = year
+		f.own(nil, func(now int64) core.Event { return &core.Verified{Stamp: now, Member: "honest", Proof: core.ByLink} })
 	})
 	if err := os.WriteFile(filepath.Join(syncPath(o.data), "signed-until"), []byte(strconv.FormatInt(year.UnixMilli(), 10)), 0o600); err != nil {
 		t.Fatal(err)
@@ -138,21 +134,24 @@ func TestARingIsSetBackAfterAWrongClock(t *testing.T) {
 	}
 }
 
-// TestAnOperatorVouchesForAClock has a ring without a payment network that was off for three days,
+// TestAnOperatorVouchesForAClock has a ring without a payment network that was off for forty days,
 // and whose flags have changed: nothing confirms this machine's clock until its operator does. Then
 // the ring starts, and an owner has its change.
 func TestAnOperatorVouchesForAClock(t *testing.T) {
 	t.Parallel()
 	o, owner := prepare(t, nil, "--core", "native"), wallet(t)
-	stamped := time.Now().Add(-72 * time.Hour)
-	o.found(stamped, func(tx *ledger.Tx) error {
-		_, err := tx.Append(&core.Rules{Stamp: tx.Stamp(), Name: "Before", BaseURL: o.base, Fee: 100, MinBid: 100, Decay: 100, Scorer: "none"}, nil)
-		if err == nil {
-			_, err = tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: "honest", Kind: core.Agent, Category: "general", Fee: 100, Payment: core.Payment{Payer: owner.Address.Hex()}},
-				&core.Texts{Name: core.Text{Value: "Honest"}, URL: core.Text{Value: "https://honest.dev/"}})
-		}
-		return err
+	o.write(func(f *founding) {
+		f.now = time.Now().Add(-40 * 24 * time.Hour)
+		f.own(nil, func(now int64) core.Event {
+			return &core.Rules{Stamp: now, Name: "Before", BaseURL: o.base, Fee: 100, MinBid: 100, Decay: 100, Scorer: "none"}
+		})
+		f.own(&core.Texts{Name: core.Text{Value: "Honest"}, URL: core.Text{Value: "https://honest.dev/"}}, func(now int64) core.Event {
+			return &core.Joined{Stamp: now, Slug: "honest", Kind: core.Agent, Category: "general", Fee: 100, Payment: core.Payment{Payer: owner.Address.Hex()}}
+		})
 	})
+	if err := os.Remove(clockPath(o.data)); err != nil {
+		t.Fatal(err)
+	}
 	if _, served := o.serves("/api"); served || !strings.Contains(o.log.String(), "webring clock trust") {
 		t.Fatalf("served %v\n%s", served, o.log)
 	}
@@ -208,20 +207,4 @@ func (o *origin) honest() devchain.Account {
 		o.t.Fatalf("%d %s", p.Status, p.Body)
 	}
 	return owner
-}
-
-// found writes to the ledger of an origin that does not run, by a clock and without asking others.
-func (o *origin) found(at time.Time, write func(tx *ledger.Tx) error) {
-	o.t.Helper()
-	store, err := badgerstore.Open(storePath(o.data), slog.New(slog.DiscardHandler))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	books, done, err := openBooks(store, (&options{data: o.data, capacity: 1000, clock: func() time.Time { return at }}).ledgerConfig(store, nil, nil, nil, nil))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	if err := errors.Join(books.Do(o.t.Context(), write), done()); err != nil {
-		o.t.Fatal(err)
-	}
 }
