@@ -5,8 +5,8 @@ package core
 // redacted. The caller verifies that texts match their commitments.
 //
 // Any bytes may be given. After an error, the state is unchanged. A stamp later
-// than the clock raises the clock. Ranks and standings may only be read after the
-// next [State.Advance].
+// than the clock raises the clock, and [SetBack] sets it to its own. Ranks and
+// standings may only be read after the next [State.Advance].
 //
 // Errors wrap [ErrEvent] or [ErrTexts], or are one of the errors of state.go.
 func (s *State) Apply(event, texts []byte) error {
@@ -31,7 +31,7 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 	if _, rules := e.(*Rules); !rules && s.rules == nil {
 		return ErrNotOpened
 	}
-	if e.When() < s.stamp {
+	if _, back := e.(*SetBack); !back && e.When() < s.stamp {
 		return ErrStampOrder
 	}
 	switch e := e.(type) {
@@ -50,6 +50,8 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 		err = s.hide(e.Member)
 	case *Shown:
 		err = s.show(e.Member)
+	case *SetBack:
+		s.setBack(e.Stamp)
 	default:
 		err = s.foldOwned(e, texts)
 	}
@@ -241,6 +243,28 @@ func (s *State) show(slug string) error {
 	s.digest.add(s.hashRow(o))
 	s.touch(o)
 	return nil
+}
+
+// setBack sets the clock back to an instant, and what rows say of later ones. Everything that
+// depends on time is derived anew with the next Advance.
+func (s *State) setBack(stamp int64) {
+	for o := range Ordinal(s.rows) {
+		m := s.Member(o)
+		if max(m.Joined, m.LastBid, m.HealthSince, m.Verified, m.Changed) <= stamp {
+			continue
+		}
+		s.digest.sub(s.hashRow(o))
+		m = m.clone()
+		for _, at := range [...]*int64{&m.Joined, &m.LastBid, &m.HealthSince, &m.Verified, &m.Changed} {
+			*at = min(*at, stamp)
+		}
+		s.rewrite(o, &m)
+		s.accounts[o].lastBid = m.LastBid
+		s.statuses[o] = status{m.HealthSince, m.verification(), m.Changed}
+		s.digest.add(s.hashRow(o))
+	}
+	s.ranking.stale = true
+	s.clock = stamp / 1000
 }
 
 func (s *State) adjust(e *Adjusted) error {

@@ -9,6 +9,7 @@ import (
 
 	"webring/core"
 	"webring/core/coretest"
+	"webring/core/snap"
 )
 
 // everything is all that a state shows, what is derived included.
@@ -196,6 +197,39 @@ func TestStampsRaiseTheClockAndEarlierOnesAreTaken(t *testing.T) {
 	r.Rewind(0)
 	if r.Clock() != coretest.Start+200 {
 		t.Errorf("the clock went back before the last event, to %d", r.Clock())
+	}
+}
+
+// A clock that was ahead has stamped events, and standings have faded by it. Once it is set
+// back, all count again, and what was done later was done at that instant. A state that is
+// restored from rows is the same.
+func TestAClockThatWasAheadIsSetBackAndNothingIsLost(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("one", "https://one.example/")
+	r.Bid("one", 500)
+	right := r.Stamp
+	r.Wait(365 * 86400)
+	r.Do(&core.Verified{Member: "one", Proof: core.ByDNS}, nil)
+	r.Join("two", "https://two.example/")
+	r.Bid("two", 300)
+	if r.Standing(0) != 0 {
+		t.Fatalf("a year ahead, the standing is %d", r.Standing(0))
+	}
+	r.Stamp = right
+	r.Do(&core.SetBack{Reason: "the clock was a year ahead"}, nil)
+	if r.Clock() != right/1000 || r.LastStamp() != right || r.Standing(0) != 600 || r.Standing(1) != 400 || r.Rank(1) != 2 {
+		t.Errorf("at %d, last stamp %d, standings %d and %d", r.Clock(), r.LastStamp(), r.Standing(0), r.Standing(1))
+	}
+	if one, two := r.Member(0), r.Member(1); one.Verified != right || one.LastBid >= right || two.Joined != right || two.LastBid != right || two.Total() != 400 {
+		t.Errorf("%+v\n%+v", one, two)
+	}
+	r.Bid("two", 300) // from then on all is as ever
+	if r.Rank(1) != 1 || r.Clock() != right/1000+1 {
+		t.Errorf("rank %d at %d", r.Rank(1), r.Clock())
+	}
+	restored, err := snap.Open(10, 2, snap.Append(nil, r.State), core.Means{})
+	if err != nil || everything(restored) != everything(r.State) {
+		t.Errorf("restored: %v", err)
 	}
 }
 

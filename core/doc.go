@@ -41,8 +41,9 @@
 // The state has a clock of its own, in whole seconds. Stamps of events and
 // [State.Advance] raise it. An event with a stamp before the clock is accepted and
 // leaves the clock as it is. The same events and the same final clock give the same
-// state, in whatever order events and instants came. Hosts make sure that their
-// clock does not go back, and call [State.Rewind] when it was wrong.
+// state, in whatever order events and instants came, except that a [SetBack] begins anew
+// at its own stamp. Hosts make sure that their clock does not go back, and call [State.Rewind]
+// when it was wrong.
 //
 // # Standing
 //

@@ -18,7 +18,7 @@ import (
 //	version    = byte, 1
 //	type       = byte: 1 rules, 2 joined, 3 bid, 4 removed, 5 adjusted, 6 hidden, 7 shown,
 //	             8 claimed, 9 changed, 10 moved, 11 left, 12 verified, 13 unverified,
-//	             14 asleep, 15 awake
+//	             14 asleep, 15 awake, 17 set back
 //	stamp      = number, milliseconds
 //	number     = 8 bytes, big endian, below 2^63
 //	string     = length (2 bytes, big endian) bytes, valid UTF-8
@@ -51,6 +51,7 @@ import (
 //	unverified = member
 //	asleep     = member
 //	awake      = member
+//	set back   = reason
 //	payment    = method network transaction payer
 //	commitment = 32 bytes, not all zero
 //	account    = 20 bytes, not all zero
@@ -133,6 +134,8 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 		e = &Hidden{Stamp: when, Member: r.string(), Reason: r.string()}
 	case 7:
 		e = &Shown{Stamp: when, Member: r.string(), Reason: r.string()}
+	case 17:
+		e = &SetBack{Stamp: when, Reason: r.string()}
 	default:
 		if e = r.owned(typ, when); e == nil {
 			return nil, bad("type")
@@ -237,6 +240,8 @@ func (e *Hidden) appendBody(b []byte) []byte {
 	return appendString(appendString(b, e.Member), e.Reason)
 }
 func (e *Shown) appendBody(b []byte) []byte { return appendString(appendString(b, e.Member), e.Reason) }
+
+func (e *SetBack) appendBody(b []byte) []byte { return appendString(b, e.Reason) }
 
 func (e *Adjusted) appendBody(b []byte) []byte {
 	b = append(b, byte(e.Adjustment))

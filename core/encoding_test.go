@@ -103,6 +103,8 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		&core.Unverified{Member: "a"},
 		&core.Asleep{Member: "a"},
 		&core.Awake{Stamp: core.MaxStamp, Member: strings.Repeat("a", core.MaxSlug)},
+		&core.SetBack{},
+		&core.SetBack{Stamp: core.MaxStamp, Reason: note(1024)},
 	} {
 		encoded, err := core.AppendEvent([]byte("kept"), e)
 		if err != nil || string(encoded[:4]) != "kept" {
@@ -219,6 +221,9 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		&core.Unverified{Member: ""},
 		&core.Asleep{Stamp: core.MaxStamp + 1, Member: "a"},
 		&core.Awake{Member: "ä"},
+		&core.SetBack{Stamp: -1},
+		&core.SetBack{Reason: note(1025)},
+		&core.SetBack{Reason: "\xff"},
 	} {
 		got, err := core.AppendEvent([]byte("kept"), e)
 		if !errors.Is(err, core.ErrEvent) || string(got) != "kept" {
@@ -397,7 +402,7 @@ func FuzzDecodeEvent(f *testing.F) {
 		&core.Changed{Stamp: 1, Member: "a", Name: core.Commitment{1}, Description: core.Commitment{2}, Category: "c", Kind: core.MCP},
 		&core.Changed{Stamp: 1, Member: "a", Cleared: true}, &core.Left{Stamp: 1, Member: "a"}, &core.Unverified{Stamp: 1, Member: "a"},
 		&core.Moved{Stamp: 1, Member: "a", URL: core.Commitment{1}, Report: core.Commitment{2}, Score: core.Score{Given: true}},
-		&core.Asleep{Stamp: 1, Member: "a"}, &core.Awake{Stamp: 1, Member: "a"}} {
+		&core.Asleep{Stamp: 1, Member: "a"}, &core.Awake{Stamp: 1, Member: "a"}, &core.SetBack{Stamp: 1, Reason: "why"}} {
 		b, err := core.AppendEvent(nil, e)
 		if err != nil {
 			f.Fatal(err)

@@ -7,7 +7,7 @@ import (
 
 // Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed],
 // [*Adjusted], [*Hidden], [*Shown], [*Claimed], [*Changed], [*Moved], [*Left],
-// [*Verified], [*Unverified], [*Asleep] or [*Awake]. Events carry the writer's stamp in
+// [*Verified], [*Unverified], [*Asleep], [*Awake] or [*SetBack]. Events carry the writer's stamp in
 // milliseconds since 1970, UTC, and never the address of a client.
 type Event interface {
 	// When gives the writer's stamp in milliseconds.
@@ -99,6 +99,14 @@ type Shown struct {
 	Reason string
 }
 
+// SetBack sets the clock of the ring back to its stamp, which may be before those of
+// earlier events: they came from a clock that was ahead. Nothing that they did is lost. What
+// they did at a later instant was done at this one.
+type SetBack struct {
+	Stamp  int64
+	Reason string
+}
+
 // Adjustment says what an [Adjusted] event does.
 type Adjustment uint8
 
@@ -157,6 +165,7 @@ func (e *Removed) When() int64  { return e.Stamp }
 func (e *Adjusted) When() int64 { return e.Stamp }
 func (e *Hidden) When() int64   { return e.Stamp }
 func (e *Shown) When() int64    { return e.Stamp }
+func (e *SetBack) When() int64  { return e.Stamp }
 
 // MemberOf gives the slug of the member that an event is about, or "" for none.
 func MemberOf(e Event) string {
@@ -184,6 +193,7 @@ func (*Removed) eventType() byte  { return 4 }
 func (*Adjusted) eventType() byte { return 5 }
 func (*Hidden) eventType() byte   { return 6 }
 func (*Shown) eventType() byte    { return 7 }
+func (*SetBack) eventType() byte  { return 17 }
 
 // ErrEvent is wrapped by every error that says an event's bytes are not the
 // encoding of any event.
@@ -261,6 +271,13 @@ func (e *Bid) check() error {
 func (e *Removed) check() error { return moderation(e.Member, e.Reason) }
 func (e *Hidden) check() error  { return moderation(e.Member, e.Reason) }
 func (e *Shown) check() error   { return moderation(e.Member, e.Reason) }
+
+func (e *SetBack) check() error {
+	if len(e.Reason) > MaxNote {
+		return bad("reason")
+	}
+	return nil
+}
 
 // moderation checks what the operator's events about a member have in common.
 func moderation(member, reason string) error {

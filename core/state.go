@@ -105,7 +105,8 @@ func (s *State) Secret() uint64 { return s.secret }
 func (s *State) Seq() uint64 { return s.seq }
 
 // Clock is the state's own instant in whole seconds since 1970, UTC: the
-// latest of all advances and stamps. All functions that read answer for it.
+// latest of all advances and stamps since it was last set back. All functions that read
+// answer for it.
 func (s *State) Clock() int64 { return s.clock }
 
 // LastStamp is the stamp of the last event in milliseconds.

@@ -21,7 +21,7 @@
 //   - backup: the whole origin in one file, and back
 //   - certs: the certificate that a listener shows, of files or by ACME
 //   - logging: the log of a process; logging/logscan finds in logs what none may hold
-//   - durable: files that are there whole or not at all
+//   - durable: files that are there whole or not at all, and keys that are whole
 //
 // README.md is the handbook for operators, and tells what happens to a payment and to
 // an event. Beside these packages:

@@ -30,6 +30,8 @@ type Operator struct {
 	Keys func() map[string]string
 	// SigningKeys are the keys that sign for edges.
 	SigningKeys *publish.Rotation
+	// SignedUntil is the time up to which checkpoints may have been signed.
+	SignedUntil func() time.Time
 	// Cluster says what the part of this node in a cluster is; nil for the only origin.
 	Cluster func() *ClusterStatus
 	Log     *slog.Logger
@@ -122,6 +124,7 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	POST /adjustments             paid.Adjustment → Adjusted
 //	POST /keys/next               SigningKeys
 //	POST /keys/switch             SigningKeys
+//	POST /clock/back              Moderation → Clock
 //	GET  /backup                  a backup, as package backup writes it
 //	GET  /verify[?chain=yes]      Verified
 //
@@ -143,6 +146,7 @@ func (o *Operator) Handler() http.Handler {
 	mux.HandleFunc("GET /scan", o.scan)
 	mux.HandleFunc("POST /scan", o.scan)
 	mux.HandleFunc("POST /adjustments", o.adjust)
+	mux.HandleFunc("POST /clock/back", o.setClockBack)
 	mux.HandleFunc("POST /keys/next", o.announceKey)
 	mux.HandleFunc("POST /keys/switch", o.switchKey)
 	mux.HandleFunc("GET /backup", o.backup)

@@ -87,6 +87,9 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		if row.Total() != member.Total() || row.Removed != member.Removed || row.Hidden != member.Hidden || st.Hidden(o) != member.Hidden {
 			t.Fatalf("member %d: total %d removed %t hidden %t, want %d %t %t", i, row.Total(), row.Removed, row.Hidden, member.Total(), member.Removed, member.Hidden)
 		}
+		if row.Joined != member.Event.Stamp || row.Bids > 0 && row.LastBid != member.LastBid {
+			t.Fatalf("member %d joined at %d, its last bid was at %d, want %d %d", i, row.Joined, row.LastBid, member.Event.Stamp, member.LastBid)
+		}
 		compareOwned(t, i, row, member)
 		if member.holdsURL() {
 			if holder, ok := st.Holder(core.AppendKey(nil, []byte(row.URL))); !ok || holder != o {

@@ -94,13 +94,13 @@ func TestAnyInterleavingOfEventsAndClockGivesIdenticalAnswers(t *testing.T) {
 		now := func(st *core.State) { st.Advance(st.Clock()) }
 		late := func(st *core.State) {
 			if random.IntN(3) == 0 && st.Rules() != nil {
-				st.Advance(st.Clock() + random.Int64N(final-st.Clock()+1))
+				st.Advance(st.Clock() + random.Int64N(max(final-st.Clock(), 0)+1))
 			}
 		}
 		wrong := func(st *core.State) {
 			if random.IntN(8) == 0 && st.Rules() != nil {
 				st.Advance(final + 1000)
-				st.Rewind(st.LastStamp()/1000 + random.Int64N(final-st.LastStamp()/1000+1))
+				st.Rewind(st.LastStamp()/1000 + random.Int64N(max(final-st.LastStamp()/1000, 0)+1))
 			}
 		}
 		differ(t, "events, then the clock", play(nothing, nothing), want)

@@ -53,19 +53,20 @@ type generator struct {
 }
 
 // Generate gives the history of a seed: n steps after the first, which opens
-// the ring, and about a third as many events of owners and visits. Most events apply; some name what is not there, repeat a slug or a
+// the ring, about a third as many events of owners and visits, and now and then a clock that
+// is ahead until it is set back. Most events apply; some name what is not there, repeat a slug or a
 // URL, or carry a stamp out of order. In half of the histories the windows of
 // decay are seconds, in half days.
 func Generate(seed uint64, n int) []Step { return generate(seed, n, true) }
 
-// generate says whether the history has events of owners and visits. All others are the
-// same in both.
-func generate(seed uint64, n int, withOwned bool) []Step {
+// generate says whether the history has events of owners and visits, and clocks that are set
+// back. All others are the same in both.
+func generate(seed uint64, n int, whole bool) []Step {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x72696e67)), seed: seed}
 	g.fast = seed%2 == 0
 	g.stamp = 1_760_000_000_000 + g.Int64N(1e9)
 	g.ahead = g.stamp / 1000
-	owned := rand.New(rand.NewPCG(seed, 0x6f776e))
+	owned, ahead := rand.New(rand.NewPCG(seed, 0x6f776e)), rand.New(rand.NewPCG(seed, 0x626163))
 	if g.IntN(20) == 0 {
 		g.add(&core.Bid{Stamp: g.stamp, Member: "early", Amount: 100, Payment: g.payment()}, nil)
 	}
@@ -90,8 +91,11 @@ func generate(seed uint64, n int, withOwned bool) []Step {
 		default:
 			g.clock()
 		}
-		if withOwned && owned.IntN(3) == 0 {
+		if whole && owned.IntN(3) == 0 {
 			g.own(owned)
+		}
+		if whole && ahead.IntN(40) == 0 {
+			g.setBack(ahead)
 		}
 	}
 	return g.steps
@@ -130,6 +134,25 @@ func (g *generator) own(r *rand.Rand) {
 	default:
 		g.add(&core.Awake{Stamp: g.when(), Member: slug}, nil)
 	}
+}
+
+// setBack adds events of a clock that is ahead, and then sets that back, as own adds events.
+func (g *generator) setBack(r *rand.Rand) {
+	others, slugs, stamp := g.Rand, len(g.slugs), g.stamp
+	g.Rand = r
+	defer func() { g.Rand, g.slugs, g.stamp = others, g.slugs[:slugs], stamp }()
+	for range g.IntN(4) {
+		g.stamp += g.Int64N(200_000) * g.unit()
+		switch g.IntN(3) {
+		case 0:
+			g.join()
+		case 1:
+			g.bid()
+		default:
+			g.own(r)
+		}
+	}
+	g.add(&core.SetBack{Stamp: stamp - g.Int64N(3000), Reason: g.pick("", "the clock was ahead")}, nil)
 }
 
 func (g *generator) change(slug string) {

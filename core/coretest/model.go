@@ -59,12 +59,14 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 	if _, rules := e.(*core.Rules); !rules && m.Rules == nil {
 		return core.ErrNotOpened
 	}
-	if e.When() < m.Stamp {
+	if _, back := e.(*core.SetBack); !back && e.When() < m.Stamp {
 		return core.ErrStampOrder
 	}
 	switch e := e.(type) {
 	case *core.Rules:
 		m.Rules = e
+	case *core.SetBack:
+		m.setBack(e.Stamp)
 	case *core.Joined:
 		if err := m.join(e, texts); err != nil {
 			return err
@@ -125,6 +127,18 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 	m.Stamp = e.When()
 	m.Advance(m.Stamp / 1000)
 	return nil
+}
+
+// setBack has all that was done later be done at this instant.
+func (m *Model) setBack(stamp int64) {
+	m.Clock = stamp / 1000
+	for _, member := range m.Members {
+		joined := *member.Event
+		joined.Stamp = min(joined.Stamp, stamp)
+		member.Event = &joined
+		member.LastBid, member.Verified = min(member.LastBid, stamp), min(member.Verified, stamp)
+		member.Since, member.Changed = min(member.Since, stamp), min(member.Changed, stamp)
+	}
 }
 
 // Advance brings the clock to second now, if it is behind.

@@ -1,6 +1,6 @@
 // Package durable writes files that survive a crash: after it, a file is whole or absent,
 // and it is there if the function that wrote it has returned. The package also reads files
-// with secrets, and refuses those that other users can read.
+// with secrets, and refuses those that other users can read, and keys that were altered.
 package durable
 
 import (

@@ -84,7 +84,7 @@ func (all blocks) count() (n int) {
 }
 
 // Block adds an entry to the blocklist, and sets its instant. It fails with [ErrBlock], [ErrBlocked],
-// [ErrBlocklistFull] or [ErrNoRoom].
+// [ErrBlocklistFull] or [ErrNotNow].
 func (tx *Tx) Block(b *Block) error {
 	all := tx.l.index.blocks
 	b.At = time.UnixMilli(tx.stamp).UTC()
@@ -97,8 +97,8 @@ func (tx *Tx) Block(b *Block) error {
 	if all.count() >= MaxBlocks {
 		return ErrBlocklistFull
 	}
-	if tx.room != nil {
-		return tx.room
+	if tx.refused != nil {
+		return tx.refused
 	}
 	row, err := json.Marshal(b)
 	if err != nil {
@@ -112,15 +112,15 @@ func (tx *Tx) Block(b *Block) error {
 }
 
 // Unblock takes an entry off the blocklist. It fails with [ErrNotBlocked] or
-// [ErrNoRoom].
+// [ErrNotNow].
 func (tx *Tx) Unblock(kind BlockKind, value string) error {
 	all := tx.l.index.blocks
 	b, there := all[kind][value]
 	switch {
 	case !there:
 		return ErrNotBlocked
-	case tx.room != nil:
-		return tx.room
+	case tx.refused != nil:
+		return tx.refused
 	}
 	tx.rows[string(blockKey(kind, value))] = nil
 	delete(all[kind], value)

@@ -68,17 +68,17 @@ func (v *View) Adjusted(network, transaction string) (bool, error) {
 
 // MovePayment remembers that the money of event seq moved in another transaction
 // of a network than the one it names: [View.Credited] counts it for both. It may
-// fail with [ErrNoRoom].
+// fail with [ErrNotNow].
 func (tx *Tx) MovePayment(network, transaction string, seq uint64, cents int64) error {
 	return tx.set(paymentKey(network, transaction, seq), numberValue(uint64(cents)))
 }
 
-// set adds a row, or fails with [ErrNoRoom].
+// set adds a row, or fails with [ErrNotNow].
 func (tx *Tx) set(key, value []byte) error {
-	if tx.room == nil {
+	if tx.refused == nil {
 		tx.rows[string(key)] = value
 	}
-	return tx.room
+	return tx.refused
 }
 
 // CreditedTo gives the member that the first event about a transaction of a network names,
@@ -227,7 +227,7 @@ func (v *View) Scanned(network string) (time.Time, error) {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(b))).UTC(), nil
 }
 
-// SetScanned remembers what [View.Scanned] gives. It may fail with [ErrNoRoom].
+// SetScanned remembers what [View.Scanned] gives. It may fail with [ErrNotNow].
 func (tx *Tx) SetScanned(network string, until time.Time) error {
 	return tx.set(stringKey(prefixScanned, network), numberValue(uint64(until.UnixMilli())))
 }
@@ -241,7 +241,7 @@ func (v *View) Payees(network string) ([]string, error) {
 }
 
 // AddPayee remembers what [View.Payees] gives, for ever. Neither name may hold a
-// zero byte. It may fail with [ErrNoRoom].
+// zero byte. It may fail with [ErrNotNow].
 func (tx *Tx) AddPayee(network, payee string) error {
 	return tx.set(payeeKey(network, payee), []byte{})
 }

@@ -49,7 +49,7 @@ func tableKey(t Table, key string) []byte {
 }
 
 // Put makes value the value of a row, or deletes the row if value is nil. It fails with [ErrTable]
-// beyond the bounds, with [ErrTurn], or with [ErrNoRoom]; then it has done nothing. A row that was
+// beyond the bounds, with [ErrTurn], or with [ErrNotNow]; then it has done nothing. A row that was
 // deleted may slow down later scans over its place. The caller must not change value afterwards.
 func (tx *Tx) Put(t Table, key string, value []byte) error {
 	if !slices.Contains(tables, t) || len(key) > MaxTableKey || len(value) > MaxTableValue {

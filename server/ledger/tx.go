@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -17,7 +18,7 @@ import (
 type Tx struct {
 	l       *Ledger
 	stamp   int64
-	room    error // why nothing may be written, for the whole turn
+	refused error // why nothing may be written, for the whole turn
 	rows    Batch
 	records []Record
 	undos   []func()
@@ -32,7 +33,9 @@ type Tx struct {
 func (l *Ledger) begin() *Tx {
 	tx := &Tx{l: l, stamp: l.tick(), rows: Batch{}}
 	if err := l.room(); err != nil {
-		tx.room = fmt.Errorf("%w: %w", ErrNoRoom, err)
+		tx.refused = fmt.Errorf("%w: %w", ErrNoRoom, err)
+	} else {
+		tx.refused = l.clock.Check(l.state.LastStamp())
 	}
 	return tx
 }
@@ -64,6 +67,9 @@ func (tx *Tx) undo() {
 // never before the last event.
 func (tx *Tx) Stamp() int64 { return tx.stamp }
 
+// Now is the instant of this turn by the clock, which can be before the last event.
+func (tx *Tx) Now() time.Time { return tx.l.now() }
+
 // State is the state with every event so far, at the instant of this turn.
 // The function must not change it, but for [core.State.Expect], and must not retain it.
 func (tx *Tx) State() *core.State { return tx.l.state }
@@ -82,7 +88,7 @@ func (tx *Tx) View() *View { return &View{tx.l, tx.get, tx.rows} }
 // ([core.State.Apply]), it removes, hides or moves a member for which a payment is
 // open, or takes it out of the ring for its owner ([ErrOpenReservation]), it moves a member
 // to a URL that is being paid for ([ErrURLPending]), or nothing can be written
-// ([ErrNoRoom]).
+// ([ErrNotNow]).
 //
 // A removal with redaction deletes the texts beside all events of the member, and
 // whatever may hold them in the reservations that paid for the member.
@@ -130,6 +136,31 @@ func settling(e core.Event) string {
 	return ""
 }
 
+// SetBack adds the event that sets the clock of the ring back to the present, after a clock that
+// was ahead. It fails with [ErrClock] if the present is not believed either, and with
+// [ErrNoRoom]. Stamp is the present from then on.
+func (tx *Tx) SetBack(reason string) (seq uint64, err error) {
+	now := tx.Now()
+	if tx.refused = tx.l.clock.Check(0); tx.refused == nil {
+		if err := tx.l.room(); err != nil {
+			tx.refused = fmt.Errorf("%w: %w", ErrNoRoom, err)
+		}
+	}
+	tx.stamp = now.UnixMilli()
+	event, err := core.AppendEvent(nil, &core.SetBack{Stamp: tx.stamp, Reason: reason})
+	if err != nil {
+		return 0, err
+	}
+	e, err := core.DecodeEvent(event)
+	if err != nil {
+		return 0, err
+	}
+	if seq, err = tx.add(e, event, nil); err == nil {
+		tx.l.clock.Kept(now)
+	}
+	return seq, err
+}
+
 // Adopt adds an event that this ledger has signed and lost: its encoding and that of its
 // texts come from an edge. It fails as [Tx.Append] does, but not for open payments: the
 // event may be for one of them, which finds it by [View.Restored] once it has settled.
@@ -154,8 +185,8 @@ func (tx *Tx) Adopt(r Record) error {
 // add adds an event with the rows that belong to it.
 func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	// Whatever may fail comes before the state changes.
-	if tx.room != nil {
-		return 0, tx.room
+	if tx.refused != nil {
+		return 0, tx.refused
 	}
 	seq = tx.l.state.Seq()
 	rows := Batch{string(eventKey(seq, rowEvent)): event}

@@ -15,7 +15,7 @@ import (
 // It fails with a [*ReplayedError] when its id or one of its keys is known,
 // for a registration with [ErrURLPending] or [ErrBarred], with the error of
 // [core.State.Apply] when the event that is paid for could not be applied, and
-// with [ErrNoRoom].
+// with [ErrNotNow].
 func (tx *Tx) Reserve(r *Reservation) error {
 	return tx.reserve(r, false)
 }
@@ -51,7 +51,7 @@ func (tx *Tx) reserve(r *Reservation, came bool) error {
 
 // StoreUnapplied stores a payment whose money has come and which can have no effect: as one
 // that has [Failed] already, without the request's words. It bars no payer. It fails as
-// [Tx.Reserve] does if the payment is known, and with [ErrNoRoom].
+// [Tx.Reserve] does if the payment is known, and with [ErrNotNow].
 func (tx *Tx) StoreUnapplied(r *Reservation) error {
 	if r.State != Failed {
 		return fmt.Errorf("%w: a payment without effect is not %s", ErrReservation, Failed)
@@ -71,8 +71,8 @@ func (tx *Tx) StoreUnapplied(r *Reservation) error {
 // admit gives what is to be stored of a new reservation, if neither its id nor one
 // of its replay keys is known.
 func (tx *Tx) admit(r *Reservation) (*Reservation, error) {
-	if tx.room != nil {
-		return nil, tx.room
+	if tx.refused != nil {
+		return nil, tx.refused
 	}
 	stored := *r
 	stored.Created = time.UnixMilli(tx.stamp).UTC()
@@ -143,10 +143,10 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
 // or stays. If the reservation fails, Update sets FailedAt, and replaces a registration's
 // URL by hashes that recognise it. What was deleted stays deleted, whatever r holds, and
-// what a redaction would have deleted is not stored. It may fail with [ErrNoRoom].
+// what a redaction would have deleted is not stored. It may fail with [ErrNotNow].
 func (tx *Tx) Update(r *Reservation) error {
-	if tx.room != nil {
-		return tx.room
+	if tx.refused != nil {
+		return tx.refused
 	}
 	old, err := tx.Get(r.ID)
 	if err != nil {

@@ -26,6 +26,12 @@ func (l *Ledger) View(fn func(v *View)) {
 	fn(&View{l, l.get, nil})
 }
 
+// CheckClock says why nothing may be written for the clock's sake; see [Clock.Check].
+func (l *Ledger) CheckClock() (err error) {
+	l.View(func(v *View) { err = l.clock.Check(v.State().LastStamp()) })
+	return err
+}
+
 // State is the state with every event so far, at the instant of the writer's
 // last turn. The caller must neither change nor retain it.
 func (v *View) State() *core.State { return v.l.state }

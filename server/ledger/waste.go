@@ -21,7 +21,7 @@ type Waste struct {
 	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
 }
 
-// AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNoRoom].
+// AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNotNow].
 func (tx *Tx) AddWaste(w Waste) error {
 	row, err := json.Marshal(w)
 	if err != nil {

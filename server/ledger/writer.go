@@ -37,6 +37,8 @@ type Config struct {
 
 	// Now is the clock; nil stands for [time.Now].
 	Now func() time.Time
+	// Clock, when given, takes the place of Now, and says when nothing may be stamped.
+	Clock *Clock
 	// Random gives the salts of texts; nil stands for crypto/rand.
 	Random io.Reader
 	// Publish, when given, is called by the writer with the events of each
@@ -64,9 +66,6 @@ var (
 	// ErrBroken is wrapped by every answer of a ledger that has ended because
 	// it no longer knows what is stored. The process must exit and open anew.
 	ErrBroken = errors.New("ledger: the writer has ended")
-	// ErrNoRoom is what a [Tx] answers to every change while [Config.Room] says
-	// that there is none. Nothing has happened, and reading goes on.
-	ErrNoRoom = errors.New("ledger: there is no room to write")
 	// ErrClosed is the answer of a ledger after [Ledger.Close].
 	ErrClosed = errors.New("ledger: closed")
 )
@@ -92,6 +91,7 @@ type memory struct {
 	headPath  string
 	head      head
 	now       func() time.Time
+	clock     *Clock // nil: any stamp is believed
 	random    io.Reader
 	publish   func([]Record)
 	observe   func(*Tx, core.Event) func(uint64) error
@@ -124,10 +124,13 @@ type item struct {
 // newLedger makes a ledger that has not loaded anything.
 func newLedger(c Config) *Ledger {
 	l := newWriter(&memory{
-		headPath: c.HeadPath, now: c.Now, random: c.Random, publish: c.Publish, observe: c.Observe, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
+		headPath: c.HeadPath, now: c.Now, clock: c.Clock, random: c.Random, publish: c.Publish, observe: c.Observe, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
 		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
 	})
 	l.stores.Store(&c.Store)
+	if l.clock != nil {
+		l.now = l.clock.Now
+	}
 	if l.now == nil {
 		l.now = time.Now
 	}

@@ -22,6 +22,9 @@ func Observe(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 	}
 	return func(seq uint64) error {
 		s.seq = seq + 1
+		if _, back := e.(*core.SetBack); back {
+			s.since, s.until, s.cursor = min(s.since, e.When()/1000), 0, 0 // the next pass begins then
+		}
 		now := board(st)
 		items := append(faded, stamped(newsOf(st, e, was, before, now), e.When(), s.seq)...)
 		err := s.add(tx, items, now, e.When())

@@ -72,7 +72,7 @@ func (s *Service) do(c *Call, d deed, p *proof) (a Answer, err error) {
 		return a, errSettleFirst
 	case errors.Is(err, ledger.ErrBroken):
 		return a, errNotKnown // it may be stored all the same
-	case errors.Is(err, ledger.ErrNoRoom):
+	case errors.Is(err, ledger.ErrNotNow):
 		s.Log.Error("proofs refused: this machine is not ready", "err", err)
 		return a, errUnavailable
 	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):

@@ -213,7 +213,7 @@ func TestWhatComesBetweenChallengeAndPayment(t *testing.T) {
 			r.must(r.remove("ada", false))
 			r.join(`{"name":"Ada Again","url":"https://ada.dev","kind":"agent"}`, "quick")
 		}, 410, api.MemberRemoved},
-		{"a clock before the last event", paid.OpRegister, bob, func(r *ring) { r.back.Store(int64(time.Second)) }, 503, api.PaymentsUnavailable},
+		{"a clock two days ahead", paid.OpRegister, bob, func(r *ring) { r.back.Store(int64(-48 * time.Hour)) }, 503, api.PaymentsUnavailable},
 		{"a chain that stopped", paid.OpRegister, bob, func(r *ring) {
 			r.network.change(func() { r.network.skew = -61 * time.Second })
 			time.Sleep(15 * time.Second)

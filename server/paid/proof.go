@@ -105,8 +105,8 @@ func (s *Service) prove(ctx context.Context, op provenOperation, c *Call, cred m
 // reason why a proof would be of no use.
 func (s *Service) askProof(ctx context.Context, op provenOperation, c *Call, why *Problem) Answer {
 	d, site, err := s.asked(op, c)
-	if err == nil && s.Ready() != nil {
-		err = errUnavailable
+	if err == nil {
+		err = s.checkMachine()
 	}
 	if err == nil {
 		err = d.decide(ctx, site, c.Client)

@@ -72,16 +72,39 @@ func TestClockIsAskedOnceInAWhile(t *testing.T) {
 	})
 }
 
-// The clock may not stand before the last event: stamps would lie.
-func TestClockBeforeTheLedgerTakesNoPayments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.back.Store(int64(time.Millisecond))
-		r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
-		r.back.Store(0)
-		r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
-	})
+// While the clock is ahead of the chain's, nobody is asked for money or a proof, and nothing is
+// written by it: neither by payers and owners nor by the operator. Then all goes on, as if the
+// clock had never been wrong.
+func TestAClockThatIsAheadStampsNothing(t *testing.T) {
+	for _, ahead := range []time.Duration{2 * time.Minute, 48 * time.Hour, 365 * 24 * time.Hour} {
+		in(t, ahead.String(), func(t *testing.T) {
+			o := newOwned(t)
+			size, promised, proven := o.size(), o.challenge(paid.OpRegister, another), o.challengeFor(paid.OpChange, "ada", `{"name":"Ada Two"}`)
+			o.back.Store(int64(-ahead))
+			o.post(paid.OpRegister, another).is(503, api.PaymentsUnavailable)
+			o.post(paid.OpRegister, another, o.sign(promised, "carol", 100)).is(503, api.PaymentsUnavailable)
+			o.call(paid.OpChange, "ada", `{"name":"Ada Two"}`).is(503, api.PaymentsUnavailable)
+			o.call(paid.OpChange, "ada", `{"name":"Ada Two"}`, o.prove(proven, alice)).is(503, api.PaymentsUnavailable)
+			if err := o.remove("bob", false); !errors.Is(err, ledger.ErrClock) {
+				t.Errorf("the operator removes a member: %v", err)
+			}
+			if o.network.charged("carol") != 0 || o.size() != size {
+				t.Errorf("charged %d, ledger %s, was %s", o.network.charged("carol"), o.size(), size)
+			}
+			o.back.Store(0)
+			o.post(paid.OpRegister, another, o.sign(promised, "carol", 100)).is(201, "")
+			o.call(paid.OpChange, "ada", `{"name":"Ada Two"}`, o.prove(proven, alice)).is(200, "")
+			o.look(func(v *ledger.View) {
+				if last := time.UnixMilli(v.State().LastStamp()); last.After(time.Now()) {
+					t.Errorf("an event is stamped %s", last)
+				}
+			})
+		})
+	}
 }
+
+// another is a registration of nobody else's.
+const another = `{"name":"Another","url":"https://another.dev","kind":"agent"}`
 
 // A machine that is not ready asks nobody to pay, and does not send what was
 // asked for before: 503 before any money moves. What was taken is finished.

@@ -166,7 +166,8 @@ func (r *ring) start(store *memstore.Store, head []byte) {
 			fn(at)
 		}
 	}
-	books := ledger.Config{Store: replicated{store, r}, HeadPath: p.head, Capacity: r.capacity, Now: r.now, Failpoint: step, Room: func() error {
+	clock := ledger.NewClock(r.now, "", false)
+	books := ledger.Config{Store: replicated{store, r}, HeadPath: p.head, Capacity: r.capacity, Clock: clock, Failpoint: step, Room: func() error {
 		if r.full.Load() {
 			return errors.New("the disk is full")
 		}
@@ -191,7 +192,7 @@ func (r *ring) start(store *memstore.Store, head []byte) {
 	}
 	cfg := paid.Config{
 		Ledger: p.books, Methods: r.methods(&p.dead), Scorer: r.scorer, Realm: realm, Keys: mpp.Keys{Current: challengeKey},
-		Now: r.now, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Failpoint: step,
+		Now: clock.Now, Told: clock.Told, Log: slog.New(slog.NewTextHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})), Failpoint: step,
 	}
 	if r.config != nil {
 		r.config(&cfg)

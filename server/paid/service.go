@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,6 +115,9 @@ type Config struct {
 	// nearly full. It is called before each challenge and each simulation, so it must
 	// be quick. nil: always ready.
 	Ready func() error
+	// Told, when given, is told the time of each block that a network calls its newest. teller
+	// names that.
+	Told func(teller string, block time.Time)
 	// Ended is told what came of each credential. It must be quick. It may be nil.
 	Ended func(Ended)
 	// Failpoint is called at named steps of the workflow; tests end the
@@ -138,7 +142,7 @@ const (
 	pendingRetry = 5
 	// MaxSkew is how far our clock and a chain's newest block may be apart
 	// while payments are taken.
-	MaxSkew = 60 * time.Second
+	MaxSkew = ledger.MaxSkew
 )
 
 // Service takes paid operations from the first request to the stored effect.
@@ -179,6 +183,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
+	}
+	if cfg.Told == nil {
+		cfg.Told = func(string, time.Time) {}
 	}
 	if cfg.Failpoint == nil {
 		cfg.Failpoint = func(string) {}
@@ -387,21 +394,22 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 }
 
 // checkReady says why no payment can be taken on network n now: this machine or the network
-// is not ready, our clock is behind the last event, or too much gas was wasted.
+// is not ready, or too much gas was wasted.
 func (s *Service) checkReady(n *network) error {
-	if err := s.Ready(); err != nil {
-		s.Log.Error("payments refused: this machine is not ready", "err", err)
+	if err := s.checkMachine(); err != nil {
+		return err
+	}
+	if now := s.Now(); s.withinBudget(n, now) != nil || n.ready(now) != nil { // each is logged when it begins
 		return errUnavailable
 	}
-	var now time.Time
-	var last int64
-	// The view may wait for the writer, which stamps events meanwhile.
-	s.Ledger.View(func(v *ledger.View) { last, now = v.State().LastStamp(), s.Now() })
-	if now.UnixMilli() < last {
-		s.Log.Error("payments refused: the clock is before the last event's stamp")
-		return errUnavailable
-	}
-	if s.withinBudget(n, now) != nil || n.ready(now) != nil { // each is logged when it begins
+	return nil
+}
+
+// checkMachine says why nothing can be taken now, neither a payment nor a proof: this machine
+// is not ready, or its clock is not believed.
+func (s *Service) checkMachine() error {
+	if err := cmp.Or(s.Ready(), s.Ledger.CheckClock()); err != nil {
+		s.Log.Error("payments and proofs refused: this machine is not ready", "err", err)
 		return errUnavailable
 	}
 	return nil

@@ -96,6 +96,7 @@ func (s *Service) watch(n *network) {
 		case <-n.wanted: // this is the answer
 		default:
 		}
+		s.Told("the newest block of "+n.Network(), a.block)
 		n.publish(a)
 		switch {
 		case a.err != nil && (before.asked.IsZero() || before.err == nil):

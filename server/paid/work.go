@@ -275,7 +275,7 @@ func (s *Service) reserve(w *work, open int64) error {
 	case errors.Is(err, ledger.ErrBroken):
 		// It may be stored all the same; then the next process sends it.
 		return errPending
-	case errors.Is(err, ledger.ErrNoRoom):
+	case errors.Is(err, ledger.ErrNotNow):
 		s.Log.Error("payments refused: this machine is not ready", "err", err)
 		return errUnavailable
 	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):

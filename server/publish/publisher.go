@@ -87,6 +87,9 @@ type position struct {
 	state [16]byte
 	// redacted is the size right after the last redaction in this process.
 	redacted uint64
+	// back is the instant to which the ring's clock was set back, in milliseconds, until a
+	// checkpoint of it is signed; 0 for none.
+	back int64
 }
 
 // New prepares a publisher. It publishes nothing before [Publisher.Start].
@@ -122,21 +125,25 @@ func (p *Publisher) Published(records []ledger.Record) {
 		return
 	}
 	// The writer stands still: what it has applied is what is durable.
-	books.View(func(v *ledger.View) { p.note(books, v.State(), redacts(records)) })
+	books.View(func(v *ledger.View) { p.note(books, v.State(), records) })
 }
 
 // note stores the position of the ledger. It runs in the writer, when all that is
 // applied is durable.
-func (p *Publisher) note(books *ledger.Ledger, st *core.State, redaction bool) {
+func (p *Publisher) note(books *ledger.Ledger, st *core.State, records []ledger.Record) {
 	size, root := books.Root()
 	if st.Seq() != size {
 		panic(fmt.Sprintf("publish: the state has %d events and the ledger %d", st.Seq(), size))
 	}
 	state := st.Digest()
+	redaction, back := news(records)
 	p.mu.Lock()
 	p.at.size, p.at.root, p.at.state = size, root, state
 	if redaction {
 		p.at.redacted = size
+	}
+	if back > 0 {
+		p.at.back = back
 	}
 	p.mu.Unlock()
 	p.signal()
@@ -149,16 +156,19 @@ func (p *Publisher) signal() {
 	}
 }
 
-// redacts says whether one of the records takes a member's words away.
-func redacts(records []ledger.Record) bool {
+// news says whether one of the records takes a member's words away, and to which instant one
+// sets the clock of the ring back; 0 for none.
+func news(records []ledger.Record) (redaction bool, back int64) {
 	for _, r := range records {
-		if e, err := core.DecodeEvent(r.Event); err == nil {
-			if removed, ok := e.(*core.Removed); ok && removed.Redacted {
-				return true
-			}
+		e, _ := core.DecodeEvent(r.Event)
+		switch e := e.(type) {
+		case *core.Removed:
+			redaction = redaction || e.Redacted
+		case *core.SetBack:
+			back = e.Stamp
 		}
 	}
-	return false
+	return redaction, back
 }
 
 // Start publishes the ledger from its present end on. When it returns there is
@@ -178,7 +188,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 		// Otherwise another function of this group appended something, and the
 		// hook will be called before this group is answered.
 		if tx.State().Seq() == books.Size() {
-			p.note(books, tx.State(), false)
+			p.note(books, tx.State(), nil)
 			if p.newest().Size > 0 || books.Size() == 0 {
 				return nil
 			}
@@ -239,7 +249,8 @@ func (p *Publisher) keepSigning(ctx context.Context, due chan<- struct{}) {
 }
 
 // sign makes the checkpoint of the newest position, unless the last one says the same.
-// Times of checkpoints never go back, not even over a restart.
+// Times of checkpoints never go back, not even over a restart, unless the ring's clock was set
+// back: followers take a checkpoint of more events with an earlier time.
 func (p *Publisher) sign(ctx context.Context) error {
 	p.signing.Lock()
 	defer p.signing.Unlock()
@@ -248,6 +259,9 @@ func (p *Publisher) sign(ctx context.Context) error {
 
 // signNext is sign for a caller that holds signing.
 func (p *Publisher) signNext(ctx context.Context) error {
+	if err := p.goBack(ctx); err != nil {
+		return err
+	}
 	c, keys, due := p.next()
 	if !due {
 		return nil
@@ -275,6 +289,9 @@ func (p *Publisher) signNext(ctx context.Context) error {
 func (p *Publisher) next() (c snap.Checkpoint, keys []byte, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.at.back > 0 {
+		return c, nil, false // it came after goBack, which is called again first
+	}
 	c = snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
 		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.c.Core, ABI: p.c.ABI}
 	if n := len(p.snapshots); n > 0 {

@@ -188,6 +188,13 @@ func (u *sharedUntil) MoveUntil(ctx context.Context, ms int64) error {
 	return nil
 }
 
+func (u *sharedUntil) SetUntilBack(_ context.Context, ms int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ms = ms
+	return u.fail
+}
+
 // Whoever signs next signs for later times than all before, although its clock is behind, and
 // nobody signs for a time that is not covered. Neither readers nor the writer wait for that.
 func TestTimesAreCoveredBeforeTheyAreSigned(t *testing.T) {

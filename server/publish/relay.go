@@ -45,6 +45,8 @@ type RelayConfig struct {
 	Checkpoint, SignedKeys []byte
 	// Now is the clock; nil stands for [time.Now].
 	Now func() time.Time
+	// Told, when given, is told when each checkpoint was signed.
+	Told func(at time.Time)
 	// Log receives what operators should see; nil stands for [slog.Default].
 	Log *slog.Logger
 }
@@ -97,6 +99,9 @@ func NewRelay(c RelayConfig) (*Relay, error) {
 	}
 	if c.Now == nil {
 		c.Now = time.Now
+	}
+	if c.Told == nil {
+		c.Told = func(time.Time) {}
 	}
 	r := &Relay{c: c, moved: make(chan struct{}, 1), changed: make(chan struct{}), keys: c.SignedKeys,
 		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
@@ -189,7 +194,7 @@ func (r *Relay) next(ctx context.Context, base string) error {
 		return r.troubled(fmt.Errorf("%w: are the files sync-key and sync-key-next the same on all nodes?", err))
 	}
 	// Until its clock has gone on beyond what others have signed, a leader signs at one instant.
-	if at.Time < last.Time || at.Size < last.Size || at.Time == last.Time && at.Size == last.Size {
+	if at.Size < last.Size || at.Size == last.Size && at.Time <= last.Time {
 		return errors.New("publish: a checkpoint of a node that led before")
 	}
 	if err := r.hold(ctx, at); err != nil {
@@ -245,6 +250,7 @@ func (r *Relay) show(signed []byte, at snap.Checkpoint) {
 	r.mu.Unlock()
 	r.stamped.Store(at.Time)
 	r.heard.Store(r.c.Now().UnixMilli())
+	r.c.Told(time.UnixMilli(at.Time))
 }
 
 // readVerifiers reads the keys by which signatures are verified.

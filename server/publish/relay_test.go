@@ -217,6 +217,41 @@ func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 	}
 }
 
+// After a clock that was ahead, checkpoints are signed for the present again as soon as the ring's
+// clock is set back. Whoever follows goes on, and so does the next process.
+func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
+	r := newRing(t, memstore.New())
+	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	follows := func() snap.Checkpoint {
+		t.Helper()
+		size := r.present().Size
+		x.comes("the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()).Size == size })
+		return r.checkpoint(x.Checkpoint())
+	}
+	r.setTime(time.Now().Add(365 * 24 * time.Hour))
+	r.join("a")
+	if c := follows(); time.Until(time.UnixMilli(c.Time)) < 300*24*time.Hour {
+		t.Fatalf("signed for %d", c.Time)
+	}
+	r.setTime(time.Time{})
+	if err := r.books.Do(t.Context(), func(tx *ledger.Tx) error {
+		_, err := tx.SetBack("a test")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	signed := follows().Time
+	if away := time.Until(time.UnixMilli(signed)).Abs(); away > time.Minute {
+		t.Errorf("signed for %s from now", away)
+	}
+	r.close()
+	r.open()
+	r.join("b")
+	if c := r.present(); c.Time <= signed || time.Until(time.UnixMilli(c.Time)) > time.Minute || time.Until(r.SignedUntil()) > time.Minute {
+		t.Errorf("a restart signs for %d after %d, and may until %s", c.Time, signed, r.SignedUntil())
+	}
+}
+
 func TestARelayPassesNothingOnThatIsWrong(t *testing.T) {
 	r := newRing(t, memstore.New())
 	n := serve(t, publish.Handlers(r.Publisher, func() string { return "" }))

@@ -279,7 +279,8 @@ func (p *Publisher) fold(ctx context.Context, st *core.State, tree *snap.Tree, s
 		if err != nil {
 			return false, err
 		}
-		forgets = forgets || redacts(records)
+		redaction, _ := news(records)
+		forgets = forgets || redaction
 		for _, r := range records {
 			if err := st.Apply(r.Event, r.Texts); err != nil {
 				return false, fmt.Errorf("event %d: %w", tree.Size(), err)

@@ -24,6 +24,9 @@ type Until interface {
 	// MoveUntil covers the times up to ms. After an error none may be signed that was
 	// not covered before.
 	MoveUntil(ctx context.Context, ms int64) error
+	// SetUntilBack gives up the times after ms, which a clock that was ahead has covered. From
+	// now on only checkpoints of more events are signed.
+	SetUntilBack(ctx context.Context, ms int64) error
 }
 
 // Times are covered some way ahead, so that few checkpoints wait for that; after a restart,
@@ -75,6 +78,18 @@ func (u *untilFile) MoveUntil(_ context.Context, ms int64) error {
 	if ms <= u.ms {
 		return nil
 	}
+	return u.set(ms)
+}
+
+// SetUntilBack implements [Until].
+func (u *untilFile) SetUntilBack(_ context.Context, ms int64) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.set(ms)
+}
+
+// set keeps a time, for a caller that holds mu.
+func (u *untilFile) set(ms int64) error {
 	if err := durable.Write(u.path, strconv.AppendInt(nil, ms, 10), 0o600); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
@@ -94,12 +109,41 @@ func (p *Publisher) beginUntil() error {
 	}
 	p.until = p.c.Until.Until()
 	if early := time.UnixMilli(p.until).Sub(p.c.Now()); early > 2*ahead {
-		p.c.Log.Warn("publish: checkpoints were signed for later than it is now, and are until the clock is there: is it right?",
+		p.c.Log.Warn("publish: checkpoints were signed for later than it is now, and are until the clock is there: if it is right, run webring clock back",
 			"until", time.UnixMilli(p.until).UTC())
 	}
 	p.last.Time = p.until + 1
 	return nil
 }
+
+// goBack gives up the times that were covered before the ring's clock was set back. The caller
+// holds signing.
+func (p *Publisher) goBack(ctx context.Context) error {
+	p.mu.Lock()
+	ms := p.at.back
+	p.mu.Unlock()
+	if ms == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, moveTime)
+	defer cancel()
+	if ms < p.until {
+		if err := p.c.Until.SetUntilBack(ctx, ms); err != nil {
+			return fmt.Errorf("publish: set back the time of checkpoints: %w", err)
+		}
+		p.until = ms
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last.Time = min(p.last.Time, ms)
+	if p.at.back == ms {
+		p.at.back = 0
+	}
+	return nil
+}
+
+// SignedUntil is the time up to which checkpoints may have been signed.
+func (p *Publisher) SignedUntil() time.Time { return time.UnixMilli(p.c.Until.Until()) }
 
 // maySign covers the time of the checkpoint that is signed next. The caller holds signing,
 // but not mu, which readers and the ledger's writer wait for.

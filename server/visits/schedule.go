@@ -102,14 +102,15 @@ func (v *Visitor) wait(ctx context.Context, d time.Duration) (ok bool) {
 	}
 }
 
-// begin reads which minute is next. At the very first it is the present one.
+// begin reads which minute is next. At the very first it is the present one, and so it is after
+// a clock that was ahead.
 func (v *Visitor) begin(ctx context.Context) (at int64, ok bool) {
 	for {
 		var err error
 		v.cfg.Ledger.View(func(view *ledger.View) { at, err = nextMinute(view) })
 		if err == nil {
-			if at == 0 {
-				at = v.cfg.Now().Unix() / 60
+			if now := v.cfg.Now().Unix() / 60; at == 0 || at > now+day {
+				at = now
 			}
 			return at, true
 		}

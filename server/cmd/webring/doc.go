@@ -19,7 +19,7 @@
 //     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,
 //     and how they stop
 //
-// operate.go, payments.go, blocklist.go, key.go, log_level.go, backup.go and verify.go talk
+// operate.go, payments.go, blocklist.go, key.go, clock.go, log_level.go, backup.go and verify.go talk
 // to a running process, or work on a folder or a file that none uses. watch.go and logs.go
 // are what an operator sees of one: health, metrics and logs. score.go scans a site, and
 // seed.go makes a synthetic ledger.

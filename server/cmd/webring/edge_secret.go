@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -27,9 +26,9 @@ func readEdgeSecrets(path string) ([][]byte, error) {
 	}
 	var secrets [][]byte
 	for i, line := range lines {
-		secret, err := hex.DecodeString(line)
-		if err != nil || len(secret) < 32 {
-			return nil, fmt.Errorf("--edge-secret-file: line %d of %s is not at least 64 hex digits", i+1, path)
+		secret, err := durable.ParseKey(line, 32)
+		if err != nil {
+			return nil, fmt.Errorf("--edge-secret-file: line %d of %s %w", i+1, path, err)
 		}
 		secrets = append(secrets, secret)
 	}

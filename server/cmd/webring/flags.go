@@ -15,6 +15,7 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
+	"webring/server/ledger"
 	"webring/server/mpp"
 	"webring/server/paid"
 )
@@ -42,7 +43,8 @@ type options struct {
 	core                          coreFlags
 	cluster                       clusterFlags
 
-	clock func() time.Time // of the process; nil stands for time.Now
+	clock  func() time.Time // of the process; nil stands for time.Now
+	stamps *ledger.Clock    // says what may be stamped by it; nil: everything
 }
 
 func (o *options) flags() *flag.FlagSet {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"webring/server"
+	"webring/server/durable"
 )
 
 // keyOptions are the flags of `webring key`.
@@ -22,7 +23,8 @@ func (o *keyOptions) flags() *flag.FlagSet {
 	return fs
 }
 
-// changeKey announces the next key that signs for edges, or has it sign alone.
+// changeKey announces the next key that signs for edges, or has it sign alone. Or it makes the
+// line of a new secret, with a check.
 func changeKey(args []string, out io.Writer) error {
 	var given keyOptions
 	fs := given.flags()
@@ -31,6 +33,10 @@ func changeKey(args []string, out io.Writer) error {
 		return err
 	}
 	if err := belong(fs, words, map[string]string{"now": "switch"}); err != nil {
+		return err
+	}
+	if len(words) == 1 && words[0] == "new" {
+		_, err := fmt.Fprintln(out, durable.NewKey())
 		return err
 	}
 	if len(words) != 1 || words[0] != "next" && words[0] != "switch" {

@@ -34,11 +34,15 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	if err != nil {
 		return nil, err
 	}
-	rules, err := newRules(ctx, n.o, books, n.methods, n.networks)
+	until, err := t.signedUntil(n.o)
 	if err != nil {
 		return nil, err
 	}
-	publisher, rotation, err := openPublisher(n.o, t, n.log)
+	rules := newRules(n.o, books, n.networks)
+	if err := n.askTheTime(ctx, books, until.Until(), rules != nil); err != nil {
+		return nil, err
+	}
+	publisher, rotation, err := openPublisher(n.o, until, n.log)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	if err := n.keys.make(n.o); err != nil {
 		return nil, err
 	}
-	if err := news.CatchUp(ctx, books); err != nil && !errors.Is(err, ledger.ErrNoRoom) {
+	if err := news.CatchUp(ctx, books); err != nil && !errors.Is(err, ledger.ErrNotNow) {
 		return nil, err // without room they are written later, by news.Run
 	}
 	if err := setRules(ctx, books, rules); err != nil {
@@ -71,7 +75,7 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	taking := paid.Config{
 		Ledger: books, Methods: methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
 		Realm: n.o.realm, Keys: n.keys.get(), Now: n.o.now, Log: n.log, Ready: t.ready(n.disk.atLeast(payFloor)), Failpoint: n.failpoint,
-		GasBudget: n.o.evm.gasBudget, Prover: prover, MemberSites: server.MemberSites{Client: n.sites},
+		Told: n.o.stamps.Told, GasBudget: n.o.evm.gasBudget, Prover: prover, MemberSites: server.MemberSites{Client: n.sites},
 	}
 	visiting := visits.Config{Ledger: books, Fetch: n.sites, Now: n.o.now, Log: n.log}
 	n.watch.visits(&visiting)
@@ -84,7 +88,7 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	}
 	n.keys.use(l.payments)
 	l.operator = &server.Operator{Ledger: books, Payments: l.payments, Keys: func() map[string]string { return keyFiles(n.o) },
-		SigningKeys: rotation, Log: n.log}
+		SigningKeys: rotation, SignedUntil: publisher.SignedUntil, Log: n.log}
 	go n.watch.lookForOdd(beside, l.operator, n.log)
 	n.visitor.Store(visitor)
 	go func() {

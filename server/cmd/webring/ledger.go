@@ -54,7 +54,7 @@ func storePath(data string) string { return filepath.Join(data, "ledger") }
 // ledgerConfig says how the ledger of an origin is kept. It calls publish with durable
 // events, and writes only while room allows it; nil: always.
 func (o *options) ledgerConfig(store ledger.Store, publish func([]ledger.Record), room func() error, failpoint func(string), committed func(time.Duration, error)) ledger.Config {
-	return ledger.Config{Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Now: o.clock, Publish: publish, Observe: news.Observe, Room: room, Failpoint: failpoint, Committed: committed}
+	return ledger.Config{Store: store, HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Now: o.clock, Clock: o.stamps, Publish: publish, Observe: news.Observe, Room: room, Failpoint: failpoint, Committed: committed}
 }
 
 // now is the present instant.

@@ -66,7 +66,7 @@ func (c *clusterNode) follow() (following, error) {
 	c.follower.Store(f)
 	c.books.set(f)
 	relay, err := publish.NewRelay(publish.RelayConfig{
-		Dir: syncPath(c.o.data), Verifiers: c.verifiers, Books: f, Leader: c.leader, Vouch: c.vouch, Now: c.o.clock,
+		Dir: syncPath(c.o.data), Verifiers: c.verifiers, Books: f, Leader: c.leader, Vouch: c.vouch, Now: c.o.clock, Told: func(at time.Time) { c.o.stamps.Told("the node that leads", at) },
 		Checkpoint: c.signed[0], SignedKeys: c.signed[1], Log: c.log,
 	})
 	if err != nil {

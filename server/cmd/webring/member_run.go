@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,7 +130,7 @@ func (c *clusterNode) prepare() (err error) {
 // come to its end, or until something fails. Requests are answered as soon as there is an
 // event to answer with: a new ring has none before its first leader.
 func (c *clusterNode) serve(ctx context.Context) error {
-	m := newMember(c.o.cluster.node, c.cluster, c, c.disk.atLeast(payFloor), c.log)
+	m := newMember(c.o.cluster.node, c.cluster, c, c.fit, c.log)
 	c.leave = m.leave
 	c.status = func() *server.ClusterStatus { return c.statusOf(m) }
 	c.config.Stale = c.stale
@@ -161,6 +162,11 @@ func (c *clusterNode) serve(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// fit says why this node should not lead: its disk is nearly full, or its clock is not believed.
+func (c *clusterNode) fit() error {
+	return cmp.Or(c.disk.atLeast(payFloor)(), c.o.stamps.Check(0))
 }
 
 // begun says whether there is something to answer, and somebody to do it.

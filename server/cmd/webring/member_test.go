@@ -168,14 +168,15 @@ func (t *stagedTerm) Live() bool {
 	}
 }
 
-func (t *stagedTerm) Confirm(context.Context) bool           { return t.Live() }
-func (t *stagedTerm) Err() error                             { return etcdstore.ErrLost }
-func (t *stagedTerm) Room() error                            { return nil }
-func (t *stagedTerm) Until() int64                           { return 0 }
-func (t *stagedTerm) MoveUntil(context.Context, int64) error { return nil }
-func (t *stagedTerm) Handover() <-chan string                { return t.handover }
-func (t *stagedTerm) Epoch() int64                           { return 7 }
-func (t *stagedTerm) Store(ledger.Store) ledger.Replicated   { return nil }
+func (t *stagedTerm) Confirm(context.Context) bool              { return t.Live() }
+func (t *stagedTerm) Err() error                                { return etcdstore.ErrLost }
+func (t *stagedTerm) Room() error                               { return nil }
+func (t *stagedTerm) Until() int64                              { return 0 }
+func (t *stagedTerm) MoveUntil(context.Context, int64) error    { return nil }
+func (t *stagedTerm) SetUntilBack(context.Context, int64) error { return nil }
+func (t *stagedTerm) Handover() <-chan string                   { return t.handover }
+func (t *stagedTerm) Epoch() int64                              { return 7 }
+func (t *stagedTerm) Store(ledger.Store) ledger.Replicated      { return nil }
 
 func (t *stagedTerm) Resign(_ context.Context, to string) error {
 	t.s.note("resign to %q", to)

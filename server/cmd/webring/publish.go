@@ -16,7 +16,7 @@ import (
 
 // openPublisher prepares what edges follow. The key is made on the first start,
 // under the name that the base URL has then, and keeps it.
-func openPublisher(o *options, t *leaderTerm, log *slog.Logger) (*publish.Publisher, *publish.Rotation, error) {
+func openPublisher(o *options, until publish.Until, log *slog.Logger) (*publish.Publisher, *publish.Rotation, error) {
 	base, err := url.Parse(o.baseURL)
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +35,7 @@ func openPublisher(o *options, t *leaderTerm, log *slog.Logger) (*publish.Publis
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := publish.New(publish.Config{Dir: syncPath(o.data), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, SnapshotEvery: o.snapshotEvery, Until: t.signedUntil(), Now: o.clock, Log: log})
+	p, err := publish.New(publish.Config{Dir: syncPath(o.data), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, SnapshotEvery: o.snapshotEvery, Until: until, Now: o.clock, Log: log})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -36,10 +34,10 @@ func challengeKeys(o *options) (mpp.Keys, error) {
 	}
 	var keys mpp.Keys
 	for i, line := range lines {
-		key, err := hex.DecodeString(line)
+		key, err := durable.ParseKey(line, mpp.MinKey)
 		switch {
-		case err != nil || len(key) < mpp.MinKey:
-			return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: line %d of %s is not at least %d hex digits", i+1, path, hex.EncodedLen(mpp.MinKey))
+		case err != nil:
+			return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: line %d of %s %w", i+1, path, err)
 		case i == 0:
 			keys.Current = key
 		case i == 1:
@@ -85,12 +83,12 @@ func exists(path string) bool {
 // makeChallengeKey makes the key that signs challenges, in the data folder and for
 // its owner's eyes.
 func makeChallengeKey(o *options) (mpp.Keys, error) {
-	key := make([]byte, mpp.MinKey)
-	rand.Read(key) // never fails
-	if err := durable.Write(secretPath(o), []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
+	line := durable.NewKey()
+	if err := durable.Write(secretPath(o), []byte(line+"\n"), 0o600); err != nil {
 		return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: %w", err)
 	}
-	return mpp.Keys{Current: key}, nil
+	key, err := durable.ParseKey(line, mpp.MinKey)
+	return mpp.Keys{Current: key}, err
 }
 
 // challengeKeyring holds the keys of challenges that are in force, and passes them on to the

@@ -45,7 +45,8 @@ func serve(args []string, out io.Writer) error {
 	reload.log = logs.Logger
 	ctx, release := stopSignals(logs.Logger)
 	defer release()
-	o.clock = testClock(o, logs.Logger)
+	o.stamps = ledger.NewClock(testClock(o, logs.Logger), clockPath(o.data), o.tempoRPC == "" && o.evm.rpc == "")
+	o.clock = o.stamps.Now
 	n := &originNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out, disk: &volume{dir: o.data}, failpoint: failpoints(o, logs.Logger)}
 	return interrupted(ctx, n.run(ctx))
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"webring/server/ledger"
+	"webring/server/ledger/memstore"
 	"webring/server/paid"
 )
 
@@ -235,6 +237,8 @@ type stops struct {
 	stop func()
 }
 
+func (stops) Network() string { return "stops:1" }
+
 func (s stops) Clock(ctx context.Context) (time.Time, error) {
 	s.stop()
 	<-ctx.Done()
@@ -243,7 +247,13 @@ func (s stops) Clock(ctx context.Context) (time.Time, error) {
 
 func TestWhoIsToldToStopDoesNotTakeANetworkForAway(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	if err := checkClock(ctx, []paid.Method{stops{stop: stop}}); !errors.Is(err, context.Canceled) {
+	books, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer books.Close()
+	n := &originNode{o: &options{}, methods: []paid.Method{stops{stop: stop}}}
+	if err := n.askTheTime(ctx, books, 0, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -276,6 +286,50 @@ func TestAKeyThatIsThereIsNeverReplaced(t *testing.T) {
 		if left := o.left(); left != nil {
 			t.Errorf("%s: %v", name, left)
 		}
+	}
+}
+
+// TestAnAlteredKeyIsRefused has one digit of each key file that the ring has made be another. The
+// start says which file it is, and nothing of what it holds. With the digit as it was, a payer's
+// credential of before is taken. A line that the operator has made otherwise counts as it is.
+func TestAnAlteredKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	line, err := invoke(t, "key", "new").Output()
+	secret := filepath.Join(t.TempDir(), "edge-secret")
+	if err := errors.Join(err, os.WriteFile(secret, line, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	o := ring(t, "--core", "native", "--edge-secret-file", secret)
+	const body = `{"name":"Honest","url":"https://honest.dev/","kind":"agent"}`
+	credential := o.sign(wallet(t), "/api/register", body)
+	o.stop()
+	for _, path := range []string{filepath.Join(o.data, "mpp-secret"), filepath.Join(o.data, "sync-key"), secret} {
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		altered := slices.Clone(whole)
+		i := len(altered) - 10
+		if altered[i] = '1'; whole[i] == '1' {
+			altered[i] = '2'
+		}
+		if err := os.WriteFile(path, altered, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, served := o.serves("/api"); served || !strings.Contains(o.log.String(), path) || strings.Contains(o.log.String(), string(altered[:20])) {
+			t.Errorf("%s is altered, and the origin serves: %v\n%s", path, served, o.log)
+		}
+		o.kill()
+		if err := os.WriteFile(path, whole, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(secret, []byte(strings.Repeat("5", 80)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.launch()
+	if r := o.post("/api/register", body, "Authorization", credential); r.Status != http.StatusCreated {
+		t.Errorf("%d %s", r.Status, r.Body)
 	}
 }
 

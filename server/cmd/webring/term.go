@@ -29,6 +29,7 @@ type term interface {
 	Room() error
 	Until() int64
 	MoveUntil(ctx context.Context, ms int64) error
+	SetUntilBack(ctx context.Context, ms int64) error
 	Handover() <-chan string
 	Resign(ctx context.Context, to string) error
 	Leave(ctx context.Context) error
@@ -38,12 +39,12 @@ type term interface {
 	Store(local ledger.Store) ledger.Replicated
 }
 
-// signedUntil keeps up to when checkpoints may have been signed; nil: in a file.
-func (t *leaderTerm) signedUntil() publish.Until {
+// signedUntil keeps up to when checkpoints may have been signed: in a file, without a term.
+func (t *leaderTerm) signedUntil(o *options) (publish.Until, error) {
 	if t == nil {
-		return nil
+		return publish.OpenUntil(syncPath(o.data))
 	}
-	return t.term
+	return t.term, nil
 }
 
 // stallTime is for how long a commit may be in work before no payment is taken any more. A

@@ -186,6 +186,9 @@ func checkWriter(books *ledger.Ledger) (string, error) {
 // checkOwnClock holds this machine's clock against the ledger and against the chains that
 // make blocks.
 func checkOwnClock(books *ledger.Ledger, payments *paid.Service) (string, error) {
+	if err := books.CheckClock(); err != nil {
+		return "", err
+	}
 	var last int64
 	books.View(func(v *ledger.View) { last = v.State().LastStamp() })
 	if early := time.Until(time.UnixMilli(last)); early > 0 {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"regexp"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -93,14 +92,14 @@ type Cluster struct {
 	sealer  *sealer
 	log     *slog.Logger
 
-	until atomic.Int64 // the last that was seen
-
 	self        instance // changed by Stand only
 	displacedBy string   // the process that has come under the name of this node
 
-	mu      sync.Mutex // guards the two below
-	leader  Leader
-	changed chan struct{} // closed when leader changes
+	mu       sync.Mutex // guards those below
+	until    int64      // the last that was seen
+	untilRev int64      // and at which revision
+	leader   Leader
+	changed  chan struct{} // closed when leader changes
 }
 
 // Leader is the node that leads; the zero Leader is none.
@@ -176,14 +175,17 @@ func (c *Cluster) setLeader(l Leader) {
 }
 
 // Until is the time up to which checkpoints were signed, in ms, as far as this node has seen.
-func (c *Cluster) Until() int64 { return c.until.Load() }
+func (c *Cluster) Until() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.until
+}
 
-// sawUntil keeps the latest time.
-func (c *Cluster) sawUntil(ms int64) {
-	for {
-		old := c.until.Load()
-		if ms <= old || c.until.CompareAndSwap(old, ms) {
-			return
-		}
+// sawUntil keeps the time of the latest revision: it is earlier after it was set back.
+func (c *Cluster) sawUntil(rev, ms int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if rev >= c.untilRev {
+		c.until, c.untilRev = ms, rev
 	}
 }

@@ -76,7 +76,7 @@ func (c *Cluster) elect(ctx context.Context) (*Term, head, error) {
 				t.until.rev = kv.ModRevision
 				var ms int64
 				if ms, err = decodeUntil(kv.Value); err == nil {
-					c.sawUntil(ms)
+					c.sawUntil(kv.ModRevision, ms)
 				}
 			case k.trimmed():
 				t.tail.from, err = decodeTrimmed(kv.Value)

@@ -238,7 +238,7 @@ func (s *session) enter(ctx context.Context) (rev int64, h head, err error) {
 	}
 	for _, key := range []string{k.leader(), k.until(), k.next()} {
 		if b, ok := found[key]; ok {
-			if err := s.learn(key, b); err != nil {
+			if err := s.learn(resp.Header.Revision, key, b); err != nil {
 				return 0, h, err
 			}
 		}
@@ -335,7 +335,7 @@ func (s *session) see(e *clientv3.Event) error {
 	case e.Type == clientv3.EventTypePut && key == k.removed(s.c.c.Node) && s.stand:
 		return s.c.errRemoved()
 	case e.Type == clientv3.EventTypePut:
-		return s.learn(key, e.Kv.Value)
+		return s.learn(e.Kv.ModRevision, key, e.Kv.Value)
 	case key == k.leader():
 		s.led = false
 		s.c.setLeader(Leader{})
@@ -345,8 +345,8 @@ func (s *session) see(e *clientv3.Event) error {
 	return nil
 }
 
-// learn takes the value of one of the small keys.
-func (s *session) learn(key string, value []byte) error {
+// learn takes the value that one of the small keys has at a revision.
+func (s *session) learn(rev int64, key string, value []byte) error {
 	switch k := s.c.keys; key {
 	case k.leader():
 		var l Leader
@@ -360,7 +360,7 @@ func (s *session) learn(key string, value []byte) error {
 		if err != nil {
 			return err
 		}
-		s.c.sawUntil(ms)
+		s.c.sawUntil(rev, ms)
 	case k.next():
 		s.next, s.nextSince = string(value), time.Now()
 	}

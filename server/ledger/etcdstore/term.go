@@ -207,13 +207,23 @@ func (t *Term) Until() int64 { return t.c.Until() }
 // MoveUntil makes Until a later time, durably and for all later terms. After an error it is
 // not known, and nothing of that time may be signed.
 func (t *Term) MoveUntil(ctx context.Context, ms int64) error {
+	return t.setUntil(ctx, ms, func(is int64) bool { return ms > is })
+}
+
+// SetUntilBack makes Until an earlier time, after a clock that was ahead, as MoveUntil makes it
+// a later one.
+func (t *Term) SetUntilBack(ctx context.Context, ms int64) error {
+	return t.setUntil(ctx, ms, func(is int64) bool { return ms < is })
+}
+
+func (t *Term) setUntil(ctx context.Context, ms int64, may func(is int64) bool) error {
 	moved := make(chan error, 1)
 	// The request outlives ctx: only its answer tells what the next one must compare.
 	go func() {
 		t.signing.Lock()
 		defer t.signing.Unlock()
-		if is := t.c.Until(); ms <= is {
-			moved <- fmt.Errorf("etcdstore: checkpoints were signed up to %d ms, which is not before %d ms", is, ms)
+		if is := t.c.Until(); !may(is) {
+			moved <- fmt.Errorf("etcdstore: checkpoints were signed up to %d ms, and %d ms lies on the wrong side of it", is, ms)
 			return
 		}
 		err := t.Err()
@@ -221,7 +231,7 @@ func (t *Term) MoveUntil(ctx context.Context, ms int64) error {
 			err = t.move(&t.until, encodeUntil(ms))
 		}
 		if err == nil {
-			t.c.sawUntil(ms)
+			t.c.sawUntil(t.until.rev, ms)
 		}
 		moved <- err
 	}()
