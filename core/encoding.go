@@ -51,6 +51,9 @@ import (
 //	unverified = member
 //	asleep     = member
 //	awake      = member
+//	departed   = member
+//	returned   = member
+//	lapsed     = member
 //	payment    = method network transaction payer
 //	commitment = 32 bytes, not all zero
 //	account    = 20 bytes, not all zero

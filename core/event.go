@@ -7,7 +7,8 @@ import (
 
 // Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed],
 // [*Adjusted], [*Hidden], [*Shown], [*Claimed], [*Changed], [*Moved], [*Left],
-// [*Verified], [*Unverified], [*Asleep] or [*Awake]. Events carry the writer's stamp in
+// [*Verified], [*Unverified], [*Asleep], [*Awake], [*Departed], [*Returned] or [*Lapsed].
+// Events carry the writer's stamp in
 // milliseconds since 1970, UTC, and never the address of a client.
 type Event interface {
 	// When gives the writer's stamp in milliseconds.

@@ -50,12 +50,14 @@ type generator struct {
 	slugs  []string
 	hidden []string // at some time
 	steps  []Step
+
+	departed []string // at some time
 }
 
 // Generate gives the history of a seed: n steps after the first, which opens
 // the ring, and about a third as many events of owners and visits. Most events apply; some name what is not there, repeat a slug or a
 // URL, or carry a stamp out of order. In half of the histories the windows of
-// decay are seconds, in half days.
+// decay are seconds, in half days. In every fourth, owners leave and return.
 func Generate(seed uint64, n int) []Step { return generate(seed, n, true) }
 
 // generate says whether the history has events of owners and visits. All others are the
@@ -66,6 +68,7 @@ func generate(seed uint64, n int, withOwned bool) []Step {
 	g.stamp = 1_760_000_000_000 + g.Int64N(1e9)
 	g.ahead = g.stamp / 1000
 	owned := rand.New(rand.NewPCG(seed, 0x6f776e))
+	parting := rand.New(rand.NewPCG(seed, 0x706172))
 	if g.IntN(20) == 0 {
 		g.add(&core.Bid{Stamp: g.stamp, Member: "early", Amount: 100, Payment: g.payment()}, nil)
 	}
@@ -92,6 +95,9 @@ func generate(seed uint64, n int, withOwned bool) []Step {
 		}
 		if withOwned && owned.IntN(3) == 0 {
 			g.own(owned)
+		}
+		if withOwned && seed%4 == 3 && parting.IntN(4) == 0 {
+			g.part(parting)
 		}
 	}
 	return g.steps
@@ -129,6 +135,30 @@ func (g *generator) own(r *rand.Rand) {
 		}
 	default:
 		g.add(&core.Awake{Stamp: g.when(), Member: slug}, nil)
+	}
+}
+
+// part adds events by which owners leave and return. It draws from a source of its own, as
+// own does.
+func (g *generator) part(r *rand.Rand) {
+	if len(g.slugs) == 0 {
+		return
+	}
+	others := g.Rand
+	g.Rand = r
+	defer func() { g.Rand = others }()
+	slug := g.member()
+	if len(g.departed) > 0 && g.IntN(3) > 0 {
+		slug = g.departed[g.IntN(len(g.departed))]
+	}
+	switch g.IntN(7) {
+	case 0, 1, 2:
+		g.departed = append(g.departed, slug)
+		g.add(&core.Departed{Stamp: g.when(), Member: slug}, nil)
+	case 3, 4, 5:
+		g.add(&core.Returned{Stamp: g.when(), Member: slug}, nil)
+	default:
+		g.add(&core.Lapsed{Stamp: g.when(), Member: slug}, nil)
 	}
 }
 
