@@ -136,7 +136,7 @@ func (s *State) set(o Ordinal, m *Member) {
 	if m.Redacted {
 		s.flags[o] |= redacted
 	}
-	if m.Hidden {
+	if m.Hidden || m.Departed {
 		s.flags[o] |= hidden
 	}
 	if m.Claimed {
@@ -175,8 +175,8 @@ func (s *State) pay(slug string, amount, stamp int64) error {
 
 func (s *State) remove(slug string, redact bool) error {
 	o, err := s.standingMember(slug)
-	if err == ErrRemoved && redact && !s.has(o, redacted) {
-		err = nil // it was removed before, and only its words are redacted now
+	if err == ErrRemoved && (redact && !s.has(o, redacted) || s.has(o, hidden)) {
+		err = nil // it was removed before; its words are redacted now, or it cannot return
 	}
 	if err != nil {
 		return err
@@ -205,21 +205,13 @@ func (s *State) hide(slug string) error {
 	case s.has(o, hidden):
 		return ErrHidden
 	}
-	s.unrank(o)
-	if s.has(o, live) {
-		m := s.Member(o)
-		var k key
-		k.of(s.seed, m.URL)
-		s.leave(o, &m, &k)
-	}
 	s.digest.sub(s.hashRow(o))
-	s.flags[o] |= hidden
+	s.stepOut(o, hidden)
 	s.digest.add(s.hashRow(o))
 	return nil
 }
 
-// show puts a hidden member back into the ring. One without texts was redacted: the
-// event that removes it comes later.
+// show puts a hidden member back into the ring.
 func (s *State) show(slug string) error {
 	o, err := s.standingMember(slug)
 	switch {
@@ -227,19 +219,11 @@ func (s *State) show(slug string) error {
 		return err
 	case !s.has(o, hidden):
 		return ErrShown
-	}
-	if m := s.Member(o); m.URL != "" {
-		if _, used := s.categories.find(m.Category); !used && len(s.categories.names) >= maxCategoriesFold {
-			return ErrCategories
-		}
-		var k key
-		k.of(s.seed, m.URL)
-		s.reserve(s.rows, s.used)
-		m = s.Member(o) // its strings lie where the state lies now
-		s.enter(o, m.Kind, m.Category, &k)
+	case s.full(o):
+		return ErrCategories
 	}
 	s.digest.sub(s.hashRow(o))
-	s.flags[o] &^= hidden
+	s.stepIn(o)
 	s.digest.add(s.hashRow(o))
 	s.touch(o)
 	return nil
@@ -265,6 +249,40 @@ func (s *State) setBack(stamp int64) {
 	}
 	s.ranking.stale = true
 	s.clock = stamp / 1000
+}
+
+// stepOut takes a member out of the ring and sets its flags. It keeps its URL.
+func (s *State) stepOut(o Ordinal, flags byte) {
+	s.unrank(o)
+	if s.has(o, live) {
+		m := s.Member(o)
+		var k key
+		k.of(s.seed, m.URL)
+		s.leave(o, &m, &k)
+	}
+	s.flags[o] |= flags
+}
+
+// stepIn undoes stepOut, but for the ranking. A member without texts was redacted: the event
+// that removes it comes later.
+func (s *State) stepIn(o Ordinal) {
+	s.flags[o] &^= removed | hidden
+	if s.url(o) == "" {
+		return
+	}
+	s.reserve(s.rows, s.used)
+	m := s.Member(o) // its strings lie where the state lies now
+	var k key
+	k.of(s.seed, m.URL)
+	s.enter(o, m.Kind, m.Category, &k)
+}
+
+// full says whether a member cannot step in because its category is gone, and no further one
+// can be opened.
+func (s *State) full(o Ordinal) bool {
+	m := s.Member(o)
+	_, used := s.categories.find(m.Category)
+	return m.URL != "" && !used && len(s.categories.names) >= maxCategoriesFold
 }
 
 func (s *State) adjust(e *Adjusted) error {

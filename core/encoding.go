@@ -52,6 +52,9 @@ import (
 //	asleep     = member
 //	awake      = member
 //	set back   = reason
+//	departed   = member
+//	returned   = member
+//	lapsed     = member
 //	payment    = method network transaction payer
 //	commitment = 32 bytes, not all zero
 //	account    = 20 bytes, not all zero
@@ -134,7 +137,7 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 		e = &Hidden{Stamp: when, Member: r.string(), Reason: r.string()}
 	case 7:
 		e = &Shown{Stamp: when, Member: r.string(), Reason: r.string()}
-	case 17:
+	case 16:
 		e = &SetBack{Stamp: when, Reason: r.string()}
 	default:
 		if e = r.owned(typ, when); e == nil {

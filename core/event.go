@@ -7,7 +7,8 @@ import (
 
 // Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed],
 // [*Adjusted], [*Hidden], [*Shown], [*Claimed], [*Changed], [*Moved], [*Left],
-// [*Verified], [*Unverified], [*Asleep], [*Awake] or [*SetBack]. Events carry the writer's stamp in
+// [*Verified], [*Unverified], [*Asleep], [*Awake], [*SetBack], [*Departed], [*Returned] or
+// [*Lapsed]. Events carry the writer's stamp in
 // milliseconds since 1970, UTC, and never the address of a client.
 type Event interface {
 	// When gives the writer's stamp in milliseconds.
@@ -193,7 +194,7 @@ func (*Removed) eventType() byte  { return 4 }
 func (*Adjusted) eventType() byte { return 5 }
 func (*Hidden) eventType() byte   { return 6 }
 func (*Shown) eventType() byte    { return 7 }
-func (*SetBack) eventType() byte  { return 17 }
+func (*SetBack) eventType() byte  { return 16 }
 
 // ErrEvent is wrapped by every error that says an event's bytes are not the
 // encoding of any event.

@@ -34,6 +34,10 @@ const (
 	// promise, and several of them may be outstanding when the limit is met.
 	maxCategoriesFold = 4 * MaxCategories
 
+	// ReturnSpan is for how many milliseconds an owner can take back that its member has
+	// [Departed]: seven days. The fold does not ask: those who append events do.
+	ReturnSpan = 7 * 24 * 3600 * 1000
+
 	// MaxEvent is the longest encoding of an event in bytes, and MaxTexts
 	// that of the texts beside one.
 	MaxEvent = 8 << 10

@@ -34,8 +34,8 @@ func (s *State) ByKey(key []byte) (Ordinal, bool) {
 	return o, ok && s.Stands(o)
 }
 
-// Holder finds the member that has the URL with this identity key, in the ring or
-// hidden. As long as there is one, nobody else can register the URL.
+// Holder finds the member that has the URL with this identity key, in the ring, hidden or
+// departed. As long as there is one, nobody else can register the URL.
 func (s *State) Holder(key []byte) (Ordinal, bool) {
 	if len(key) > MaxURL {
 		return 0, false
@@ -49,7 +49,19 @@ func (s *State) holdsURL(o Ordinal) bool {
 }
 
 // Hidden says whether a row is of a member that is hidden and was not removed since.
-func (s *State) Hidden(o Ordinal) bool { return s.has(o, hidden) }
+func (s *State) Hidden(o Ordinal) bool { return s.flags[o]&(hidden|removed) == hidden }
+
+// Departed says whether the owner of the member with row o has taken it out of the ring and
+// can take that back, and until when in milliseconds. The instant alone does not end it: the
+// event [Lapsed] does.
+func (s *State) Departed(o Ordinal) (until int64, departed bool) {
+	if !s.isDeparted(o) {
+		return 0, false
+	}
+	return min(s.statuses[o].changed+ReturnSpan, MaxStamp), true
+}
+
+func (s *store) isDeparted(o Ordinal) bool { return s.flags[o]&(hidden|removed) == hidden|removed }
 
 // Quiet says that the member with row o is not verified, has been awake since it joined, and was
 // never changed, as most are.
@@ -68,8 +80,8 @@ func (s *State) Asleep(o Ordinal) (asleep bool, since int64) {
 	return s.has(o, sleeping), s.statuses[o].since
 }
 
-// Changed gives when the owner of row o last changed or moved the member, in milliseconds,
-// 0 for never.
+// Changed gives when the owner of row o last changed or moved the member, took it out of the
+// ring or back into it, in milliseconds, 0 for never.
 func (s *State) Changed(o Ordinal) int64 { return s.statuses[o].changed }
 
 // Claimed says whether the site of the member with row o has named its owner.

@@ -54,9 +54,29 @@ type Moved struct {
 	Score  Score
 }
 
-// Left takes a member out of the ring at the wish of its owner. It is a removal that
-// redacts nothing; [Removed] can do that afterwards.
+// Left takes a member out of the ring at the wish of its owner, without a way back. It is a
+// removal that redacts nothing. Earlier versions wrote it; now [Departed] takes its place.
 type Left struct {
+	Stamp  int64
+	Member string // slug
+}
+
+// Departed takes a member out of the ring at the wish of its owner, who can take that back
+// for [ReturnSpan]. Until it has [Returned] or [Lapsed], its URL stays with it. It counts as
+// removed in everything else, and [Removed] can remove or redact it meanwhile.
+type Departed struct {
+	Stamp  int64
+	Member string // slug
+}
+
+// Returned puts a departed member back at its place in join order, with all that was paid.
+type Returned struct {
+	Stamp  int64
+	Member string // slug
+}
+
+// Lapsed says that a departed member can return no longer. Its URL is free.
+type Lapsed struct {
 	Stamp  int64
 	Member string // slug
 }
@@ -96,6 +116,9 @@ func (e *Verified) When() int64   { return e.Stamp }
 func (e *Unverified) When() int64 { return e.Stamp }
 func (e *Asleep) When() int64     { return e.Stamp }
 func (e *Awake) When() int64      { return e.Stamp }
+func (e *Departed) When() int64   { return e.Stamp }
+func (e *Returned) When() int64   { return e.Stamp }
+func (e *Lapsed) When() int64     { return e.Stamp }
 
 func (*Claimed) eventType() byte    { return 8 }
 func (*Changed) eventType() byte    { return 9 }
@@ -105,6 +128,9 @@ func (*Verified) eventType() byte   { return 12 }
 func (*Unverified) eventType() byte { return 13 }
 func (*Asleep) eventType() byte     { return 14 }
 func (*Awake) eventType() byte      { return 15 }
+func (*Departed) eventType() byte   { return 17 }
+func (*Returned) eventType() byte   { return 18 }
+func (*Lapsed) eventType() byte     { return 19 }
 
 // memberOfOwned is [MemberOf] for the events of this file.
 func memberOfOwned(e Event) string {
@@ -124,6 +150,12 @@ func memberOfOwned(e Event) string {
 	case *Asleep:
 		return e.Member
 	case *Awake:
+		return e.Member
+	case *Departed:
+		return e.Member
+	case *Returned:
+		return e.Member
+	case *Lapsed:
 		return e.Member
 	}
 	return ""
@@ -174,6 +206,9 @@ func (e *Left) check() error       { return moderation(e.Member, "") }
 func (e *Unverified) check() error { return moderation(e.Member, "") }
 func (e *Asleep) check() error     { return moderation(e.Member, "") }
 func (e *Awake) check() error      { return moderation(e.Member, "") }
+func (e *Departed) check() error   { return moderation(e.Member, "") }
+func (e *Returned) check() error   { return moderation(e.Member, "") }
+func (e *Lapsed) check() error     { return moderation(e.Member, "") }
 
 func (e *Claimed) appendBody(b []byte) []byte {
 	b = append(appendString(b, e.Member), e.Owner[:]...)
@@ -213,6 +248,9 @@ func (e *Left) appendBody(b []byte) []byte       { return appendString(b, e.Memb
 func (e *Unverified) appendBody(b []byte) []byte { return appendString(b, e.Member) }
 func (e *Asleep) appendBody(b []byte) []byte     { return appendString(b, e.Member) }
 func (e *Awake) appendBody(b []byte) []byte      { return appendString(b, e.Member) }
+func (e *Departed) appendBody(b []byte) []byte   { return appendString(b, e.Member) }
+func (e *Returned) appendBody(b []byte) []byte   { return appendString(b, e.Member) }
+func (e *Lapsed) appendBody(b []byte) []byte     { return appendString(b, e.Member) }
 
 // owned reads the body of an event of this file, nil for another type.
 func (r *reader) owned(typ byte, when int64) Event {
@@ -244,6 +282,12 @@ func (r *reader) owned(typ byte, when int64) Event {
 		return &Asleep{Stamp: when, Member: r.string()}
 	case 15:
 		return &Awake{Stamp: when, Member: r.string()}
+	case 17:
+		return &Departed{Stamp: when, Member: r.string()}
+	case 18:
+		return &Returned{Stamp: when, Member: r.string()}
+	case 19:
+		return &Lapsed{Stamp: when, Member: r.string()}
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func TestWhatAnOwnerCannotDoIsRefusedAndChangesNothing(t *testing.T) {
 	now, st := r.Stamp, r.State
 	for _, e := range []core.Event{
 		&core.Claimed{Stamp: now, Owner: core.Account{1}, Proof: core.ByFile}, &core.Changed{Stamp: now, Kind: core.Agent}, &core.Moved{Stamp: now, URL: core.Commitment{1}},
-		&core.Left{Stamp: now}, &core.Verified{Stamp: now, Proof: core.ByLink}, &core.Unverified{Stamp: now}, &core.Asleep{Stamp: now}, &core.Awake{Stamp: now},
+		&core.Left{Stamp: now}, &core.Departed{Stamp: now}, &core.Verified{Stamp: now, Proof: core.ByLink}, &core.Unverified{Stamp: now}, &core.Asleep{Stamp: now}, &core.Awake{Stamp: now},
 	} {
 		for slug, want := range map[string]error{"nobody": core.ErrUnknown, "gone": core.ErrRemoved} {
 			refuse(t, st, fmt.Sprintf("%T of %s", e, slug), coretest.NewStep(about(e, slug), nil), want)
@@ -207,6 +207,74 @@ func TestALeaveIsARemovalThatKeepsTheWords(t *testing.T) {
 	r.Remove("one", true)
 	if m := r.Member(0); m.Name+m.URL+m.Description != "" {
 		t.Errorf("%+v", m)
+	}
+}
+
+// An owner that has left can come back to everything, as long as that has not ended.
+func TestAnOwnerTakesBackThatItLeft(t *testing.T) {
+	r := ownedRing(t)
+	before := r.Member(0)
+	before.Slug, before.URL, before.Name = strings.Clone(before.Slug), strings.Clone(before.URL), strings.Clone(before.Name)
+	left := r.Stamp
+	r.Do(&core.Departed{Member: "one"}, nil)
+	until, departed := r.Departed(0)
+	if m := r.Member(0); !m.Removed || !m.Departed || m.Hidden || m.URL == "" || r.Stands(0) || r.Rank(0) != 0 || !departed || until != left+core.ReturnSpan {
+		t.Errorf("departed: %+v until %d, %v", m, until, departed)
+	}
+	key := core.AppendKey(nil, []byte(before.URL))
+	if o, held := r.Holder(key); !held || o != 0 {
+		t.Error("its URL is free")
+	}
+	now := r.Stamp
+	for what, c := range map[string]struct {
+		step coretest.Step
+		want error
+	}{
+		"a bid":                {coretest.NewStep(&core.Bid{Stamp: now, Member: "one", Amount: 100}, nil), core.ErrRemoved},
+		"a change":             {owning(&core.Changed{Stamp: now, Member: "one", Kind: core.Agent}, nil), core.ErrRemoved},
+		"another departure":    {owning(&core.Departed{Stamp: now, Member: "one"}, nil), core.ErrRemoved},
+		"a stranger moving in": {owning(&core.Moved{Stamp: now, Member: "two"}, at(before.URL)), core.ErrURLTaken},
+		"hiding it":            {coretest.NewStep(&core.Hidden{Stamp: now, Member: "one"}, nil), core.ErrRemoved},
+		"of a hidden one":      {owning(&core.Departed{Stamp: now, Member: "hidden"}, nil), core.ErrHidden},
+		"back from hiding":     {owning(&core.Returned{Stamp: now, Member: "hidden"}, nil), core.ErrNotDeparted},
+		"back from removal":    {owning(&core.Returned{Stamp: now, Member: "gone"}, nil), core.ErrNotDeparted},
+		"back from nowhere":    {owning(&core.Returned{Stamp: now, Member: "nobody"}, nil), core.ErrUnknown},
+		"the end of a stay":    {owning(&core.Lapsed{Stamp: now, Member: "two"}, nil), core.ErrNotDeparted},
+		"the end of nothing":   {owning(&core.Lapsed{Stamp: now, Member: "nobody"}, nil), core.ErrUnknown},
+	} {
+		refuse(t, r.State, what, c.step, c.want)
+	}
+	restored, err := snap.Open(100, 1, snap.Append(nil, r.State), core.Means{})
+	if err != nil || restored.Digest() != r.Digest() {
+		t.Fatalf("a snapshot with a departed member: %v", err)
+	}
+	if o, held := restored.Holder(key); !held || o != 0 || restored.Stands(0) {
+		t.Error("the snapshot frees the URL, or has the member in the ring")
+	}
+
+	back := r.Stamp
+	r.Do(&core.Returned{Member: "one"}, nil)
+	after := r.Member(0)
+	if after.Changed != back || !r.Stands(0) || r.Rank(0) == 0 {
+		t.Errorf("returned: %+v with the rank %d", after, r.Rank(0))
+	}
+	before.Changed = after.Changed
+	if after != before {
+		t.Errorf("returned as %+v, left as %+v", after, before)
+	}
+	refuse(t, r.State, "back once more", owning(&core.Returned{Stamp: r.Stamp, Member: "one"}, nil), core.ErrNotDeparted)
+
+	r.Do(&core.Departed{Member: "one"}, nil)
+	r.Do(&core.Lapsed{Member: "one"}, nil)
+	r.Do(&core.Departed{Member: "two"}, nil)
+	r.Remove("two", false) // by the operator
+	for _, slug := range []string{"one", "two"} {
+		refuse(t, r.State, "too late for "+slug, owning(&core.Returned{Stamp: r.Stamp, Member: slug}, nil), core.ErrNotDeparted)
+	}
+	r.Join("again", before.URL)
+	r.Remove("one", true)
+	if m := r.Member(0); m.Name+m.URL != "" || m.Departed {
+		t.Errorf("redacted: %+v", m)
 	}
 }
 

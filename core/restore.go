@@ -266,8 +266,8 @@ func (r *restoring) put(from int, part []byte) (all [2]sum, err error) {
 		r.store.write(o, head, &m)
 		r.set(o, &m)
 		r.found[i][0] = r.seed.Hash(m.Slug)
-		if m.URL != "" && !m.Removed {
-			if !m.Hidden {
+		if m.URL != "" && (!m.Removed || m.Departed) {
+			if !m.Hidden && !m.Departed {
 				r.flags[o] |= live
 			}
 			k.of(r.seed, m.URL)

@@ -12,6 +12,9 @@ func (s *State) foldOwned(e Event, texts []byte) error {
 	case *Moved:
 		return s.move(e, texts)
 	case *Left:
+		if _, err := s.standingMember(e.Member); err != nil {
+			return err
+		}
 		return s.remove(e.Member, false)
 	case *Verified:
 		return s.verify(e)
@@ -21,6 +24,15 @@ func (s *State) foldOwned(e Event, texts []byte) error {
 		return s.sleep(e)
 	case *Awake:
 		return s.wake(e)
+	case *Departed:
+		return s.depart(e)
+	case *Returned:
+		return s.comeBack(e)
+	case *Lapsed:
+		if o, known := s.bySlug(e.Member); known && !s.isDeparted(o) {
+			return ErrNotDeparted
+		}
+		return s.remove(e.Member, false)
 	}
 	return nil
 }
@@ -120,6 +132,42 @@ func (s *State) wake(e *Awake) error {
 		s.flags[o] &^= sleeping
 		told.since = e.Stamp
 	})
+	return nil
+}
+
+// depart takes a member out of the ring. It keeps its URL, and is marked as hidden beside
+// removed.
+func (s *State) depart(e *Departed) error {
+	o, err := s.standingMember(e.Member)
+	switch {
+	case err != nil:
+		return err
+	case s.has(o, hidden):
+		return ErrHidden
+	}
+	s.note(o, func(told *status) {
+		s.stepOut(o, removed|hidden)
+		told.changed = e.Stamp
+	})
+	return nil
+}
+
+// comeBack puts a departed member back into the ring.
+func (s *State) comeBack(e *Returned) error {
+	o, known := s.bySlug(e.Member)
+	switch {
+	case !known:
+		return ErrUnknown
+	case !s.isDeparted(o):
+		return ErrNotDeparted
+	case s.full(o):
+		return ErrCategories
+	}
+	s.note(o, func(told *status) {
+		s.stepIn(o)
+		s.statuses[o].changed = e.Stamp
+	})
+	s.touch(o)
 	return nil
 }
 

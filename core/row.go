@@ -66,7 +66,7 @@ func DecodeBase(b []byte) (Base, error) {
 //	      end of the owner(12 bytes) joined last-bid fee bids standing(byte) redacted(flag)
 //	      beginning of the owner(8 bytes) claimed(flag)
 //	      asleep(flag) since verified proof(byte) changed
-//	standing = 0, or 1 when removed, or 2 when hidden
+//	standing = 0, or 1 when removed, or 2 when hidden, or 3 when departed
 //
 // Equal rows have equal encodings.
 func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
@@ -77,6 +77,8 @@ func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 	dst = appendNumber(dst, fee)
 	dst = appendNumber(dst, total-fee)
 	switch {
+	case s.isDeparted(o):
+		dst = append(dst, isDeparted)
 	case s.has(o, removed):
 		dst = append(dst, isRemoved)
 	case s.has(o, hidden):
@@ -96,8 +98,9 @@ func (s *State) AppendRow(dst []byte, o Ordinal) []byte {
 
 // How a row says that its member is not in the ring.
 const (
-	isRemoved = 1
-	isHidden  = 2
+	isRemoved  = 1
+	isHidden   = 2
+	isDeparted = 3
 )
 
 // tail is the length of a row's encoding from last-bid on: the fields that may
@@ -115,19 +118,20 @@ func decodeRow(b []byte, m *Member) error {
 	copy(m.Owner[ownerBegin:], r.take(ownerEnd))
 	m.Joined, m.LastBid, m.Fee, m.Bids = r.number(), r.number(), r.number(), r.number()
 	standing := r.byte()
-	m.Removed, m.Hidden, m.Redacted = standing == isRemoved, standing == isHidden, r.flag()
+	m.Hidden, m.Departed, m.Redacted = standing == isHidden, standing == isDeparted, r.flag()
+	m.Removed = standing == isRemoved || m.Departed
 	copy(m.Owner[:], r.take(ownerBegin))
 	m.Claimed, m.Asleep = r.flag(), r.flag()
 	m.HealthSince, m.Verified, m.Proof, m.Changed = r.number(), r.number(), Proof(r.byte()), r.number()
 	switch {
-	case r.failed || len(r.rest) != 0 || standing > isHidden:
+	case r.failed || len(r.rest) != 0 || standing > isDeparted:
 		return &reason{ErrRow, "encoding"}
 	case !validSlug(m.Slug) || m.Kind.String() == "" || !ValidCategory(m.Category) || m.Score.check() != nil,
 		!stamp(m.Joined) || !stamp(m.LastBid) || m.Bids == 0 && m.LastBid != 0,
 		m.Fee > MaxAmount || m.Bids > MaxTotal || m.Total() > MaxTotal,
 		!stamp(m.HealthSince) || !stamp(m.Verified) || !stamp(m.Changed),
 		m.Proof > ByLink || m.Proof == 0 && m.Verified != 0 || m.Claimed && m.Owner == Account{},
-		m.Redacted && (!m.Removed || m.Name != ""),
+		m.Redacted && (!m.Removed || m.Departed || m.Name != ""),
 		(m.Name == "") != (m.URL == "") || m.Name == "" && (m.Description != "" || m.Report != ""),
 		longer(m.Name, MaxName) || longer(m.Description, MaxDescription) || len(m.Report) > MaxReport:
 		return &reason{ErrRow, "fields"}

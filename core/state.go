@@ -36,12 +36,13 @@ type Member struct {
 	Removed     bool
 	Redacted    bool // by a removal
 	Hidden      bool // and not removed since
+	Departed    bool // its owner took it out and can take that back; then it is Removed, too
 	Claimed     bool // the site has named the owner
 	Asleep      bool
 	HealthSince int64 // milliseconds since which it is asleep or awake; 0 stands for Joined
 	Proof       Proof // of the site, 0 when it is not verified
 	Verified    int64 // milliseconds; when it proved itself
-	Changed     int64 // milliseconds of the owner's last change or move; 0 for none
+	Changed     int64 // milliseconds of the owner's last change, move, departure or return; 0 for none
 }
 
 // Total is the full total in cents: the fee and every bid. It never shrinks.
@@ -149,4 +150,6 @@ var (
 	ErrUnverified = errors.New("core: member is not verified")
 	ErrAsleep     = errors.New("core: member is asleep")
 	ErrAwake      = errors.New("core: member is awake")
+
+	ErrNotDeparted = errors.New("core: member has not departed")
 )

@@ -41,7 +41,7 @@ const (
 	ranked   // stands in the ranking
 	live     // stands in the ring
 	funded   // has bids, and so decays
-	hidden   // by the operator, and not removed since
+	hidden   // by the operator, and not removed since; beside removed: departed
 	sleeping // does not answer
 	claimed  // has an owner that its site has named
 
@@ -62,7 +62,7 @@ type account struct {
 type status struct {
 	since    int64 // when it fell asleep or woke; 0 stands for when it joined
 	verified int64 // when its site proved itself, times 4, and the proof; 0 for never
-	changed  int64 // the owner's last change or move
+	changed  int64 // the owner's last change, move, departure or return
 }
 
 // store is the memory of a state: its region, and views of it, which are taken
@@ -339,7 +339,7 @@ func (s *State) Read(o Ordinal, m *Member) {
 	m.Owner = s.Owner(o)
 	total, lastBid := s.Paid(o)
 	m.LastBid, m.Bids = lastBid, total-m.Fee
-	m.Removed, m.Redacted, m.Hidden = s.has(o, removed), s.has(o, redacted), s.has(o, hidden)
+	m.Removed, m.Redacted, m.Hidden, m.Departed = s.has(o, removed), s.has(o, redacted), s.Hidden(o), s.isDeparted(o)
 	m.Claimed = s.has(o, claimed)
 	m.Asleep, m.HealthSince = s.has(o, sleeping), s.statuses[o].since
 	m.Verified, m.Proof = s.statuses[o].verification()

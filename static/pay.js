@@ -315,7 +315,7 @@ async function ask(wish, account) {
   const offer = { ...wallet, amount: String(a.doc.amount_usd), at: Date.now() };
   const { primaryType, message } = wallet.typed_data, wanted = wish.what === "Bid" ? fields(wish).amount : offer.amount;
   if (offer.amount !== wanted) throw told(`The ring asks for ${cut(offer.amount, 20)} USD, not for the ${wanted} USD of your bid. Nothing was signed.`);
-  const right = pays(wish) ? primaryType === "TransferWithAuthorization" && Number(message.value) === Math.round(Number(offer.amount) * 1e6) : primaryType === "Proof" && offer.amount === "0.00";
+  const right = pays(wish) ? primaryType === "TransferWithAuthorization" && Number(message.value) === Math.round(Number(offer.amount) * 1e6) : primaryType === "Proof" && offer.amount === "0.00" && String(message.challengeId).startsWith(proven(wish, account));
   if (!right) throw told("What the wallet would sign is not what this page shows. Nothing was signed.");
   return offer;
 }
@@ -348,7 +348,7 @@ async function begin(wish, form, ui) {
   ui.say("Asking the ring what it takes …");
   let offer = await ask(wish, account);
   for (let changed = false; ; changed = true) {
-    ui.say(changed ? "The terms have changed meanwhile. Look at them again." : "Look at what you sign:");
+    ui.say(changed ? "The terms have changed meanwhile. Look at them again." : "Check before you sign:");
     if (!(await ui.choose([summary(wish, offer, form.dataset.price)], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed, and nothing is charged.");
     await reach(wallet, offer.chain, ui);
     const shown = termsOf(offer);
@@ -390,7 +390,17 @@ function wanted(wish) {
     case "Bid": return [line("You bid on", who)];
     case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600))))];
     case "Own": return [line("You become the owner of", who)];
-    default: return [line("You take out of the ring, for good", who)];
+    default: return [line("You take out of the ring", who)];
+  }
+}
+
+// proven is how the challenge begins that may be signed for a wish: the wallet shows it.
+function proven(wish, account) {
+  const slug = slugOf(wish);
+  switch (wish.what) {
+    case "Change": return `Change ${slug}: `;
+    case "Own": return `Make ${account.toLowerCase()} the owner of ${slug} #`;
+    default: return `Remove ${slug} from the ring #`;
   }
 }
 
@@ -404,11 +414,11 @@ function summary(wish, offer, price) {
     also.length && `${also.join(", and ")} has no answer yet. What you sign now comes on top of it.`,
     paid
       ? "The wallet asks for a signature, not for a transaction: you need no coin for fees. The ring then moves exactly this amount, once, and has the receipt for you within seconds. If it cannot, nothing is charged, and the signature is worth nothing after about a minute."
-      : "The wallet shows a proof for this one request. It moves no money. When you have signed, the ring does at once what you asked for.",
+      : "The wallet shows these words as challengeId. The signature is good for this one request and moves no money. The ring then does at once what you asked for.",
     keeps() || "This browser keeps nothing for this page, as in some private windows. Leave it open until the answer is there: once it is closed, no page can ask what became of what you signed.",
   ];
   return el("div", {}, el("dl", { className: "terms" }, ...wanted(wish),
-    ...(paid ? [line("You pay", `${offer.amount} USD, in ${cut(domain.name, 40)}`), line("To", cut(message.to))] : [line("You pay", "nothing")]),
+    ...(paid ? [line("You pay", `${offer.amount} USD, in ${cut(domain.name, 40)}`), line("To", cut(message.to))] : [line("The wallet shows", el("bdi", {}, cut(message.challengeId, 700))), line("You pay", "nothing")]),
     line(paid ? "From" : "You sign as", cut(offer.account)), line("Network", `${cut(offer.chain.chainName, 60)} (chain id ${Number(offer.chain.chainId)})`)),
   ...notes.filter((n) => typeof n === "string").map((n) => el("p", {}, n)));
 }
@@ -454,7 +464,7 @@ function done(wish, a, ui) {
   const doc = a.doc;
   const slug = cut(doc.member?.slug ?? doc.bid?.member ?? (doc.links?.self && cut(doc.links.self, 999).split("/").pop()) ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1], 100);
   const rank = Number(doc.leaderboard_rank) || 0;
-  const said = { Bid: `Your bid of ${wish.amount} USD on ${slug} counts.`, Join: `You are in the ring, as ${slug}.`, Change: "It is changed.", Own: "The wallet's account owns the place now.", Leave: `${slug} has left the ring.` };
+  const said = { Bid: `Your bid of ${wish.amount} USD on ${slug} counts.`, Join: `You are in the ring, as ${slug}.`, Change: "It is changed.", Own: "The wallet's account owns the place now.", Leave: `${slug} has left the ring. You can return for seven days: the docs say how.` };
   ui.say((said[wish.what] ?? "It is done.") + (rank ? ` It stands at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked."));
   const paid = wish.what === "Bid" || wish.what === "Join";
   const lines = [];

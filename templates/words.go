@@ -133,6 +133,11 @@ func leaveCommand(base, slug string) string {
 	return client + quotedURL(base+"/api/ring/"+slug) + " -X DELETE"
 }
 
+// returnCommand puts the member back into the ring.
+func returnCommand(base, slug string) string {
+	return client + quotedURL(base+"/api/ring/"+slug+"/return") + " -J '{}'"
+}
+
 // visitCommand has the site of the member visited.
 func visitCommand(base, slug string) string {
 	return client + quotedURL(base+"/api/ring/"+slug+"/visit") + " -J '{}'"

@@ -308,7 +308,7 @@ func TestTheDirectoryFollowsTheRules(t *testing.T) {
 		t.Errorf("offers %s", offers)
 	}
 	there := []string{"POST /api/register", "POST /api/check", "POST /api/bid", "PATCH /api/ring/{slug}", "DELETE /api/ring/{slug}", "POST /api/ring/{slug}/claim",
-		"POST /api/ring/{slug}/visit", "GET /api/ring/{slug}/hops", "GET /api/hops", "GET /api/ring/{slug}/events", "GET /api/events",
+		"POST /api/ring/{slug}/visit", "POST /api/ring/{slug}/return", "GET /api/ring/{slug}/hops", "GET /api/hops", "GET /api/ring/{slug}/events", "GET /api/events",
 		"GET /widget.js", "GET /openapi.json", "GET /llms.txt", "POST /mcp"}
 	for _, path := range api.Paths() {
 		there = append(there, "GET "+path)

@@ -269,11 +269,23 @@ func (a *answer) details(slug []byte) {
 		a.problem(UnknownMember, "No member has this slug. GET /api/ring lists the members.")
 		return
 	}
+	if until, departed := a.st.Departed(o); departed {
+		a.problem(MemberRemoved, Departure(until))
+		return
+	}
 	if a.st.Rank(o) == 0 {
 		a.problem(MemberRemoved, "This member was removed from the ring. Its slug is not given again.")
 		return
 	}
 	detail(a.Response, a.st, o)
+}
+
+// Departure says in a problem's detail that a member has departed, and until when its owner can
+// take that back.
+func Departure(until int64) string {
+	var buf [24]byte
+	return "This member's owner took it out of the ring, and can put it back until " +
+		string(instant(flat.Write(buf[:0]), until).Bytes(buf[:])) + ", free: POST /api/ring/{slug}/return."
 }
 
 // detail writes the MemberDetail of a member in the ring.

@@ -7,6 +7,7 @@ import (
 	"html"
 	"strings"
 	"testing"
+	"time"
 
 	"webring/core"
 	"webring/core/api"
@@ -317,6 +318,27 @@ func TestRemovalClosesTheGapAndKeepsTheSlug(t *testing.T) {
 	r.Join("two-2", "https://two.example/")
 	if got := at(t, object(t, get(t, r, "/api/ring/two-2")), "member", "ring_position"); got != 3.0 {
 		t.Errorf("ring_position %v of the URL that joined again, want 3", got)
+	}
+}
+
+// Of a member that its owner took out of the ring, the problem says until when it can return.
+func TestADepartedMemberSaysUntilWhenItCanReturn(t *testing.T) {
+	r := coretest.NewRing(t)
+	r.Join("one", "https://one.example/")
+	r.Join("two", "https://two.example/")
+	left := r.Stamp
+	r.Do(&core.Departed{Member: "two"}, nil)
+	until := time.UnixMilli(left + 7*24*3600*1000).UTC().Format("2006-01-02T15:04:05.000Z")
+	if body := fails(t, r, "/api/ring/two", api.MemberRemoved).Body; !strings.Contains(string(body), until) {
+		t.Errorf("%s does not say %s", body, until)
+	}
+	check(t, r, [][3]string{{"unknown", "/api/ring/next?from=two.example", "unknown_member"}, {"passed over", "/api/ring/next?from=one", "one"}})
+	r.Do(&core.Returned{Member: "two"}, nil)
+	check(t, r, [][3]string{{"back", "/api/ring/next?from=one", "two"}, {"back at its place", "/api/ring/prev?from=two.example", "one"}})
+	r.Do(&core.Departed{Member: "two"}, nil)
+	r.Do(&core.Lapsed{Member: "two"}, nil)
+	if body := fails(t, r, "/api/ring/two", api.MemberRemoved).Body; strings.Contains(string(body), "return") {
+		t.Errorf("%s", body)
 	}
 }
 

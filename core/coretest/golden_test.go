@@ -27,7 +27,9 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void", "adjusted unclaimed",
 			"hidden", "shown", "rules with policies", "rules with one policy",
 			"claimed", "changed", "changed kind", "cleared", "moved", "moved bare", "left", "verified", "unverified", "asleep", "awake",
-			"rules that visit sleepers", "rules that visit sleepers, with a policy", "set back"},
+			"rules that visit sleepers", "rules that visit sleepers, with a policy", "set back",
+
+			"departed", "returned", "lapsed"},
 		[]core.Event{
 			&core.Rules{Stamp: 1769846400000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 2592000,
 				Decay: 7776000, Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0"}, {Name: "eip155:8453", Method: "evm", Currency: "0x8335"}}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
@@ -64,6 +66,9 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Rules{Stamp: 1769846423000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1, Scorer: "is-agentic", VisitAsleep: true,
 				Policies: core.Policies{Terms: "https://ring.example/terms"}},
 			&core.SetBack{Stamp: 1769846400000, Reason: "the clock was ahead"},
+			&core.Departed{Stamp: 1769846424000, Member: "uni-co"},
+			&core.Returned{Stamp: 1769846425000, Member: "uni-co"},
+			&core.Lapsed{Stamp: 1769846426000, Member: "uni-co"},
 		}, texts
 }
 

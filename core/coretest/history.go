@@ -50,13 +50,15 @@ type generator struct {
 	slugs  []string
 	hidden []string // at some time
 	steps  []Step
+
+	departed []string // at some time
 }
 
 // Generate gives the history of a seed: n steps after the first, which opens
 // the ring, about a third as many events of owners and visits, and now and then a clock that
 // is ahead until it is set back. Most events apply; some name what is not there, repeat a slug or a
 // URL, or carry a stamp out of order. In half of the histories the windows of
-// decay are seconds, in half days.
+// decay are seconds, in half days. In every fourth, owners leave and return.
 func Generate(seed uint64, n int) []Step { return generate(seed, n, true) }
 
 // generate says whether the history has events of owners and visits, and clocks that are set
@@ -67,6 +69,7 @@ func generate(seed uint64, n int, whole bool) []Step {
 	g.stamp = 1_760_000_000_000 + g.Int64N(1e9)
 	g.ahead = g.stamp / 1000
 	owned, ahead := rand.New(rand.NewPCG(seed, 0x6f776e)), rand.New(rand.NewPCG(seed, 0x626163))
+	parting := rand.New(rand.NewPCG(seed, 0x706172))
 	if g.IntN(20) == 0 {
 		g.add(&core.Bid{Stamp: g.stamp, Member: "early", Amount: 100, Payment: g.payment()}, nil)
 	}
@@ -96,6 +99,9 @@ func generate(seed uint64, n int, whole bool) []Step {
 		}
 		if whole && ahead.IntN(40) == 0 {
 			g.setBack(ahead)
+		}
+		if whole && seed%4 == 3 && parting.IntN(4) == 0 {
+			g.part(parting)
 		}
 	}
 	return g.steps
@@ -153,6 +159,30 @@ func (g *generator) setBack(r *rand.Rand) {
 		}
 	}
 	g.add(&core.SetBack{Stamp: stamp - g.Int64N(3000), Reason: g.pick("", "the clock was ahead")}, nil)
+}
+
+// part adds events by which owners leave and return. It draws from a source of its own, as
+// own does.
+func (g *generator) part(r *rand.Rand) {
+	if len(g.slugs) == 0 {
+		return
+	}
+	others := g.Rand
+	g.Rand = r
+	defer func() { g.Rand = others }()
+	slug := g.member()
+	if len(g.departed) > 0 && g.IntN(3) > 0 {
+		slug = g.departed[g.IntN(len(g.departed))]
+	}
+	switch g.IntN(7) {
+	case 0, 1, 2:
+		g.departed = append(g.departed, slug)
+		g.add(&core.Departed{Stamp: g.when(), Member: slug}, nil)
+	case 3, 4, 5:
+		g.add(&core.Returned{Stamp: g.when(), Member: slug}, nil)
+	default:
+		g.add(&core.Lapsed{Stamp: g.when(), Member: slug}, nil)
+	}
 }
 
 func (g *generator) change(slug string) {

@@ -39,15 +39,16 @@ type Member struct {
 	Removed  bool
 	Redacted bool // by a removal
 	Hidden   bool // and not removed since
+	Departed bool // and Removed, and may return
 
 	site *site // what Texts.URL says
 }
 
 // Live says whether the member stands in the ring.
-func (m *Member) Live() bool { return m.holdsURL() && !m.Hidden }
+func (m *Member) Live() bool { return m.holdsURL() && !m.Hidden && !m.Departed }
 
 // holdsURL says whether nobody else can register the member's URL.
-func (m *Member) holdsURL() bool { return !m.Removed && m.Texts != nil }
+func (m *Member) holdsURL() bool { return (!m.Removed || m.Departed) && m.Texts != nil }
 
 // Total is the fee and every bid, in cents.
 func (m *Member) Total() int64 { return m.Event.Fee + m.Bids }
@@ -77,13 +78,13 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 		}
 	case *core.Removed:
 		member, err := m.find(e.Member)
-		if err == core.ErrRemoved && e.Redacted && !member.Redacted {
+		if err == core.ErrRemoved && (e.Redacted && !member.Redacted || member.Departed) {
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
-		member.Removed, member.Hidden = true, false
+		member.Removed, member.Hidden, member.Departed = true, false, false
 		member.Redacted = member.Redacted || e.Redacted
 	case *core.Hidden:
 		member, err := m.find(e.Member)
@@ -114,6 +115,18 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 				return err
 			}
 		}
+	case *core.Returned, *core.Lapsed:
+		member, err := m.find(core.MemberOf(e))
+		if err == core.ErrUnknown {
+			return err
+		}
+		if !member.Departed {
+			return core.ErrNotDeparted
+		}
+		if _, returns := e.(*core.Returned); returns {
+			member.Removed, member.Changed = false, e.When()
+		}
+		member.Departed = false
 	default:
 		member, err := m.find(core.MemberOf(e))
 		if err == nil {
@@ -247,6 +260,11 @@ func (m *Model) revise(member *Member, e core.Event, texts *core.Texts) error {
 		}
 	case *core.Left:
 		member.Removed, member.Hidden = true, false
+	case *core.Departed:
+		if member.Hidden {
+			return core.ErrHidden
+		}
+		member.Removed, member.Departed, member.Changed = true, true, e.Stamp
 	case *core.Verified:
 		if member.Proof == e.Proof {
 			return core.ErrVerified

@@ -21,7 +21,7 @@ func earlierHistory(seed uint64) (before *core.State, after []coretest.Step) {
 	before = core.NewState(1000, 1)
 	for i, s := range steps {
 		switch s.Event.(type) {
-		case nil, *core.Claimed, *core.Changed, *core.Moved, *core.Left, *core.Verified, *core.Unverified, *core.Asleep, *core.Awake:
+		case nil, *core.Claimed, *core.Changed, *core.Moved, *core.Left, *core.Verified, *core.Unverified, *core.Asleep, *core.Awake, *core.Departed, *core.Returned, *core.Lapsed:
 			continue
 		}
 		if i >= len(steps)/2 {

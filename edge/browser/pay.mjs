@@ -448,11 +448,15 @@ async function chromium() {
   await between(page, () => problem(402, "payment_required", { amount_usd: "0.00", offers: [{ wallet: { typed_data: { primaryType: "TransferWithAuthorization", message: { value: "9000000" } }, credential: { payload: {} }, chain: {} } }] }));
   await press(page, "#pay-change button[type=submit]");
   await says(page, "#pay-change", "a payment is not signed in place of a proof", /not what this page shows. Nothing was signed/);
+  // Or it takes the member out of the ring.
+  await between(page, () => problem(402, "payment_required", { amount_usd: "0.00", offers: [{ wallet: { typed_data: { primaryType: "Proof", message: { challengeId: `Remove ${slug} from the ring #AAAA` } }, credential: { payload: {} }, chain: {} } }] }));
+  await press(page, "#pay-change button[type=submit]");
+  await says(page, "#pay-change", "a departure is not signed in place of a change", /not what this page shows. Nothing was signed/);
   await between(page, () => null);
   await press(page, "#pay-change button[type=submit]");
   await page.waitForSelector("#pay-change .terms");
   const change = await page.$eval("#pay-change .terms", (e) => e.textContent);
-  found.expect("change", "it is said what changes, and that nothing is paid", ["You change", "Its new description", "<b>boldly</b>", "nothing"].every((w) => change.includes(w)), change);
+  found.expect("change", "it is said what changes, and that nothing is paid", ["You change", "Its new description", "<b>boldly</b>", `Change ${slug}: description 'Changed in a browser b boldly /b' #`, "nothing"].every((w) => change.includes(w)), change);
   await button(page, "#pay-change", "Sign in");
   await says(page, "#pay-change", "the owner changes the member", /It is changed/);
   await shoot(page, "change");

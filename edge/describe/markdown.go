@@ -249,5 +249,5 @@ func condition(b *strings.Builder, ring *Ring, m *Member) {
 	default:
 		fmt.Fprintf(b, "- Owner: %s, which paid for it\n", m.Owner)
 	}
-	fmt.Fprintf(b, "- Owners change it by PATCH, and leave by DELETE: <%[1]s/api/ring/%[2]s>; sites name owners by POST: <%[1]s/api/ring/%[2]s/claim>\n", ring.Base, m.Slug)
+	fmt.Fprintf(b, "- Owners change it by PATCH, and leave by DELETE: <%[1]s/api/ring/%[2]s>, which they can undo for seven days by POST: <%[1]s/api/ring/%[2]s/return>; sites name owners by POST: <%[1]s/api/ring/%[2]s/claim>\n", ring.Base, m.Slug)
 }

@@ -119,6 +119,8 @@ func (n *news) title(name string) string {
 		return name + " was verified (" + n.Proof + ")"
 	case "unverified":
 		return name + " is verified no longer"
+	case "returned":
+		return name + " returned to the ring"
 	}
 	return name + ": " + n.Type
 }

@@ -127,7 +127,7 @@ func beside(name string) []success {
 const hopsMore = "Redirects, a client once an hour for each member, without crawlers and prefetches, and nothing about visitors. Reported once a minute. Kept for 400 days."
 
 const (
-	eventsMore       = "Give next as since. Types are joined, bid, credited, outbid, rank (of the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left and removed. What time does comes hourly."
+	eventsMore       = "Give next as since. Types are joined, bid, credited, outbid, rank (of the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left, returned and removed. What time does comes hourly."
 	memberEventsMore = "The last 40, newest first. Its page links feeds of them."
 )
 
@@ -212,9 +212,11 @@ func Operations() []Operation {
 		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. The slug, the money and the rank stay. A url is a move: it is validated and scored before the 402, as a registration is, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0: sign it with the account that owns the member.",
 			Method: "PATCH", Path: "/api/ring/{slug}", Tag: "owner", Tool: "ring_change", params: []param{slugParam()}, body: "ChangeRequest", proved: true, success: done("Changed.", ref("ChangeResponse")),
 			codes: slices.Concat(provedCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow, api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending})},
-		{ID: "leaveRing", More: "A body is not needed, and may be {}. What was paid stays in the books, the URL may register again, and the slug is not given to anybody else. Waits for payments for the member.",
+		{ID: "leaveRing", More: "A body is not needed, and may be {}. The owner can return for seven days (returnToRing); until then the URL stays with the member. After that the URL may register again. What was paid stays in the books, and the slug is not given to anybody else. Waits for payments for the member. At most ten a day.",
 			Method: "DELETE", Path: "/api/ring/{slug}", Tag: "owner", Tool: "ring_leave", params: []param{slugParam()}, proved: true, success: done("Left.", ref("LeaveResponse")), codes: provedCodes},
-		{ID: "claimMember", More: "With account: a token, for the site to show in /.well-known/webring-online.txt or in a TXT record of _webring-online.HOST; nothing is stored. With token: the site is looked at anew, and a 402 asks for a proof by the account that the token names, which owns the member then, whoever paid for it.",
+		{ID: "returnToRing", More: "Undoes leaveRing within seven days of it: the member is back at its place, with all that was paid. A body is not needed, and may be {}.",
+			Method: "POST", Path: "/api/ring/{slug}/return", Tag: "owner", Tool: "ring_return", params: []param{slugParam()}, proved: true, success: done("Back in the ring.", ref("ReturnResponse")), codes: provedCodes},
+		{ID: "claimMember", More: "With account: a token, for the site to show in /.well-known/webring-online.txt or in a TXT record of _webring-online.HOST; nothing is stored. With token: the site is looked at anew, and a 402 asks for a proof by the account that the token names, which owns the member then, whoever paid for it. A member whose owner has left is back in the ring with that.",
 			Method: "POST", Path: "/api/ring/{slug}/claim", Tag: "owner", Tool: "ring_claim", params: []param{slugParam()}, body: "ClaimRequest", proved: true,
 			success: []success{{200, "With account, the token; with token and proof, the member with its new owner.", jsonMedia, &schema{AnyOf: []*schema{ref("ClaimToken"), ref("ClaimResponse")}}, nil, ""}},
 			codes:   append(slices.Clone(provedCodes), api.TokenNotFound)},

@@ -146,10 +146,11 @@ func (r *recipe) bid() {
 func (r *recipe) change() {
 	body := node{"description": "{description}"}
 	r.say("**Change.** The account that paid for a member owns it. Free: the 402 has a challenge for an amount of 0, and the credential for it is a signature, " +
-		"EIP-712 with domain `{\"name\":\"MPP\",\"version\":\"3\",\"chainId\":CHAIN}` and `Proof {address account, string challengeId, string realm}`, as the payload `{\"type\":\"proof\",\"signature\":\"0x…\"}`.\n\n")
+		"EIP-712 with domain `{\"name\":\"MPP\",\"version\":\"3\",\"chainId\":CHAIN}` and `Proof {address account, string challengeId, string realm}`, as the payload `{\"type\":\"proof\",\"signature\":\"0x…\"}`. " +
+		"The `challengeId` begins with what you sign for, such as `Change {slug}: description '…'`: check it before you sign, and sign no id that says something else.\n\n")
 	r.request("PATCH", "/api/ring/{slug}", body)
 	r.request("PATCH", "/api/ring/{slug}", body, paidField)
-	r.say("The fields are `name`, `description`, `category`, `kind` and `url`; a `url` is a move, and is scored anew. `DELETE` at the same address, likewise, leaves the ring. With the client:\n\n")
+	r.say("The fields are `name`, `description`, `category`, `kind` and `url`; a `url` is a move, and is scored anew. `DELETE` at the same address leaves the ring in the same way, and `POST /api/ring/{slug}/return` puts the member back within seven days. With the client:\n\n")
 	r.command("/api/ring/{slug}", "-X PATCH", body)
 }
 

@@ -255,6 +255,7 @@ func schemas() map[string]*schema {
 		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
 		"VisitResponse":  object(field{"visiting", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),
 		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", linkMap()}),
+		"ReturnResponse": object(field{"returned", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),
 		"ClaimRequest": object(
 			field{"account?", orNull(withPattern(text("Asks for a token."), "^0x[0-9a-fA-F]{40}$"))},
 			field{"token?", orNull(bounded(text("The site shows it."), 48, 48))}),

@@ -142,7 +142,8 @@ var toolWords = map[string]words{
 	"ring_join":          {"Join", "Paid: joins the ring. Without payment the result says what it costs and how to pay. A site that scores too low is refused before it is asked to pay."},
 	"ring_bid":           {"Bid", "Paid: funds any member and raises its rank. Without payment the result says how to pay."},
 	"ring_change":        {"Change a member", "Free, with a proof by the account that owns the member: changes its name, description, category or kind, or moves it to another address."},
-	"ring_leave":         {"Leave the ring", "Free, with a proof by the account that owns the member: takes it out of the ring. What was paid is not returned."},
+	"ring_leave":         {"Leave the ring", "Free, with a proof by the account that owns the member: takes it out of the ring. What was paid is not refunded. The owner can return for seven days."},
+	"ring_return":        {"Return to the ring", "Free, with a proof by the account that owns the member: undoes ring_leave within seven days of it."},
 	"ring_claim":         {"Claim a member", "Free: with account, a token for the site to show; with token and a proof by that account, the account owns the member from then on."},
 	"ring_visit":         {"Have a member visited", "Free, with a proof by the account that owns the member: has its site visited now, which wakes a member that is asleep."},
 }
@@ -160,7 +161,9 @@ func (t *Tool) Sends() bool { return t.op.Method != "GET" }
 func (t *Tool) Changes() bool { return t.op.paid || t.op.proved }
 
 // Overwrites says that a call may take away what an owner has said of a member.
-func (t *Tool) Overwrites() bool { return t.op.proved && t.op.ID != "visitMember" }
+func (t *Tool) Overwrites() bool {
+	return t.op.proved && t.op.ID != "visitMember" && t.op.ID != "returnToRing"
+}
 
 // Makes says that the result is made of several reads, by [Tool.Build].
 func (t *Tool) Makes() bool { return t.build != nil }

@@ -184,7 +184,7 @@ var plainly = map[api.Code]plain{
 	api.Malformed:        {"This address cannot be read", "What arrived here is not an address of this site, or was damaged on its way."},
 	api.NotFound:         {"This page does not exist", "Nothing is at this address. It may be spelled differently, or what was here has gone."},
 	api.UnknownMember:    {"No member is at this address", "It may be spelled differently. Search for the member by its name, or let the ring choose one."},
-	api.MemberRemoved:    {"This member is gone", "It has left the ring, or the operator has removed it. The others are still here."},
+	api.MemberRemoved:    {"This member is gone", "Its owner or the operator took it out of the ring. An owner can return for seven days: the docs say how. The others are still here."},
 	api.EmptyRing:        {"No member matches", "The ring has members, but none of this kind or category."},
 	api.MethodNotAllowed: {"That does not work here", "This page cannot take what was sent to it in this way."},
 	api.RequestTimeout:   {"That took too long", "The request did not arrive in full in the time that it has."},

@@ -91,7 +91,7 @@ var explanations = map[api.Code]explanation{
 		"Put the token into the file, in a line of its own, or into the TXT record, and send the request again. It is looked for anew each time."},
 	api.MemberRemoved: {
 		"The operator removed this member from the ring, or its owner has left.",
-		"Nothing can be read of it or paid for it. Its URL may register again."},
+		"Nothing can be read of it or paid for it. If you own it and took it out of the ring, you can put it back for seven days: POST /api/ring/{slug}/return, with a proof by your account. After that, or after a removal by the operator, its URL may register again."},
 	api.BodyTooLarge: {
 		"The request body is longer than 16 KiB, as it was sent or without its content coding.",
 		"Shorten it. The longest valid request is far below that."},

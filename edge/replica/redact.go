@@ -50,7 +50,7 @@ func (r *Replica) withdraw(records []snap.Record, to uint64) {
 			continue // no core folds it
 		}
 		switch e.(type) {
-		case *core.Left, *core.Removed, *core.Hidden, *core.Changed, *core.Moved:
+		case *core.Left, *core.Departed, *core.Removed, *core.Hidden, *core.Changed, *core.Moved:
 			r.withdrawn.Store(to - uint64(len(records)-i-1))
 			return
 		}

@@ -82,7 +82,7 @@ func TestWithdrawnWordsAreKnown(t *testing.T) {
 		func(stamp int64) core.Event {
 			return &core.Removed{Stamp: stamp, Member: "unwanted", Reason: "asked", Redacted: true}
 		},
-		func(stamp int64) core.Event { return &core.Left{Stamp: stamp, Member: "b"} },
+		func(stamp int64) core.Event { return &core.Departed{Stamp: stamp, Member: "b"} },
 	} {
 		o.add(event(time.Now().UnixMilli()), nil)
 		o.join(fmt.Sprint("later-", i), fmt.Sprint("last-", i))

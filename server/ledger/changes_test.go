@@ -106,8 +106,11 @@ func TestMovingAndLeavingWaitForOpenPayments(t *testing.T) {
 		turn func(*ledger.Tx) error
 		want error
 	}{
-		"a move with an open bid":          {func(tx *ledger.Tx) error { return moveTo(tx, "ada", "https://ada.net") }, ledger.ErrOpenReservation},
-		"a leave with an open bid":         {func(tx *ledger.Tx) error { return appendEvent(tx, &core.Left{Stamp: tx.Stamp(), Member: "ada"}) }, ledger.ErrOpenReservation},
+		"a move with an open bid":  {func(tx *ledger.Tx) error { return moveTo(tx, "ada", "https://ada.net") }, ledger.ErrOpenReservation},
+		"a leave with an open bid": {func(tx *ledger.Tx) error { return appendEvent(tx, &core.Left{Stamp: tx.Stamp(), Member: "ada"}) }, ledger.ErrOpenReservation},
+		"a departure with an open bid": {func(tx *ledger.Tx) error {
+			return appendEvent(tx, &core.Departed{Stamp: tx.Stamp(), Member: "ada"})
+		}, ledger.ErrOpenReservation},
 		"a move to a URL that is paid for": {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "http://www.new.org/index.html") }, ledger.ErrURLPending},
 		"a move to another's URL":          {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://ada.org") }, core.ErrURLTaken},
 		"a move to no canonical URL":       {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://BOB.org") }, core.ErrTexts},

@@ -130,7 +130,7 @@ func takes(e core.Event, t *core.Texts) bool {
 // "".
 func settling(e core.Event) string {
 	switch e.(type) {
-	case *core.Removed, *core.Hidden, *core.Moved, *core.Left:
+	case *core.Removed, *core.Hidden, *core.Moved, *core.Left, *core.Departed:
 		return core.MemberOf(e)
 	}
 	return ""

@@ -27,8 +27,11 @@ const MinKey = sha256.Size
 // Challenge is one offer to be paid. All fields are the text that goes over
 // the wire, so that what a credential echoes can be compared as it stands;
 // the empty string means absent.
+//
+// Who proves an account signs the ID and the realm, and a wallet shows nothing else of the
+// challenge. So an ID can begin with words that say what is signed for: see [Keys.SignWords].
 type Challenge struct {
-	ID          string `json:"id"`     // set by Keys.Sign
+	ID          string `json:"id"`     // set by Keys.Sign or Keys.SignWords
 	Realm       string `json:"realm"`  // see CheckRealm
 	Method      string `json:"method"` // "tempo"
 	Intent      string `json:"intent"` // [Charge]
@@ -140,11 +143,43 @@ func (Keys) Format(s fmt.State, _ rune) { fmt.Fprint(s, "mpp.Keys(redacted)") }
 
 // Sign sets c.ID to the base64url HMAC-SHA256 that binds every other field but
 // the description.
-func (k Keys) Sign(c *Challenge) {
+func (k Keys) Sign(c *Challenge) { k.SignWords(c, "") }
+
+// SignWords is Sign with words before the HMAC, which it binds, too. They should be what
+// [Plain] gives, so that every client reads them alike.
+func (k Keys) SignWords(c *Challenge, words string) {
 	if len(k.Current) < MinKey {
 		panic("mpp: challenge key too short")
 	}
-	c.ID = encodeBase64(c.mac(k.Current))
+	if c.ID = encodeBase64(c.mac(k.Current, words)); words != "" {
+		c.ID = words + idMark + c.ID
+	}
+}
+
+// idMark stands between the words of an ID and its HMAC, in which it cannot be.
+const idMark = " #"
+
+// SplitID gives the words that the ID of c begins with, "" for none, and the rest, which is
+// another one for each challenge.
+func (c Challenge) SplitID() (words, unique string) {
+	if at := strings.LastIndex(c.ID, idMark); at > 0 {
+		return c.ID[:at], c.ID[at+len(idMark):]
+	}
+	return "", c.ID
+}
+
+// Plain gives a text in the characters that every client takes out of a header field alike,
+// and that cannot be mistaken for what stands around it: ASCII letters, digits, single
+// spaces and what URLs are made of. All else becomes a space. The text is cut to at most
+// most characters.
+func Plain(text string, most int) string {
+	plain := strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune("\"\\|,'#;`<>{}^", r)
+	}), " ")
+	if len(plain) > most {
+		plain = strings.TrimRight(plain[:most-len("...")], " ") + "..."
+	}
+	return plain
 }
 
 // Verify says whether c.ID was made by Sign, under the current or the previous
@@ -158,13 +193,14 @@ func (k Keys) Signed(c Challenge) bool {
 }
 
 func (c Challenge) signedBy(keys ...[]byte) bool {
-	id, err := decodeBase64(c.ID)
-	if err != nil || !c.separable() {
+	words, unique := c.SplitID()
+	id, err := decodeBase64(unique)
+	if err != nil || !c.separable() || strings.Contains(words, "|") {
 		return false
 	}
 	fits := false
 	for _, key := range keys {
-		if len(key) >= MinKey && hmac.Equal(id, c.mac(key)) {
+		if len(key) >= MinKey && hmac.Equal(id, c.mac(key, words)) {
 			fits = true
 		}
 	}
@@ -176,8 +212,9 @@ func (c Challenge) slots() [7]string {
 }
 
 // mac is HMAC-SHA256 over seven fixed slots (draft-httpauth-payment-00,
-// "Challenge Binding"): an absent field leaves its slot empty, never out.
-func (c Challenge) mac(key []byte) []byte {
+// "Challenge Binding"): an absent field leaves its slot empty, never out. Words of the ID
+// are an eighth.
+func (c Challenge) mac(key []byte, words string) []byte {
 	k := keyedHashes.Get().(*keyedHash)
 	defer keyedHashes.Put(k)
 	if !hmac.Equal(k.key, key) {
@@ -189,6 +226,9 @@ func (c Challenge) mac(key []byte) []byte {
 			k.input = append(k.input, '|')
 		}
 		k.input = append(k.input, s...)
+	}
+	if words != "" {
+		k.input = append(append(k.input, '|'), words...)
 	}
 	k.hash.Reset()
 	k.hash.Write(k.input)

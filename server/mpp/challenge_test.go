@@ -200,3 +200,49 @@ func TestSecretsDoNotReachLogs(t *testing.T) {
 		t.Error("a payment does not print its reference")
 	}
 }
+
+// The words of an ID are bound as the other fields are, and none can pass for another.
+func TestWordsOfAnIDAreBound(t *testing.T) {
+	keys := mpp.Keys{Current: []byte(strings.Repeat("k", mpp.MinKey))}
+	c := mpp.Challenge{Realm: "ring.example", Method: "tempo", Intent: mpp.Charge, Request: "e30", Expires: "2026-01-01T00:00:00Z", Opaque: "e30"}
+	keys.SignWords(&c, "Remove ada from the ring")
+	words, unique := c.SplitID()
+	if words != "Remove ada from the ring" || c.ID != words+" #"+unique || !keys.Verify(c) {
+		t.Fatalf("%q", c.ID)
+	}
+	plain := c
+	keys.Sign(&plain)
+	if w, u := plain.SplitID(); w != "" || u != plain.ID || !keys.Verify(plain) || u == unique {
+		t.Errorf("%q", plain.ID)
+	}
+	moved := plain
+	moved.Opaque = "e30|Remove ada from the ring"
+	for _, id := range []string{unique, "Visit ada #" + unique, words + "  #" + unique, " #" + unique, words + " #" + plain.ID, "e30|" + c.ID} {
+		other := c
+		if other.ID = id; keys.Verify(other) {
+			t.Errorf("%q is believed", id)
+		}
+		moved.ID = id
+		if keys.Verify(moved) {
+			t.Errorf("%q is believed with the words in another field", id)
+		}
+	}
+}
+
+func TestPlainWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"Moss & Signal":                    "Moss & Signal",
+		" a\t b\r\n c ":                    "a b c",
+		"it's \"x\" \\ a|b, c #d; <e>":     "it s x a b c d e",
+		"https://a.dev/~b?c=d%20e+f&g=(h)": "https://a.dev/~b?c=d%20e+f&g=(h)",
+		"Łódź \u202e日本":                    "d",
+		"":                                 "",
+		strings.Repeat("ab ", 20):          strings.Repeat("ab ", 12) + "a...",
+		strings.Repeat("x", 40):            strings.Repeat("x", 40),
+		strings.Repeat("x", 41):            strings.Repeat("x", 37) + "...",
+	} {
+		if got := mpp.Plain(text, 40); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
+	}
+}

@@ -25,11 +25,12 @@ const (
 	unverified
 	left
 	removed
+	returned
 )
 
 var kindNames = [...]string{joined: "joined", bid: "bid", credited: "credited", outbid: "outbid", ranked: "rank", fading: "fading",
 	asleep: "asleep", awake: "awake", changed: "changed", moved: "moved", claimed: "claimed", verified: "verified",
-	unverified: "unverified", left: "left", removed: "removed"}
+	unverified: "unverified", left: "left", removed: "removed", returned: "returned"}
 
 // String gives the kind's name in documents, "" for one of a later version.
 func (k kind) String() string {

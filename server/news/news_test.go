@@ -205,8 +205,10 @@ func TestNewsAgreeWithTheObviousRing(t *testing.T) {
 			payer, want = slug, []string{"bid " + slug}
 		case *core.Removed:
 			want = []string{"removed " + slug}
-		case *core.Left:
+		case *core.Left, *core.Departed:
 			want = []string{"left " + slug}
+		case *core.Returned:
+			want = []string{"returned " + slug}
 		case *core.Asleep:
 			want = []string{"asleep " + slug}
 		case *core.Awake:
@@ -243,6 +245,15 @@ func TestNewsAgreeWithTheObviousRing(t *testing.T) {
 		r.stamp += 1 + rnd.Int64N(10*1000)
 		slug := fmt.Sprint("m", rnd.IntN(115))
 		switch rnd.IntN(14) {
+		case 13:
+			if !hidden(r, slug) {
+				apply(&core.Departed{Stamp: r.stamp, Member: slug}, nil)
+				if rnd.IntN(3) > 0 {
+					apply(&core.Returned{Stamp: r.stamp, Member: slug}, nil)
+				} else {
+					apply(&core.Lapsed{Stamp: r.stamp, Member: slug}, nil)
+				}
+			}
 		case 0:
 			apply(&core.Removed{Stamp: r.stamp, Member: slug, Reason: "asked for"}, nil)
 		case 1, 2:

@@ -83,8 +83,10 @@ func told(st *core.State, e core.Event) (i item, some bool) {
 		i.kind, i.proof = verified, e.Proof
 	case *core.Unverified:
 		i.kind = unverified
-	case *core.Left:
+	case *core.Left, *core.Departed:
 		i.kind = left
+	case *core.Returned:
+		i.kind = returned
 	case *core.Removed:
 		i.kind = removed
 	default:

@@ -4,9 +4,13 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/mozillazg/go-unidecode"
+	"golang.org/x/text/unicode/norm"
+
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/mpp"
 	"webring/server/score"
 )
 
@@ -169,11 +173,28 @@ func (o *change) pin() map[string]string {
 	return pinned
 }
 
-func (o *change) describe() string {
-	if o.URL != "" {
-		return "Move the member: nothing is to be paid"
+// words quote what members write, so that it cannot pass for the words around it.
+func (o *change) words(slug string) string {
+	const shown = 80
+	b := []byte("Change " + slug + ":")
+	say := func(what, value string) { b = append(b, " "+what+" '"+value+"';"...) }
+	spelled := func(s string) string { return mpp.Plain(unidecode.Unidecode(norm.NFKD.String(s)), shown) }
+	if o.Name != nil {
+		say("name", spelled(*o.Name))
 	}
-	return "Change the member: nothing is to be paid"
+	if o.URL != "" {
+		say("url", mpp.Plain(o.URL, core.MaxURL))
+	}
+	if o.Kind != 0 {
+		say("kind", o.Kind.String())
+	}
+	if o.Category != nil {
+		say("category", *o.Category)
+	}
+	if o.Description != nil {
+		say("description", spelled(*o.Description))
+	}
+	return string(b[:len(b)-1])
 }
 
 func (o *change) waits() bool { return o.URL != "" }

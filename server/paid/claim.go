@@ -47,6 +47,7 @@ type claim struct {
 	account core.Account
 	token   string
 	proof   core.Proof // where the site shows the token
+	returns bool       // the member has departed, and is back with it
 }
 
 // tokenSize is the length of a token in bytes: the account, and a mark over slug, host and
@@ -106,7 +107,7 @@ func (p claiming) offerToken(c *Call) *Answer {
 		return nil // which says what is wrong
 	}
 	var m *member
-	p.Ledger.View(func(v *ledger.View) { m, err = memberOf(v.State(), c.Slug) })
+	p.Ledger.View(func(v *ledger.View) { m, err = memberOf(v.State(), c.Slug, OpClaim) })
 	var at Place
 	if err == nil {
 		at, err = p.MemberSites.Place(m.URL)
@@ -167,6 +168,7 @@ func (o *claim) check(v *ledger.View, m *member) error {
 	if err != nil {
 		return err
 	}
+	_, o.returns = v.State().Departed(m.at)
 	_, mark, _ := readToken(o.token)
 	switch {
 	case !o.service.keys.Load().Marked(mark, claimMark, m.Slug, at.Host, o.account.String()):
@@ -199,11 +201,27 @@ func (o *claim) decide(ctx context.Context, site, client string) error {
 	return nil
 }
 
-func (o *claim) describe() string { return "Own the member: nothing is to be paid" }
-func (o *claim) waits() bool      { return false }
-func (o *claim) events() int      { return 1 }
+func (o *claim) words(slug string) string {
+	return "Make " + o.account.String() + " the owner of " + slug
+}
 
+func (o *claim) waits() bool { return false }
+
+func (o *claim) events() int {
+	if o.returns {
+		return 2
+	}
+	return 1
+}
+
+// carryOut also puts a departed member back, or an owner that is not the site's could leave
+// and keep the site out of the ring.
 func (o *claim) carryOut(tx *ledger.Tx, m *member) error {
+	if o.returns {
+		if err := (comeBack{}).carryOut(tx, m); err != nil {
+			return err
+		}
+	}
 	_, err := tx.Append(&core.Claimed{Stamp: tx.Stamp(), Member: m.Slug, Owner: o.account, Proof: o.proof}, nil)
 	return err
 }

@@ -83,7 +83,7 @@ func (s *Service) do(c *Call, d deed, p *proof) (a Answer, err error) {
 
 // doable gives the member as it is now, if the account of the proof may do the deed.
 func (s *Service) doable(v *ledger.View, c *Call, d deed, p *proof) (*member, error) {
-	m, err := memberOf(v.State(), c.Slug)
+	m, err := memberOf(v.State(), c.Slug, c.Operation)
 	switch {
 	case err != nil:
 		return nil, err
@@ -117,11 +117,11 @@ func (s *Service) whenSettled(c *Call, d deed, p *proof, turn func(*ledger.Tx) e
 // deedAnswer is the answer to a deed that was done: by the present state, in which the
 // member may be another since.
 func (s *Service) deedAnswer(st *core.State, c *Call, d deed, p *proof) Answer {
-	m, err := memberOf(st, c.Slug)
+	m, err := memberOf(st, c.Slug, "")
 	if err != nil {
 		m = nil
 	}
-	receipt := mpp.Receipt{Method: s.Prover.Method(), Reference: p.id, Timestamp: time.UnixMilli(p.At).UTC()}
+	receipt := mpp.Receipt{Method: s.Prover.Method(), Reference: p.challenge, Timestamp: time.UnixMilli(p.At).UTC()}
 	return Answer{Status: 200, Body: d.answer(st, m), Header: [][2]string{
 		{"Content-Type", "application/json"},
 		{"Cache-Control", "private"},

@@ -31,8 +31,8 @@
 //     compares all events with the networks; payee.go: all payees that the ring ever had
 //   - check.go: whether a registration would get a 402, without a payment
 //   - proof.go: a request of an owner gets a challenge for nothing, and its proof is
-//     checked; deed.go: what it allows is done; spent.go: once; change.go, leave.go,
-//     claim.go and visit.go are the requests that exist
+//     checked; deed.go: what it allows is done; spent.go: once; change.go,
+//     leave.go (with the return), claim.go and visit.go are the requests that exist
 //   - record.go: the lines of the log about payments
 //   - problem.go: every error becomes a document in one place
 //

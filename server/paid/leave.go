@@ -9,38 +9,122 @@ import (
 	"webring/server/ledger"
 )
 
-// leaving is the operation by which the owner of a member takes it out of the ring.
-type leaving struct{}
+// leaving is the operation by which the owner of a member takes it out of the ring, and
+// returning the one by which the owner takes that back. A signature that was given by mistake,
+// or to a cheat, so costs nobody a member for good: until [core.ReturnSpan] is over, slug, URL
+// and money are kept for the owner.
+type (
+	leaving   struct{ *Service }
+	returning struct{ *Service }
+)
 
 // leave is one order to leave. The blocklist keeps nobody in the ring.
-type leave struct{}
+type leave struct{ service *Service }
 
-// read takes a body without fields, or none.
-func (leaving) read(c *Call, _ *core.Rules) (deed, error) {
+// comeBack is one order to return.
+type comeBack struct{ leave }
+
+// readNothing takes a body without fields, or none.
+func readNothing(c *Call, s *Service) (leave, error) {
 	if len(bytes.TrimSpace(c.Body)) == 0 {
-		return leave{}, nil
+		return leave{s}, nil
 	}
 	var f findings
 	f.object(c.Body)
-	return leave{}, f.err()
+	return leave{s}, f.err()
 }
+
+func (p leaving) read(c *Call, _ *core.Rules) (deed, error) { return readNothing(c, p.Service) }
 
 func (p leaving) restore(c *Call, _ map[string]string) (deed, error) { return p.read(c, nil) }
 
 func (leave) owner(m *member) core.Account                 { return m.Owner }
-func (leave) check(*ledger.View, *member) error            { return nil }
 func (leave) decide(context.Context, string, string) error { return nil }
 func (leave) pin() map[string]string                       { return map[string]string{} }
-func (leave) describe() string                             { return "Leave the ring: nothing is to be paid" }
+func (leave) words(slug string) string                     { return "Remove " + slug + " from the ring" }
 func (leave) waits() bool                                  { return true }
 func (leave) events() int                                  { return 1 }
 
+func (o leave) check(v *ledger.View, m *member) error {
+	return o.service.deedsLeft(v, m.Slug, OpLeave, m.Owner)
+}
+
 func (leave) carryOut(tx *ledger.Tx, m *member) error {
-	_, err := tx.Append(&core.Left{Stamp: tx.Stamp(), Member: m.Slug}, nil)
+	_, err := tx.Append(&core.Departed{Stamp: tx.Stamp(), Member: m.Slug}, nil)
 	return err
 }
 
-func (leave) answer(st *core.State, _ *member) []byte {
+func (leave) answer(st *core.State, m *member) []byte {
 	body := append([]byte(nil), `{"left":true,"links":{"ring":`...)
 	return append(api.AppendString(body, st.Rules().BaseURL+"/api/ring"), "}}"...)
+}
+
+func (p returning) read(c *Call, _ *core.Rules) (deed, error) {
+	d, err := readNothing(c, p.Service)
+	return comeBack{d}, err
+}
+
+func (p returning) restore(c *Call, _ map[string]string) (deed, error) { return p.read(c, nil) }
+
+// check refuses what the operator keeps out, as for a change. A return opens a category if it
+// must: the member had it.
+func (o comeBack) check(v *ledger.View, m *member) error {
+	until, _ := v.State().Departed(m.at)
+	switch {
+	case o.service.Now().UnixMilli() >= until:
+		return &Problem{Code: api.MemberRemoved, Detail: "The time in which the owner could put this member back is over. Its URL can register again, as a new member."}
+	case blockedSite(v, m.URL):
+		return notAdmitted("The operator of this ring does not admit sites on this host.")
+	case blockedWords(v, m.Name, m.Description):
+		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
+	case blockedPayer(v, m.Owner.String()):
+		return errPayerBlocked
+	}
+	return nil
+}
+
+func (comeBack) words(slug string) string { return "Put " + slug + " back into the ring" }
+func (comeBack) waits() bool              { return false }
+
+func (comeBack) carryOut(tx *ledger.Tx, m *member) error {
+	_, err := tx.Append(&core.Returned{Stamp: tx.Stamp(), Member: m.Slug}, nil)
+	return err
+}
+
+func (comeBack) answer(st *core.State, m *member) []byte {
+	return append(appendMember([]byte(`{"returned":true`), st, m), '}')
+}
+
+// endDepartures frees the URLs of members whose owners can return no longer.
+func (s *Service) endDepartures() {
+	const atOnce = 1 << 16 // rows that are looked at in one view
+	now := s.Now().UnixMilli()
+	for from, rows := 0, 1; from < rows; from += atOnce {
+		var over []string
+		s.Ledger.View(func(v *ledger.View) {
+			st := v.State()
+			rows = st.Rows()
+			for o := core.Ordinal(from); int(o) < min(rows, from+atOnce); o++ {
+				if until, departed := st.Departed(o); departed && until <= now {
+					over = append(over, string([]byte(st.Slug(o))))
+				}
+			}
+		})
+		for _, slug := range over {
+			err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+				at, _ := tx.State().BySlug([]byte(slug))
+				if until, departed := tx.State().Departed(at); !departed || tx.Stamp() < until {
+					return nil // it has returned, or was removed
+				}
+				_, err := tx.Append(&core.Lapsed{Stamp: tx.Stamp(), Member: slug}, nil)
+				return err
+			})
+			if err != nil {
+				if s.ctx.Err() == nil {
+					s.Log.Warn("the URL of a member that has left is not free yet", "member", slug, "err", err)
+				}
+				return
+			}
+		}
+	}
 }

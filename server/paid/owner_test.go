@@ -239,12 +239,140 @@ func TestOwnersLeave(t *testing.T) {
 		o.deed(paid.OpLeave, "bob", " {} ", bobby).is(200, "")
 		o.call(paid.OpLeave, "ada", "").is(410, api.MemberRemoved)
 		o.call(paid.OpChange, "ada", `{"name":"x"}`).is(410, api.MemberRemoved)
-		o.call(paid.OpClaim, "ada", `{"account":"0x`+strings.Repeat("1", 40)+`"}`).is(410, api.MemberRemoved)
 		o.post(paid.OpBid, fund).is(410, api.MemberRemoved)
+		// The URL stays with the owner as long as it can return.
+		o.post(paid.OpRegister, ada).is(409, api.AlreadyRegistered)
+		o.join(`{"name":"Carol","url":"https://carol.dev","kind":"agent"}`, carol)
+		o.call(paid.OpChange, "carol", `{"url":"https://ada.dev"}`).is(409, api.AlreadyRegistered)
+		time.Sleep(core.ReturnSpan*time.Millisecond + time.Hour)
+		synctest.Wait()
+		o.call(paid.OpReturn, "ada", "").is(410, api.MemberRemoved)
 		o.join(ada, carol)
-		if o.credited() != 300 {
+		if o.credited() != 400 {
 			t.Errorf("%d cents", o.credited())
 		}
+	})
+}
+
+// A signature that took a member out of the ring, by mistake or by a trick, costs the owner
+// nothing: for seven days it returns to its place, with its money. Nobody else has the URL
+// meanwhile.
+func TestAnOwnerReturnsToItsPlace(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		o.call(paid.OpReturn, "ada", "").is(422, api.InvalidRequest) // it has not left
+		o.call(paid.OpReturn, "nobody", "").is(404, api.UnknownMember)
+		before := o.memberNow("ada")
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		if a := o.call(paid.OpLeave, "ada", "").is(410, api.MemberRemoved); !strings.Contains(fmt.Sprint(a.member("detail")), "2000-01-08T") {
+			t.Errorf("%s", a.Body)
+		}
+		time.Sleep(core.ReturnSpan*time.Millisecond - time.Minute)
+		o.unchanged("a stranger", func() { o.deed(paid.OpReturn, "ada", "", bobby).is(403, api.NotOwner) })
+		a := o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		if a.member("returned") != true || a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
+			t.Errorf("%s %v", a.Body, a.Header)
+		}
+		after := o.memberNow("ada")
+		before.Slug, before.Report, before.Changed = after.Slug, after.Report, after.Changed
+		before.Score.Provider, before.Score.Version = after.Score.Provider, after.Score.Version
+		if after != before {
+			t.Errorf("it left as %+v and is back as %+v", before, after)
+		}
+		time.Sleep(2 * time.Hour) // what would have ended the return finds nothing
+		synctest.Wait()
+		o.call(paid.OpChange, "ada", `{"name":"x"}`).is(402, api.PaymentRequired)
+		o.call(paid.OpReturn, "ada", "").is(422, api.InvalidRequest)
+
+		// The proof of a departure is spent: it does not undo the return.
+		leave := o.prove(o.challengeFor(paid.OpLeave, "ada", ""), alice)
+		o.call(paid.OpLeave, "ada", "", leave).is(200, "")
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		o.unchanged("the departure once more", func() { o.call(paid.OpLeave, "ada", "", leave).is(409, api.CredentialReused) })
+		for range 9 {
+			o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+			o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		}
+		o.call(paid.OpLeave, "ada", "").is(429, api.RateLimited)
+		time.Sleep(25 * time.Hour)
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+
+		// An owner that has left does not keep the site itself out: its claim puts it back.
+		a = o.claim("ada", carol).is(200, "")
+		if a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
+			t.Errorf("%s %v", a.Body, a.Header)
+		}
+		o.call(paid.OpReturn, "ada", "").is(422, api.InvalidRequest)
+		o.deed(paid.OpChange, "ada", `{"description":"The site's"}`, alice).is(403, api.NotOwner)
+
+		// What the operator removes or keeps out does not return.
+		o.deed(paid.OpLeave, "bob", "", bobby).is(200, "")
+		late := o.prove(o.challengeFor(paid.OpReturn, "bob", ""), bobby)
+		o.must(o.remove("bob", false))
+		o.unchanged("after a removal", func() { o.call(paid.OpReturn, "bob", "", late).is(410, api.MemberRemoved) })
+		o.join(bob, bobby)
+		o.deed(paid.OpLeave, "bob-2", "", bobby).is(200, "")
+		o.must(o.books.Do(t.Context(), func(tx *ledger.Tx) error {
+			b, err := paid.NewBlock(ledger.BlockHost, "bob.dev")
+			b.Reason = "test"
+			if err == nil {
+				err = tx.Block(&b)
+			}
+			return err
+		}))
+		o.call(paid.OpReturn, "bob-2", "").is(403, api.NotAdmitted)
+	})
+}
+
+// A wallet shows the id of a challenge and the realm, so the id says what is signed for, in
+// words that no member can shape into others, and that hold for this request only.
+func TestWhatAnOwnerSignsSaysWhatItDoes(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t, func(r *ring) { r.visit = func(string) {} })
+		words := func(op, slug, body string) string {
+			t.Helper()
+			w, unique := o.challengeFor(op, slug, body).SplitID()
+			if len(unique) != 43 {
+				t.Errorf("%q is not all of an HMAC", unique)
+			}
+			return w
+		}
+		for _, c := range []struct{ op, body, want string }{
+			{paid.OpLeave, "", "Remove ada from the ring"},
+			{paid.OpVisit, "", "Visit the site of ada now"},
+			{paid.OpChange, `{"name":"Moss & Signal"}`, "Change ada: name 'Moss & Signal'"},
+			{paid.OpChange, `{"kind":"website","category":"tools","description":""}`, "Change ada: kind 'website'; category 'tools'; description ''"},
+			{paid.OpChange, `{"url":"https://evil.example.dev/a,b?c='d'"}`, "Change ada: url 'https://evil.example.dev/a b?c= d'"},
+			{paid.OpChange, `{"name":"Łódź"}`, "Change ada: name 'Lodz'"},
+			// What looks like other words stays between its quotes.
+			{paid.OpChange, `{"name":"x'; kind 'mcp' #AAAA | \"Sign in\", \\ \u2019"}`, "Change ada: name 'x kind mcp AAAA Sign in'"},
+			{paid.OpChange, `{"description":"` + strings.Repeat("word ", 40) + `"}`, "Change ada: description '" + strings.TrimRight(strings.Repeat("word ", 40)[:77], " ") + "...'"},
+		} {
+			if got := words(c.op, "ada", c.body); got != c.want {
+				t.Errorf("%s %s says\n%q, want\n%q", c.op, c.body, got, c.want)
+			}
+		}
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		if got := words(paid.OpReturn, "ada", ""); got != "Put ada back into the ring" {
+			t.Error(got)
+		}
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+
+		// A cheat has the owner sign the challenge for a departure under other words.
+		leave := o.challengeFor(paid.OpLeave, "ada", "")
+		_, unique := leave.SplitID()
+		for _, id := range []string{unique, "Sign in to a shop #" + unique, " #" + unique, "Visit the site of ada now #" + unique, leave.ID + " #" + unique, "Remove bob from the ring #" + unique} {
+			c := leave
+			c.ID = id
+			o.unchanged(id, func() { o.call(paid.OpLeave, "ada", "", o.prove(c, alice)).is(402, api.InvalidChallenge) })
+		}
+		// Not even the ring's key makes other words hold.
+		for _, w := range []string{"", "Visit the site of ada now", "Remove ada from the ring "} {
+			c := leave
+			mpp.Keys{Current: challengeKey}.SignWords(&c, w)
+			o.unchanged(w, func() { o.call(paid.OpLeave, "ada", "", o.prove(c, alice)).is(402, api.InvalidChallenge) })
+		}
+		o.call(paid.OpLeave, "ada", "", o.prove(leave, alice)).is(200, "")
 	})
 }
 

@@ -14,7 +14,9 @@ import (
 )
 
 // The owner of a member proves itself by a challenge for nothing. A proof holds for one
-// request, once. Nothing but the ledger is asked about it, so what it allows is done in one
+// request, once. The id of the challenge, which the account signs and a wallet shows, begins
+// with words that say what the request does, so that a challenge for one thing cannot pass
+// for another. Nothing but the ledger is asked about it, so what it allows is done in one
 // turn of the writer, which also stores that the proof is spent.
 
 // Prover asks accounts for proofs and verifies them, without a network. Its functions are
@@ -51,8 +53,9 @@ type deed interface {
 	decide(ctx context.Context, site, client string) error
 	// pin gives what restore needs besides the request. The map is the caller's.
 	pin() map[string]string
-	// describe says in a few words what is proved for. It shows no member's words.
-	describe() string
+	// words say what the account signs for: the operation, the member, and all that changes.
+	// They are what a wallet shows, in the form of [mpp.Plain].
+	words(slug string) string
 	// waits says whether open payments for the member must be settled first.
 	waits() bool
 	// events is how many events carryOut appends. Only the first Append may fail.
@@ -70,8 +73,9 @@ type member struct {
 	at core.Ordinal
 }
 
-// memberOf finds the member that a request is about.
-func memberOf(st *core.State, slug string) (*member, error) {
+// memberOf finds the member that a request is about: one in the ring, or for a return or a
+// claim one that has departed.
+func memberOf(st *core.State, slug, operation string) (*member, error) {
 	at, ok := st.BySlug([]byte(slug))
 	if !ok {
 		return nil, &Problem{Code: api.UnknownMember, Detail: "No member has this slug. /api/ring lists the members."}
@@ -79,11 +83,18 @@ func memberOf(st *core.State, slug string) (*member, error) {
 	m := &member{st.Member(at), at}
 	// These two are needed after the state has changed.
 	m.Slug, m.URL = strings.Clone(m.Slug), strings.Clone(m.URL)
+	until, departed := st.Departed(at)
 	switch {
+	case departed && (operation == OpReturn || operation == OpClaim):
+		return m, nil
+	case departed:
+		return nil, &Problem{Code: api.MemberRemoved, Detail: api.Departure(until)}
 	case m.Removed:
 		return nil, &Problem{Code: api.MemberRemoved, Detail: "This member is in the ring no longer."}
 	case m.Hidden:
 		return nil, notAdmitted("The operator has taken this member out of the ring for now, and it stays as it is.")
+	case operation == OpReturn:
+		return nil, invalidRequest("the member is in the ring, and has not left it")
 	}
 	return m, nil
 }
@@ -121,8 +132,10 @@ func (s *Service) askProof(ctx context.Context, op provenOperation, c *Call, why
 		return s.problem(err)
 	}
 	ch := mpp.Challenge{Realm: s.Realm, Method: s.Prover.Method(), Intent: mpp.Charge, Request: s.Prover.Request(),
-		Expires: expiry(s.Now(), ChallengeLife), Digest: c.digest, Opaque: opaque, Description: d.describe()}
-	s.keys.Load().Sign(&ch)
+		Expires: expiry(s.Now(), ChallengeLife), Digest: c.digest, Opaque: opaque}
+	words := d.words(c.Slug)
+	ch.Description = words + ": nothing is to be paid"
+	s.keys.Load().SignWords(&ch, words)
 	more := fmt.Appendf(nil, `,"amount_usd":"0.00","expires":"%s","offers":[`, ch.Expires)
 	more, err = c.appendOffer(more, s.Prover, &ch, readTerms(ch.Request, ch.Method, ""))
 	if err != nil {
@@ -141,7 +154,7 @@ func (s *Service) asked(op provenOperation, c *Call) (d deed, site string, err e
 		if d, err = op.read(c, v.State().Rules()); err != nil {
 			return
 		}
-		m, err = memberOf(v.State(), c.Slug)
+		m, err = memberOf(v.State(), c.Slug, c.Operation)
 		if err == nil {
 			err = s.unspentKey(v, c)
 		}
@@ -159,7 +172,8 @@ func (s *Service) take(c *Call, op provenOperation, cred mpp.Credential) (a Answ
 	if ch.Intent != mpp.Charge || !s.keys.Load().Verify(ch) {
 		return a, refusal(api.InvalidChallenge, "The challenge in the credential was not issued here. Answer the new one.")
 	}
-	c.about.id = ch.ID
+	words, id := ch.SplitID()
+	c.about.id = id
 	pinned := map[string]string{}
 	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || pinned[pinMember] != c.Slug {
 		return a, errOtherRequest
@@ -173,8 +187,8 @@ func (s *Service) take(c *Call, op provenOperation, cred mpp.Credential) (a Answ
 	} else if err != nil {
 		return a, err
 	}
-	w := &proof{id: ch.ID, spent: spent{Operation: c.Operation, Account: account, Digest: c.digest, Key: idempotency(*c, c.digest)}}
-	if earlier, err := s.spentBefore(c.Slug, ch.ID); earlier != nil || err != nil {
+	w := &proof{id: id, challenge: ch.ID, spent: spent{Operation: c.Operation, Account: account, Digest: c.digest, Key: idempotency(*c, c.digest)}}
+	if earlier, err := s.spentBefore(c.Slug, id); earlier != nil || err != nil {
 		return s.repeated(c, op, pinned, w, earlier, err)
 	}
 	if ch.Digest != c.digest {
@@ -187,13 +201,17 @@ func (s *Service) take(c *Call, op provenOperation, cred mpp.Credential) (a Answ
 	if err != nil {
 		return a, errUnreadable
 	}
+	if words != d.words(c.Slug) {
+		return a, errOtherRequest
+	}
 	return s.do(c, d, w)
 }
 
 // proof is one that holds for its request.
 type proof struct {
-	id      string // of its challenge
-	expires time.Time
+	id        string // of its challenge, without the words
+	challenge string // the same with the words
+	expires   time.Time
 	spent
 }
 

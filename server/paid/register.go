@@ -148,13 +148,22 @@ var errNoCategory = &Problem{Code: api.CategoryUnavailable, Detail: "No further 
 func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) error {
 	st := v.State()
 	at, taken := st.Holder([]byte(key))
+	until, departed := int64(0), false
+	if taken {
+		until, departed = st.Departed(at)
+	}
 	switch {
+	case departed:
+		p := notOwner(st.Rules().BaseURL, st.Member(at).Slug)
+		p.Code = api.AlreadyRegistered
+		p.Detail = "The member with this URL has left, and its owner can return until " + time.UnixMilli(until).UTC().Format(time.RFC3339) +
+			". The URL is free within an hour after that. If the site is yours, it can name your account now: see links.claim. Nothing was charged."
+		return p
 	case taken && member != nil && at == *member:
 	case taken && st.Hidden(at):
 		return notAdmitted("The operator has taken the member with this URL out of the ring for now, and the URL stays with it.")
 	case taken:
-		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.",
-			More: map[string]any{"links": map[string]string{"self": st.Rules().BaseURL + "/api/ring/" + st.Member(at).Slug}}}
+		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.", More: selfLink(st.Rules().BaseURL, st.Member(at).Slug)}
 	}
 	if until, pending := v.URLPending(key); pending {
 		return s.heldURL(until)

@@ -210,7 +210,7 @@ func New(cfg Config) (*Service, error) {
 		OpBid:      bidding{},
 	}
 	if cfg.Prover != nil {
-		s.proven = map[string]provenOperation{OpChange: changing{s}, OpLeave: leaving{}, OpClaim: claiming{s}}
+		s.proven = map[string]provenOperation{OpChange: changing{s}, OpLeave: leaving{s}, OpReturn: returning{s}, OpClaim: claiming{s}}
 		if cfg.Visit != nil {
 			s.proven[OpVisit] = visiting{s}
 		}
@@ -285,6 +285,7 @@ const (
 
 	OpChange = "change"
 	OpLeave  = "leave"
+	OpReturn = "return"
 	OpClaim  = "claim"
 	OpVisit  = "visit"
 )

@@ -29,15 +29,15 @@ type spent struct {
 // over which deeds are counted. Its challenge expires long before.
 const spentLife = keyLife
 
-// maxDeeds is how many changes, and how many visits, an owner has in a day, and how many
+// maxDeeds is how many changes, visits and departures an owner has in a day, and how many
 // claims a member: most are events that stay for ever. What an earlier owner did does not
 // count for the present one, or a stranger who paid for a member could keep the owner of its
 // site from changing it.
 const maxDeeds = 10
 
 // maxSpent is how many proofs of a member are kept at most: those of its owners, one more
-// than there are claims, the claims, and one by which it has left.
-const maxSpent = (1+maxDeeds)*2*maxDeeds + maxDeeds + 1
+// than there are claims, with a return for each departure, the claims, and a return from a departure before.
+const maxSpent = (1+maxDeeds)*4*maxDeeds + maxDeeds + 1
 
 // spentKey is where the table has a proof of a member. No slug holds a slash.
 func spentKey(slug, id string) string { return slug + "/" + id }
@@ -112,12 +112,13 @@ func (s *Service) spentBefore(slug, id string) (p *spent, err error) {
 }
 
 // sweepSpent deletes spent proofs that are old, once an hour: those of members about which no
-// request comes any more, too.
+// request comes any more, too. It also ends departures.
 func (s *Service) sweepSpent() {
 	defer s.group.Done()
 	each := time.NewTicker(time.Hour)
 	defer each.Stop()
 	for {
+		s.endDepartures()
 		for from, more := "", true; more; {
 			var old []string
 			old, from, more = s.oldSpent(from)

@@ -11,13 +11,12 @@ type visiting struct{ *Service }
 
 // visit is one order to visit a member.
 type visit struct {
-	leave   // it takes the same body, and pins nothing
-	service *Service
+	leave // it takes the same body, and pins nothing
 }
 
 func (p visiting) read(c *Call, _ *core.Rules) (deed, error) {
-	_, err := leaving{}.read(c, nil)
-	return visit{service: p.Service}, err
+	d, err := readNothing(c, p.Service)
+	return visit{d}, err
 }
 
 func (p visiting) restore(c *Call, _ map[string]string) (deed, error) { return p.read(c, nil) }
@@ -26,7 +25,7 @@ func (o visit) check(v *ledger.View, m *member) error {
 	return o.service.deedsLeft(v, m.Slug, OpVisit, m.Owner)
 }
 
-func (visit) describe() string                   { return "Visit the member: nothing is to be paid" }
+func (visit) words(slug string) string           { return "Visit the site of " + slug + " now" }
 func (visit) waits() bool                        { return false }
 func (visit) events() int                        { return 0 }
 func (visit) carryOut(*ledger.Tx, *member) error { return nil }

@@ -84,10 +84,10 @@ func (x *Index) follow() error {
 				return err
 			}
 			switch e.(type) {
-			case *core.Left, *core.Removed:
+			case *core.Left, *core.Departed, *core.Removed:
 				forget = true
 				slugs = append(slugs, core.MemberOf(e))
-			case *core.Joined, *core.Changed, *core.Moved, *core.Hidden, *core.Shown:
+			case *core.Joined, *core.Changed, *core.Moved, *core.Hidden, *core.Shown, *core.Returned:
 				slugs = append(slugs, core.MemberOf(e))
 			}
 		}

@@ -105,13 +105,14 @@ var toolCalls = []struct {
 	{"ring_bid", `{"member":"nobody","amount":"1.00"}`, "", "unknown_member"},
 	{"ring_change", `{"slug":"nobody","name":"Mine"}`, "", "unknown_member"},
 	{"ring_leave", `{"slug":"eta"}`, "", "member_removed"},
+	{"ring_return", `{"slug":"eta"}`, "", "member_removed"},
 	{"ring_claim", `{"slug":"beta","account":"0x0000000000000000000000000000000000000001"}`, "", ""},
 	{"ring_visit", `{"slug":"nobody"}`, "", "unknown_member"},
 	{"ring_visit", `{"slug":"next"}`, "", "unknown_member"},
 }
 
 var toolNames = strings.Fields("ring_bid ring_bid_info ring_categories ring_change ring_check ring_claim ring_directory ring_events ring_hops ring_join ring_join_info " +
-	"ring_leaderboard ring_leave ring_list ring_member ring_member_events ring_member_hops ring_next ring_prev ring_random ring_visit ring_widget")
+	"ring_leaderboard ring_leave ring_list ring_member ring_member_events ring_member_hops ring_next ring_prev ring_random ring_return ring_visit ring_widget")
 
 func value(t *testing.T, text []byte) any {
 	t.Helper()
@@ -172,7 +173,7 @@ func TestGoClientCallsEveryTool(t *testing.T) {
 	if listed.TTLMs != 300_000 || listed.CacheScope != "public" {
 		t.Errorf("the list may be kept for %d ms, %q", listed.TTLMs, listed.CacheScope)
 	}
-	changing := strings.Fields("ring_bid ring_change ring_claim ring_join ring_leave ring_visit")
+	changing := strings.Fields("ring_bid ring_change ring_claim ring_join ring_leave ring_return ring_visit")
 	schemas := map[string]*jsonschema.Resolved{}
 	var names []string
 	for _, tool := range listed.Tools {

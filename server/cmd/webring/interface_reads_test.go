@@ -33,7 +33,7 @@ func TestInterfaceDirectory(t *testing.T) {
 		t.Errorf("the rule does not say 40: %s", rule)
 	}
 	endpoints := at(t, doc, "endpoints").(map[string]any)
-	ours := []string{"PATCH /api/ring/{slug}", "DELETE /api/ring/{slug}", "POST /api/ring/{slug}/claim", "POST /api/ring/{slug}/visit",
+	ours := []string{"PATCH /api/ring/{slug}", "DELETE /api/ring/{slug}", "POST /api/ring/{slug}/claim", "POST /api/ring/{slug}/visit", "POST /api/ring/{slug}/return",
 		"GET /api/hops", "GET /api/ring/{slug}/hops", "GET /api/events", "GET /api/ring/{slug}/events", "POST /api/check"}
 	for _, e := range slices.Concat(interfaceEndpoints, ours, []string{"GET /widget.js", "GET /openapi.json", "GET /llms.txt", "POST /mcp"}) {
 		if s, _ := endpoints[e].(string); s == "" {

@@ -185,6 +185,8 @@ func TestToolsArePaidThroughAnEdge(t *testing.T) {
 		{"sdk", "ring_visit", json.RawMessage(`{"slug":"by-tool"}`)},
 		{"client", "ring_join", json.RawMessage(`{"name":"Leaver","url":"https://leaver.dev/","kind":"mcp"}`)},
 		{"sdk", "ring_leave", json.RawMessage(`{"slug":"leaver"}`)},
+		{"client", "ring_return", json.RawMessage(`{"slug":"leaver"}`)},
+		{"fetch", "ring_leave", json.RawMessage(`{"slug":"leaver"}`)},
 		{"client", "ring_bid", json.RawMessage(`{"member":"nobody","amount":"1.00"}`)},
 	}
 	paid := e.payByTools(w, calls...)

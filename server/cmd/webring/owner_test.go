@@ -218,6 +218,39 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 		e.prove(squatter, http.MethodDelete, "/api/ring/"+slug, "").does(t, 403, "not_owner")
 	}
 
+	// The account signs words that say what is done. Somebody who has it sign the challenge
+	// for a departure under other words gets nothing; and the owner of a member that a blind
+	// signature has removed returns to its place, while its address is kept for it.
+	challenge := o.send(http.MethodDelete, mine, nil).does(t, 402, "payment_required").Header.Get("WWW-Authenticate")
+	id, _, _ := strings.Cut(strings.TrimPrefix(challenge, `Payment id="`), `"`)
+	if !strings.HasPrefix(id, "Remove mine from the ring #") {
+		t.Errorf("signed is %q", id)
+	}
+	_, client := chain(t)
+	for _, words := range []string{"", "Sign in to a shop #", "Visit the site of mine now #"} {
+		shown := strings.Replace(challenge, id, words+strings.TrimPrefix(id, "Remove mine from the ring #"), 1)
+		credential, err := client.Sign(t.Context(), stranger.HexKey(), shown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		send(e, http.MethodDelete, mine, "", credential).does(t, 402, "invalid_challenge")
+	}
+	stood := o.get(mine).does(t, 200, "").document(t)
+	e.prove(stranger, http.MethodDelete, mine, "").does(t, 200, "") // signed blindly
+	if gone := e.get(mine).does(t, 410, "member_removed"); !strings.Contains(string(gone.Body), "/return") {
+		t.Errorf("%s", gone.Body)
+	}
+	o.post("/api/register", `{"name":"Thief","url":"http://one.strangers.test/","kind":"agent"}`).does(t, 409, "already_registered")
+	e.prove(squatter, http.MethodPost, mine+"/return", "{}").does(t, 403, "not_owner")
+	o.kill() // what is known of it is in the ledger
+	o.launch()
+	e.prove(stranger, http.MethodPost, mine+"/return", "{}").does(t, 200, "")
+	for _, field := range []string{"slug", "ring_position", "paid_total_usd", "owner", "url", "name", "verified"} {
+		if now := e.get(mine).does(t, 200, "").document(t); at(t, now, "member", field) != at(t, stood, "member", field) {
+			t.Errorf("%s is %v, and was %v", field, at(t, now, "member", field), at(t, stood, "member", field))
+		}
+	}
+
 	// A move frees the old address, and leaving frees the slug for nobody.
 	e.prove(stranger, http.MethodPatch, mine, `{"url":"http://three.strangers.test/"}`).does(t, 200, "")
 	if now := e.get(mine).document(t); at(t, now, "member", "verified") != nil {

@@ -13,12 +13,13 @@ import (
 // paidOperations are the operations that are paid for or proved, where [edge.Config] has
 // them. Edges pass their requests on.
 var paidOperations = map[string]string{
-	"POST /api/register":          paid.OpRegister,
-	"POST /api/bid":               paid.OpBid,
-	"PATCH /api/ring/{slug}":      paid.OpChange,
-	"DELETE /api/ring/{slug}":     paid.OpLeave,
-	"POST /api/ring/{slug}/claim": paid.OpClaim,
-	"POST /api/ring/{slug}/visit": paid.OpVisit,
+	"POST /api/register":           paid.OpRegister,
+	"POST /api/bid":                paid.OpBid,
+	"PATCH /api/ring/{slug}":       paid.OpChange,
+	"DELETE /api/ring/{slug}":      paid.OpLeave,
+	"POST /api/ring/{slug}/claim":  paid.OpClaim,
+	"POST /api/ring/{slug}/visit":  paid.OpVisit,
+	"POST /api/ring/{slug}/return": paid.OpReturn,
 }
 
 // openShell makes the shell of what the flags say of it and of what it answers with. counting
