@@ -52,6 +52,29 @@ func (s *Shell) count(ctx *fasthttp.RequestCtx) limit.Window {
 	return limits.of(c).Take(c, now)
 }
 
+// countMore counts a request that was counted once as so many more, since it costs as much.
+// It refuses the request, and reports false, when those are too many.
+func (s *Shell) countMore(ctx *fasthttp.RequestCtx, more int) bool {
+	client, limits, now := s.proxies.Client(ctx), s.limits.Load(), s.now()
+	limiter := limits.of(client)
+	if from, vouched := ctx.UserValue(senderKey{}).(voucher.Sender); vouched {
+		client, limiter = from.Client, limits.forwarded
+	}
+	for range more {
+		w := limiter.Take(client, now)
+		ctx.SetUserValue(countedKey{}, w)
+		if w.Exceeded() {
+			s.refused(&w)
+			s.problem(ctx, tooManyRequests)
+			return false
+		}
+	}
+	return true
+}
+
+// countedKey has the window of [Shell.countMore].
+type countedKey struct{}
+
 // of gives the limiter of a client that no edge has named. Trusted proxies have one of
 // their own, so their health checks pass whatever other clients do.
 func (l *limiters) of(c clientaddr.Client) *limit.Limiter {

@@ -112,7 +112,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.log = slog.Default()
 	}
 	s.pages = pages.New(s.describedSite(&cfg), now)
-	s.mcp = mcp.New(toolReader{s}, s.log)
+	s.mcp = mcp.New(toolReader{s}, cfg.Version, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = spoken(cfg.TLS.NextProtos)
@@ -261,6 +261,9 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, unsupportedVersion)
 	default:
 		s.dispatch(ctx)
+		if more, ok := ctx.UserValue(countedKey{}).(limit.Window); ok {
+			w = more
+		}
 	}
 	s.finish(ctx, w)
 }

@@ -1,8 +1,6 @@
 package describe
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -108,20 +106,20 @@ var (
 
 // done is the answer to a request that was proved.
 func done(about string, s *schema) []success {
-	return []success{{200, about, jsonMedia, s, []string{"Payment-Receipt", "Webring-Seq"}, ""}}
+	return []success{{200, about, jsonMedia, s, []string{"Payment-Receipt"}, ""}}
 }
 
 // document is the answer of a read that may be kept.
 func document(name string, more ...string) []success {
 	return []success{
-		{200, name, jsonMedia, ref(name), append([]string{"ETag", "Webring-Seq"}, more...), ""},
+		{200, name, jsonMedia, ref(name), more, ""},
 		notModified,
 	}
 }
 
 // beside is the answer of a read that the ledger position says nothing of.
 func beside(name string) []success {
-	return []success{{200, name, jsonMedia, ref(name), []string{"ETag"}, ""}, notModified}
+	return []success{{200, name, jsonMedia, ref(name), nil, ""}, notModified}
 }
 
 const hopsMore = "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days."
@@ -143,16 +141,21 @@ func daysParam() param {
 var notModified = success{status: 304, about: "Not modified.", headers: []string{"ETag"}, shared: "NotModified"}
 
 func redirect() success {
-	return success{302, "To the member's site.", htmlMedia, text(""), []string{"Location", "Webring-Seq", "Webring-From"}, "Redirect"}
+	return success{302, "To the member's site.", htmlMedia, text(""), []string{"Location", "Webring-From"}, "Redirect"}
 }
 
 // once is the answer of a read that differs each time.
 func once(name string) []success {
-	return []success{{200, name, jsonMedia, ref(name), []string{"Webring-Seq", "Webring-From"}, ""}}
+	return []success{{200, name, jsonMedia, ref(name), []string{"Webring-From"}, ""}}
 }
 
-// noName matches what the name of a component has not.
-var noName = regexp.MustCompile(`[^A-Za-z0-9]+`)
+// summary is what the directory says of the operation, but for what its parameters and its
+// body say themselves.
+func (op *Operation) summary() string {
+	about, _, _ := strings.Cut(op.About, " Query")
+	about, _, _ = strings.Cut(about, " JSON body")
+	return about
+}
 
 // file is the answer of a published document.
 func file(media string) []success {
@@ -160,7 +163,7 @@ func file(media string) []success {
 	if strings.Contains(media, "json") {
 		s = &schema{Type: "object"}
 	}
-	return []success{{200, "The document.", media, s, []string{"ETag"}, "Document-" + noName.ReplaceAllString(media, "-")}, notModified}
+	return []success{{200, "The document.", media, s, nil, ""}, notModified}
 }
 
 // Operations lists everything that the service does for programs: first what
@@ -200,16 +203,16 @@ func Operations() []Operation {
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goRandom", More: "For links on a page.", Path: "/random", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "register", More: "Everything is validated before the 402, the score too: paying a 402 joins, unless the operator keeps the site or the payer out meanwhile (403, nothing charged). The challenge binds the body as it is sent.", Method: "POST", Path: "/api/register", Tag: "paid", Tool: "ring_join", body: "RegisterRequest", paid: true,
-			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "PAYMENT-RESPONSE", "Webring-Seq"}, ""}},
+		{ID: "registerMember", More: "Everything is validated before the 402, the score too: paying a 402 joins, unless the operator keeps the site or the payer out meanwhile (403, nothing charged). The challenge binds the body as it is sent.", Method: "POST", Path: "/api/register", Tag: "paid", Tool: "ring_join", body: "RegisterRequest", paid: true,
+			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "PAYMENT-RESPONSE"}, ""}},
 			codes: slices.Concat(bodyCodes, paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
 				api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending, api.RingFull})},
 		{ID: "checkRegistration", More: "Applies the rules and the limits of a registration and scores its site, as before a 402. The answer is 200 whatever is found.", Method: "POST", Path: "/api/check", Tag: "paid", Tool: "ring_check", body: "RegisterRequest", check: true,
 			success: []success{{200, "What was found.", jsonMedia, ref("Check"), nil, ""}}, codes: append(slices.Clone(bodyCodes), api.PaymentsUnavailable, api.NotLeader)},
-		{ID: "bid", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", Tool: "ring_bid", body: "BidRequest", paid: true,
-			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "PAYMENT-RESPONSE", "Webring-Seq"}, ""}},
+		{ID: "bidOnMember", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", Tool: "ring_bid", body: "BidRequest", paid: true,
+			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "PAYMENT-RESPONSE"}, ""}},
 			codes:   slices.Concat(bodyCodes, paidCodes, []api.Code{api.UnknownMember, api.MemberRemoved})},
-		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. The slug, the money and the rank stay. A url is a move: it is validated and scored before the 402, as a registration is, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0: sign it with the account that owns the member.",
+		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. The slug, the money and the rank stay. A url is a move: it is validated and scored before the 402, as a registration is, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0, for the account that owns the member.",
 			Method: "PATCH", Path: "/api/ring/{slug}", Tag: "owner", Tool: "ring_change", params: []param{slugParam()}, body: "ChangeRequest", proved: true, success: done("Changed.", ref("ChangeResponse")),
 			codes: slices.Concat(provedCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow, api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending})},
 		{ID: "leaveRing", More: "A body is not needed, and may be {}. What was paid stays in the books, the URL may register again, and the slug is not given to anybody else. Waits for payments for the member.",
@@ -227,8 +230,8 @@ func Operations() []Operation {
 			success: []success{
 				{200, "The JSON-RPC response.", jsonMedia, &schema{Type: "object"}, nil, ""},
 				{202, "A notification was taken.", "", nil, nil, ""},
-				{400, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""},
-				{404, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""}},
+				{404, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""},
+				{400, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""}},
 			codes: append([]api.Code{api.OriginNotAllowed}, bodyCodes...)},
 	}
 	listed := api.Endpoints()
@@ -246,9 +249,6 @@ func Operations() []Operation {
 	for _, d := range Documents() {
 		if !slices.ContainsFunc(list, func(op Operation) bool { return op.Path == d.Path }) {
 			list = append(list, Operation{ID: d.id, Method: "GET", Path: d.Path, About: d.About, Tag: documentsTag, success: file(d.Media)})
-		}
-		if op := &list[slices.IndexFunc(list, func(op Operation) bool { return op.Path == d.Path })]; op.More == "" {
-			op.More = fmt.Sprintf("Made from what the ring is now, and kept for at most %d seconds.", d.MaxAge)
 		}
 	}
 	return list

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"webring/core/api"
 )
 
 // schema abbreviates what the tables of this package are made of.
@@ -64,7 +62,7 @@ func withDefault(s *schema, value any) *schema {
 
 func link(about string) *schema { return withFormat(text(about), "uri") }
 func when(about string) *schema { return withFormat(text(about), "date-time") }
-func usd(about string) *schema  { return withPattern(text(about), `^[0-9]+\.[0-9]{2}$`) }
+func usd(about string) *schema  { return &schema{Ref: componentSchemas + "USD", Description: about} }
 func span(about string) *schema {
 	return withFormat(withPattern(text(about), "^P([0-9]+D|T[0-9]+S)$"), "duration")
 }
@@ -92,11 +90,6 @@ func between(s *schema, least, most float64) *schema {
 	return s
 }
 
-// linkMap is an object of addresses by name.
-func linkMap() *schema {
-	return &schema{Type: "object", AdditionalProperties: &schema{Type: "string", Format: "uri"}}
-}
-
 // The service interface's bounds on what members say.
 const (
 	categoryPattern = "^[a-z0-9][a-z0-9-]{0,31}$"
@@ -106,7 +99,7 @@ const (
 
 // onlyIfRank is the field of a paid request that names a rank.
 func onlyIfRank() *schema {
-	return between(orNull(number("The rank wanted, or better: without it nothing is charged, and the answer is 409 rank_taken. A 402 promises no rank.")), 1, 999_999_999)
+	return between(orNull(number("The rank wanted, or better; else nothing is charged, and the answer is 409 rank_taken.")), 1, 999_999_999)
 }
 
 func kinds(about string) *schema {
@@ -208,7 +201,7 @@ func schemas() map[string]*schema {
 		"Widget": object(
 			field{"ring", object(field{"name", text("")}, field{"url", link("")}, field{"count", number("")})},
 			field{"member", orNull(ref("Member"))}, field{"prev", orNull(ref("Member"))}, field{"next", orNull(ref("Member"))},
-			field{"links", linkMap()}),
+			field{"links", ref("Links")}),
 		"Directory": object(
 			field{"name", text("")}, field{"description", text("")}, field{"openapi", link("")}, field{"llms", link("")},
 			field{"synthetic?", &schema{Type: "boolean", Description: "True for a ring that was made for measurement."}},
@@ -231,11 +224,11 @@ func schemas() map[string]*schema {
 		"RegisterResponse": object(
 			field{"joined", &schema{Type: "boolean"}}, field{"member", ref("Member")},
 			field{"leaderboard_rank?", orNull(number("There when an opening bid was."))},
-			field{"to_take_first_usd", orNull(usd(""))}, field{"welcome", text("")}),
+			field{"to_take_first_usd", ref("USDOrNull")}, field{"welcome", text("")}),
 		"Check": object(
 			field{"taken", &schema{Type: "boolean", Description: "Whether a paid registration with this body would be asked to pay, and would join."}},
 			field{"errors", list(object(field{"pointer", text("JSON pointer into the body.")}, field{"detail", text("")}))},
-			field{"refusal?", object(field{"code", codeSchema()}, field{"detail", text("")})},
+			field{"refusal?", object(field{"code", text("As of a Problem.")}, field{"detail", text("")})},
 			field{"price_usd?", usd("Fee and opening bid.")},
 			field{"score?", object(field{"score", between(number(""), 0, 100)}, field{"service", text("")}, field{"report?", link("")})},
 			field{"required_score", number("The least that may join.")},
@@ -247,14 +240,14 @@ func schemas() map[string]*schema {
 		"BidResponse": object(
 			field{"bid", object(field{"member", text("")}, field{"amount_usd", usd("")})},
 			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
-			field{"to_take_first_usd", orNull(usd(""))}, field{"links", linkMap()}),
+			field{"to_take_first_usd", ref("USDOrNull")}, field{"links", ref("Links")}),
 		"ChangeRequest": {Type: "object", MinProperties: ptr(1), Properties: map[string]*schema{
 			"name": orNull(bounded(text("As when registering."), 1, 80)), "url": orNull(bounded(link("Where the site is now."), 1, 300)), "kind": orNull(kinds("As when registering.")),
 			"category": orNull(withPattern(text("As when registering."), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
 			PropertyOrder: []string{"name", "url", "kind", "category", "description"}},
 		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
 		"VisitResponse":  object(field{"visiting", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),
-		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", linkMap()}),
+		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", ref("Links")}),
 		"ClaimRequest": object(
 			field{"account?", orNull(withPattern(text("Asks for a token."), "^0x[0-9a-fA-F]{40}$"))},
 			field{"token?", orNull(bounded(text("The site shows it."), 48, 48))}),
@@ -264,6 +257,9 @@ func schemas() map[string]*schema {
 			field{"dns", object(field{"type", oneOf("TXT")}, field{"name", text("")}, field{"value", text("")})},
 			field{"then", text("What to do with it.")}),
 		"ClaimResponse": object(field{"claimed", &schema{Type: "boolean"}}, field{"owner", text("The account.")}, field{"member?", ref("Member")}),
+		"USD":           withPattern(text(""), `^[0-9]+\.[0-9]{2}$`),
+		"USDOrNull":     orNull(usd("")),
+		"Links":         {Type: "object", AdditionalProperties: link("")},
 		"Problem": object(
 			field{"type?", link("Resolves to an explanation.")}, field{"title", text("")}, field{"status", number("")},
 			field{"detail", text("")}, field{"code", codeSchema()},
@@ -274,7 +270,7 @@ func schemas() map[string]*schema {
 				field{"method", text("")}, field{"intent", text("")}, field{"amount", text("Base units.")}, field{"currency", text("Token.")},
 				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")}))},
 			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"reason?", reasonSchema()},
-			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", linkMap()},
+			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", ref("Links")},
 			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},
 			field{"join_at_rank_bid_usd?", usd("Opening bid that gives it; above 1000000.00: no opening bid does.")},
 			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))},
@@ -287,31 +283,19 @@ func schemas() map[string]*schema {
 	return all
 }
 
-// codeSchema has the codes that there are, and any that may come.
+// codeSchema has any code: there may be new ones. Those that there are stand with the
+// responses.
 func codeSchema() *schema {
-	known := oneOf()
-	for _, c := range api.Codes() {
-		known.Enum = append(known.Enum, string(c))
-	}
-	return &schema{AnyOf: []*schema{known, text("")},
-		Description: "Stable. New ones may come: take one that you do not know by the status."}
+	return text("Stable. Responses name those that there are; take one that you do not know by the status.")
 }
 
+// reasonSchema likewise has any reason.
 func reasonSchema() *schema {
-	known := oneOf()
+	var names []string
 	for _, r := range Reasons() {
-		known.Enum = append(known.Enum, r.Name)
+		names = append(names, r.Name)
 	}
-	return &schema{AnyOf: []*schema{known, text("")}, Description: "Why a payment was refused. New ones may come."}
-}
-
-// codesOf has the codes that one answer is known to have.
-func codesOf(codes []api.Code) *schema {
-	s := &schema{}
-	for _, c := range codes {
-		s.Examples = append(s.Examples, string(c))
-	}
-	return s
+	return text("Why a payment was refused: " + strings.Join(names, ", ") + ". New ones may come.")
 }
 
 const componentSchemas = "#/components/schemas/"
