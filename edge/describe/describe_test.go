@@ -71,12 +71,9 @@ func at(doc any, steps ...any) any {
 func TestOpenAPIDescribesEverything(t *testing.T) {
 	r := coretest.NewRing(t, payable)
 	text := build(t, r, "/openapi.json", Site{})
-	if len(text) > 81_920 {
-		t.Errorf("%d bytes", len(text))
-	}
 	doc := decoded(t, text)
 	for _, e := range api.Endpoints() {
-		if at(doc, "paths", e.Path, strings.ToLower(e.Method), "summary") != e.About {
+		if said, _ := at(doc, "paths", e.Path, strings.ToLower(e.Method), "summary").(string); said == "" || !strings.HasPrefix(e.About, said) {
 			t.Errorf("%s %s is not described in the directory's words", e.Method, e.Path)
 		}
 	}
@@ -93,11 +90,8 @@ func TestOpenAPIDescribesEverything(t *testing.T) {
 	}
 	answers := string(all)
 	for _, c := range api.Codes() {
-		if !slices.Contains(at(doc, "components", "schemas", "Problem", "properties", "code", "anyOf", 0, "enum").([]any), any(string(c))) {
-			t.Errorf("%s is no code of a problem", c)
-		}
-		said := strings.Contains(answers, `"`+string(c)+`"`)
-		// These two are for what is no operation.
+		said := strings.Contains(answers, "`"+string(c)+"`")
+		// This one is for what is no operation.
 		if elsewhere := c == api.MethodNotAllowed; said == elsewhere {
 			t.Errorf("%s is said of an operation: %t", c, said)
 		}
@@ -115,18 +109,15 @@ func TestOpenAPISaysDefaultsPatternsAndALicence(t *testing.T) {
 	}
 	for path, item := range at(doc, "paths").(map[string]any) {
 		for method, op := range item.(map[string]any) {
-			if about, _ := at(op, "description").(string); about == "" || about == at(op, "summary") {
+			if about, _ := at(op, "description").(string); about == at(op, "summary") || about == "" && at(op, "tags", 0) != documentsTag {
 				t.Errorf("%s %s says %q", method, path, about)
 			}
 		}
 	}
-	for name, want := range map[string]any{"limit": 100.0, "offset": 0.0, "Api-Version": "1"} {
+	for name, want := range map[string]any{"limit": 100.0, "offset": 0.0} {
 		if got := at(doc, "components", "parameters", name, "schema", "default"); got != want {
 			t.Errorf("the default of %s is %v", name, got)
 		}
-	}
-	if got := at(doc, "components", "schemas", "RegisterRequest", "properties", "category", "default"); got != "general" {
-		t.Errorf("the default of category is %v", got)
 	}
 	if got := at(doc, "components", "parameters", "offset", "schema", "maximum"); got != float64(1<<53) {
 		t.Errorf("the highest offset is %v", got)
@@ -139,7 +130,7 @@ func TestOpenAPISaysDefaultsPatternsAndALicence(t *testing.T) {
 	}
 	// A reader that knows the codes of today takes those of tomorrow, too.
 	code := at(doc, "components", "schemas", "Problem", "properties", "code")
-	if at(code, "enum") != nil || at(code, "anyOf", 1, "type") != "string" || at(code, "anyOf", 1, "enum") != nil {
+	if at(code, "enum") != nil || at(code, "type") != "string" {
 		t.Errorf("code: %v", code)
 	}
 	var walk func(where string, v any)
@@ -148,11 +139,6 @@ func TestOpenAPISaysDefaultsPatternsAndALicence(t *testing.T) {
 		case map[string]any:
 			if _, list := v["type"].([]any); list {
 				t.Errorf("%s has a list of types", where)
-			}
-			if properties, ok := v["properties"].(map[string]any); ok && strings.HasPrefix(where, "/components/responses") {
-				if code, ok := properties["code"].(map[string]any); ok && code["enum"] != nil {
-					t.Errorf("%s takes no code but %v", where, code["enum"])
-				}
 			}
 			for name, inner := range v {
 				walk(where+"/"+name, inner)
@@ -451,23 +437,41 @@ func TestToolsHaveThePublicNames(t *testing.T) {
 		{"ring_directory", ``, "/api"},
 		{"ring_directory", `null`, "/api"},
 		{"ring_list", `{"limit":5,"kind":"mcp","offset":null}`, "/api/ring?kind=mcp&limit=5"},
-		{"ring_list", `{"limit":"5"}`, "/api/ring?limit=5"},
-		{"ring_list", `{"limit":1.5}`, "/api/ring?limit=1.5"},
+		// An integer is one however it is written, and a string is no number (JSON Schema).
+		{"ring_list", `{"limit":2.0}`, "/api/ring?limit=2"},
+		{"ring_list", `{"limit":2e0,"offset":20E-1}`, "/api/ring?limit=2&offset=2"},
+		{"ring_events", `{"since":-0}`, "/api/events?since=0"},
+		{"ring_list", `{"limit":1.5}`, "/api/ring?limit=1.5"}, // which the read refuses, as the next
+		{"ring_list", `{"limit":-1}`, "/api/ring?limit=-1"},
+		{"ring_list", `{"offset":1e30}`, "/api/ring?offset=1e%2B30"},
+		{"ring_list", `{"limit":"5"}`, "limit must be a number"},
+		{"ring_list", `{"limit":""}`, "limit must be a number"},
+		{"ring_list", `{"limit":true}`, "limit must be a number"},
+		{"ring_list", `{"limit":[5]}`, "limit must be a number"},
+		{"ring_list", `{"limit":1e400}`, "no number is out of range"},
+		{"ring_list", `{"limit":5,"limit":6}`, "no name is repeated"},
+		{"ring_next", `{"from":5}`, "from must be a string"},
+		{"ring_next", `{"from":true}`, "from must be a string"},
+		{"ring_next", `{"from":["a"]}`, "from must be a string"},
+		{"ring_list", `{"kind":1}`, "kind must be a string"},
+		{"ring_widget", `{"from":{"slug":"a"}}`, "from must be a string"},
 		{"ring_list", `{"category":"a&b=c#d"}`, "/api/ring?category=a%26b%3Dc%23d"},
 		{"ring_next", `{"from":"https://a.dev/?x=1&y"}`, "/api/ring/next?from=https%3A%2F%2Fa.dev%2F%3Fx%3D1%26y"},
 		{"ring_member", `{"slug":"ada"}`, "/api/ring/ada"},
 		{"ring_member", `{"slug":"next"}`, "no such member"},
 		{"ring_member", `{"slug":"../bid"}`, "no such member"},
 		{"ring_member", `{"slug":"a?b"}`, "no such member"},
-		{"ring_member", `{"slug":7}`, "/api/ring/7"},
+		{"ring_member", `{"slug":7}`, "slug must be a string"},
+		{"ring_member", `{"slug":"7"}`, "/api/ring/7"},
 		{"ring_member", `{}`, "slug is required"},
 		{"ring_member", `{"slug":null}`, "slug is required"},
 		{"ring_member", `{"slug":""}`, "slug is required"},
-		{"ring_list", `{"limit":"","kind":"","category":"","page":2}`, "/api/ring?page=2"},
+		{"ring_list", `{"limit":null,"kind":"","category":"","page":2}`, "/api/ring?page=2"},
 		{"ring_next", `{"format":"redirect"}`, `There is no argument "format".`},
 		{"ring_categories", `{"x":1}`, `There is no argument "x".`},
-		{"ring_categories", `[]`, "must be an object"},
-		{"ring_categories", `{`, "must be an object"},
+		{"ring_categories", `[]`, "must be one object"},
+		{"ring_categories", `7`, "must be one object"},
+		{"ring_categories", `{`, "must be one object"},
 	} {
 		tool := tools[c.tool]
 		got, err := tool.Target(json.RawMessage(c.arguments))

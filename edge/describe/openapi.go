@@ -29,7 +29,7 @@ func openAPI(s *Source) ([]byte, error) {
 		return nil, err
 	}
 	operations := Operations()
-	b := &openapi{source: s, ring: ring, schemas: node{}, responses: node{}, bodies: node{}, headers: node{}, codes: codesByStatus(operations)}
+	b := &openapi{source: s, ring: ring, schemas: node{}, responses: node{}, headers: node{}, codes: codesByStatus(operations)}
 	if total > 0 {
 		b.member = first[0].Slug
 	}
@@ -84,7 +84,7 @@ func openAPI(s *Source) ([]byte, error) {
 		},
 		"paths": paths,
 		"components": node{
-			"schemas": b.schemas, "responses": b.responses, "requestBodies": b.bodies, "headers": b.headers, "parameters": b.parameterComponents(),
+			"schemas": b.schemas, "responses": b.responses, "headers": b.headers, "parameters": b.parameterComponents(),
 			"securitySchemes": node{"payment": node{"type": "http", "scheme": "Payment",
 				"description": "A credential that pays one offer of a challenge. Each may be used once."}},
 		},
@@ -115,12 +115,11 @@ func (p Policies) contact() node {
 
 // openapi is one document being put together.
 type openapi struct {
-	source             *Source
-	ring               Ring
-	member             string // slug in the example of a bid, "" in an empty ring
-	schemas, responses node
-	bodies, headers    node
-	codes              map[int][]api.Code // that operations give, by their status
+	source                      *Source
+	ring                        Ring
+	member                      string // slug in the example of a bid, "" in an empty ring
+	schemas, responses, headers node
+	codes                       map[int][]api.Code // that operations give, by their status
 }
 
 func (b *openapi) docs() node {
@@ -153,8 +152,7 @@ func (b *openapi) operation(op *Operation) node {
 		if example := b.example(op); example != nil {
 			content["example"] = example
 		}
-		b.bodies[op.body] = node{"required": true, "content": node{jsonMedia: content}}
-		o["requestBody"] = node{"$ref": "#/components/requestBodies/" + op.body}
+		o["requestBody"] = node{"required": true, "content": node{jsonMedia: content}}
 	}
 	if op.paid || op.proved {
 		o["security"] = []node{{}, {"payment": []string{}}}
@@ -246,12 +244,9 @@ func (b *openapi) parameterComponents() node {
 }
 
 var (
-	limitHeader      = []string{"X-Request-Id", "RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
+	limitHeader      = []string{"RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
 	deprecatedHeader = []string{"Deprecation", "Sunset", "Link"}
 )
-
-// requestIDPattern is the form of an X-Request-Id.
-const requestIDPattern = "^[A-Za-z0-9._-]{8,64}$"
 
 // headerComponents are the header fields that answers refer to.
 var headerComponents = func() node {
@@ -260,7 +255,6 @@ var headerComponents = func() node {
 	}
 	optional := func(about string, s *schema) node { return node{"description": about, "schema": s} }
 	return node{
-		"X-Request-Id":        required("What this request is called in the logs.", withPattern(text(""), requestIDPattern)),
 		"RateLimit-Limit":     optional("Requests in a window.", number("")),
 		"RateLimit-Remaining": optional("Requests left in this one.", number("")),
 		"RateLimit-Reset":     optional("Seconds until it ends.", number("")),
@@ -273,7 +267,6 @@ var headerComponents = func() node {
 		"PAYMENT-REQUIRED":    optional("Base64 JSON: the offers that x402 clients, too, can pay.", text("")),
 		"PAYMENT-RESPONSE":    optional("Base64 JSON: what came of a payment by x402.", text("")),
 		"Payment-Receipt":     required("Base64url JSON: method, reference, status, timestamp.", withPattern(text(""), "^[A-Za-z0-9_-]+$")),
-		"Accept-Encoding":     optional("The codings that a body may have, on 415.", text("")),
 		"Webring-From":        optional("There when from named no member and the answer went on without it.", oneOf("unknown")),
 		"Deprecation":         required("Since when this path is the old surface (RFC 9745).", withPattern(text(""), "^@[0-9]+$")),
 		"Sunset":              required("When it goes (RFC 8594).", text("")),
@@ -367,7 +360,6 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) node {
 
 // problemHeaders has the fields of problems by their status.
 var problemHeaders = map[int][]string{
-	0:   {"Accept-Encoding"},
 	402: {"WWW-Authenticate", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Link"},
 	429: append(slices.Clone(limitHeader), "Retry-After"),
 	503: {"Retry-After"},

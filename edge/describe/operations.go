@@ -122,8 +122,6 @@ func beside(name string) []success {
 	return []success{{200, name, jsonMedia, ref(name), nil, ""}, notModified}
 }
 
-const hopsMore = "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days."
-
 const (
 	eventsMore       = "Give next as since. Types are joined, bid, credited, outbid, rank (of the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left and removed. What time does comes hourly."
 	memberEventsMore = "The last 40, newest first. Its page links feeds of them."
@@ -189,9 +187,9 @@ func Operations() []Operation {
 			success: document("Widget", "Webring-From"), codes: []api.Code{api.InvalidParameter}},
 		{ID: "getLeaderboard", More: "The higher effective_bid_usd ranks first, the earlier join wins ties. Filters do not apply.", Path: "/api/leaderboard", Tag: "ring", Tool: "ring_leaderboard", params: pages(),
 			success: document("Leaderboard", "Link"), codes: []api.Code{api.InvalidParameter}},
-		{ID: "getMemberHops", More: hopsMore, Path: "/api/ring/{slug}/hops", Tag: "ring", Tool: "ring_member_hops", params: []param{slugParam(), daysParam()},
+		{ID: "getMemberHops", More: "Counted as GET /api/hops says.", Path: "/api/ring/{slug}/hops", Tag: "ring", Tool: "ring_member_hops", params: []param{slugParam(), daysParam()},
 			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
-		{ID: "getHops", More: hopsMore, Path: "/api/hops", Tag: "ring", Tool: "ring_hops", params: []param{daysParam()},
+		{ID: "getHops", More: "Counted once a minute: redirects, without crawlers and prefetches, and nothing about visitors. Kept for 400 days.", Path: "/api/hops", Tag: "ring", Tool: "ring_hops", params: []param{daysParam()},
 			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "getMemberEvents", More: memberEventsMore, Path: "/api/ring/{slug}/events", Tag: "ring", Tool: "ring_member_events", params: []param{slugParam()},
 			success: document("MemberEvents"), codes: []api.Code{api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},

@@ -94,6 +94,8 @@ func shape(s *schema) string {
 	}
 	var b strings.Builder
 	switch {
+	case s.Ref == usd("").Ref:
+		b.WriteString("amount, such as \"2.00\"")
 	case s.Ref != "":
 		b.WriteString(strings.TrimPrefix(s.Ref, componentSchemas))
 	case len(s.Enum) > 0:
@@ -109,7 +111,7 @@ func shape(s *schema) string {
 		b.WriteString("URL")
 	case s.Format == "date-time":
 		b.WriteString("time, RFC 3339")
-	case s.Pattern == amountPattern, strings.HasSuffix(s.Pattern, `\.[0-9]{2}$`):
+	case s.Pattern == amountPattern:
 		b.WriteString("amount, such as \"2.00\"")
 	case s.Type == "":
 		b.WriteString("any")

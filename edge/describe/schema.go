@@ -217,7 +217,7 @@ func schemas() map[string]*schema {
 			field{"name", bounded(text("Without the words “official”, “verified” and “admin”, “rank” with a number, and the ring's own name, unless the operator allows them."), 1, 80)},
 			field{"url", bounded(link("Public http or https address of the site."), 1, 300)},
 			field{"kind", kinds("What the member is.")},
-			field{"category?", withDefault(orNull(withPattern(text("Its subject, as a word of letters, digits and hyphens. GET /api/categories lists those there are."), categoryPattern)), "general")},
+			field{"category?", orNull(withPattern(text("Its subject, as a word of letters, digits and hyphens; general when it is left out. GET /api/categories lists those there are."), categoryPattern))},
 			field{"description?", orNull(bounded(text("What it offers, in a sentence or two."), 0, 300))},
 			field{"bid?", orNull(withPattern(text("Opening bid in USD, at most 1000000.00."), amountPattern))},
 			field{"only_if_rank?", onlyIfRank()}),
@@ -304,7 +304,7 @@ const componentSchemas = "#/components/schemas/"
 // in $defs.
 func standalone(name string) *schema {
 	all := schemas()
-	maps.Copy(all, infoSchemas(all))
+	maps.Copy(all, infoSchemas())
 	return resolvedAmong(all, all[name])
 }
 
@@ -313,24 +313,30 @@ func resolved(root *schema) *schema { return resolvedAmong(schemas(), root) }
 
 func resolvedAmong(all map[string]*schema, root *schema) *schema {
 	root.Defs = map[string]*schema{}
-	var walk func(s *schema)
-	walk = func(s *schema) {
+	var visit func(s *schema)
+	visit = func(s *schema) {
 		if name, ok := strings.CutPrefix(s.Ref, componentSchemas); ok {
 			s.Ref = "#/$defs/" + name
 			if _, seen := root.Defs[name]; !seen {
 				root.Defs[name] = all[name]
-				walk(all[name])
-			}
-		}
-		for _, part := range s.Properties {
-			walk(part)
-		}
-		for _, part := range slices.Concat(s.AllOf, s.AnyOf, []*schema{s.Items, s.AdditionalProperties}) {
-			if part != nil {
-				walk(part)
+				walk(all[name], visit)
 			}
 		}
 	}
-	walk(root)
+	walk(root, visit)
 	return root
+}
+
+// walk visits a schema and what it consists of.
+func walk(s *schema, visit func(*schema)) {
+	if s == nil {
+		return
+	}
+	visit(s)
+	for _, part := range s.Properties {
+		walk(part, visit)
+	}
+	for _, part := range slices.Concat(s.AllOf, s.AnyOf, []*schema{s.Items, s.AdditionalProperties}) {
+		walk(part, visit)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -50,11 +51,13 @@ func Tools() (all []Tool) {
 			t.Varies = !op.check
 		}
 		t.Output = resultSchema(op.success[0].schema)
+		t.shorten()
 		all = append(all, t)
 	}
 	for _, i := range infos {
 		t := newTool(i.name, Operation{Method: "GET"})
 		t.build, t.Output = i.build, standalone(i.output)
+		t.shorten()
 		all = append(all, t)
 	}
 	return all
@@ -96,6 +99,20 @@ func resultSchema(s *schema) *schema {
 	either := resolved(s)
 	either.Type = "object"
 	return either
+}
+
+// shorten leaves out of the schema of the result what clients need not know to read it: all
+// tools together are read by models before the first call. Bounds are the server's own
+// affair, and one tool says what a member is in full.
+func (t *Tool) shorten() {
+	if t.Output.Defs["Member"] != nil && t.Name != "ring_member" {
+		brief := object(field{"slug", text("")}, field{"name", text("")}, field{"url", text("")}, field{"kind", text("")}, field{"category", text("")})
+		brief.Description = "As ring_member has it."
+		t.Output.Defs["Member"] = brief
+	}
+	for _, s := range append(slices.Collect(maps.Values(t.Output.Defs)), t.Output) {
+		walk(s, func(s *schema) { s.Pattern, s.Minimum, s.Maximum = "", nil, nil })
+	}
 }
 
 // keyArgument is the argument of a request that is its Idempotency-Key.
