@@ -221,7 +221,7 @@ func Dialogue(ring Ring, slug string) []Step {
 	}
 	offers := ring.Offers
 	if len(offers) == 0 {
-		offers = []Offer{{Method: "tempo", Intent: "charge", Network: "tempo:4217", Currency: "0x20c0…"}}
+		offers = []Offer{{Method: "tempo", Intent: "charge", Network: "eip155:4217", Currency: "0x20c0…"}}
 	}
 	units := strings.TrimLeft(strings.Replace(ring.MinBid, ".", "", 1), "0") + "0000" // a dollar has 1 000 000
 	body := fmt.Sprintf(`{"member":%q,"amount":%q}`, slug, ring.MinBid)

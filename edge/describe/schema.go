@@ -208,7 +208,7 @@ func schemas() map[string]*schema {
 			field{"policies?", &schema{Type: "object", Description: "Pages of the operator, as far as there are any.", Properties: map[string]*schema{
 				"terms": link("Terms of service."), "privacy": link("Privacy policy."), "report": link("Where to report a member: a web page, or a mailto address.")}}},
 			field{"payments", object(
-				field{"protocol", text("")}, field{"how", text("")}, field{"networks", list(text(""))},
+				field{"protocol", text("")}, field{"how", text("")}, field{"networks", list(text("CAIP-2, such as eip155:8453; the ledger has the method for eip155, as evm:8453."))},
 				field{"offers", list(object(field{"method", text("")}, field{"intent", text("")}, field{"network", text("")}, field{"currency", text("")}))},
 				field{"registration_fee_usd", usd("")}, field{"min_bid_usd", usd("")})},
 			field{"validation", object(field{"service", text("")}, field{"rule", text("")})},
@@ -268,7 +268,8 @@ func schemas() map[string]*schema {
 			field{"amount_usd?", usd("Price, on a 402.")}, field{"expires?", when("End of the challenge, on a 402.")},
 			field{"offers?", list(object(
 				field{"method", text("")}, field{"intent", text("")}, field{"amount", text("Base units.")}, field{"currency", text("Token.")},
-				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")}))},
+				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")},
+				field{"domain?", &schema{Type: "object", Description: "EIP-712 domain of the token, to sign under."}}))},
 			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"reason?", reasonSchema()},
 			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", ref("Links")},
 			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},

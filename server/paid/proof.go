@@ -124,7 +124,7 @@ func (s *Service) askProof(ctx context.Context, op provenOperation, c *Call, why
 		Expires: expiry(s.Now(), ChallengeLife), Digest: c.digest, Opaque: opaque, Description: d.describe()}
 	s.keys.Load().Sign(&ch)
 	more := fmt.Appendf(nil, `,"amount_usd":"0.00","expires":"%s","offers":[`, ch.Expires)
-	more, err = c.appendOffer(more, s.Prover, &ch, readTerms(ch.Request, ch.Method, ""))
+	more, err = c.appendOffer(more, s.Prover, &ch, readTerms(ch.Request, nil))
 	if err != nil {
 		return s.problem(err)
 	}

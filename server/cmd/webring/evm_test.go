@@ -31,7 +31,7 @@ func TestBothOffersArePaidByTheReferenceClient(t *testing.T) {
 		return o.received()
 	}
 	payments := s.get("/api").document(t)["payments"]
-	if got := at(t, payments, "networks"); !slices.Equal(got.([]any), []any{"tempo:42431", "evm:8453"}) {
+	if got := at(t, payments, "networks"); !slices.Equal(got.([]any), []any{"eip155:42431", "eip155:8453"}) {
 		t.Errorf("networks %v", got)
 	}
 	if offer := at(t, payments, "offers", 1).(map[string]any); offer["method"] != "evm" || offer["currency"] != strings.ToLower(devchain.USDC.Hex()) {
