@@ -101,6 +101,120 @@ func TestOpenAPIDescribesEverything(t *testing.T) {
 	}
 }
 
+// Crawlers of registries read 64 KB of it, and no more.
+func TestOpenAPIIsReadWhole(t *testing.T) {
+	r := coretest.NewRing(t, func(e *core.Rules) {
+		e.BaseURL = "https://webring.a-rather-long-name.example.org"
+		e.Networks = []core.Network{{Name: "tempo:4217", Method: "tempo", Currency: "0x20c0000000000000000000000000000000000000"},
+			{Name: "evm:8453", Method: "evm", Currency: "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"}}
+		e.Policies = core.Policies{Terms: "https://webring.a-rather-long-name.example.org/terms", Privacy: "https://webring.a-rather-long-name.example.org/privacy", Report: "mailto:report@a-rather-long-name.example.org"}
+	})
+	r.Join("a-member-with-a-long-name", "https://ada.dev/")
+	if text := build(t, r, "/openapi.json", Site{Contact: "mailto:security@example.org", Version: "0.1.0"}); len(text) > 60<<10 {
+		t.Errorf("%d bytes", len(text))
+	}
+}
+
+// Generators make types of components and operations, all in one space of names.
+func TestOpenAPICanBeGeneratedFrom(t *testing.T) {
+	text := build(t, coretest.NewRing(t, payable), "/openapi.json", Site{Contact: "mailto:a@b.dev"})
+	doc := decoded(t, text)
+	// Each component has a name of its own, and is used.
+	kinds := map[string]string{}
+	for kind, all := range at(doc, "components").(map[string]any) {
+		for name := range all.(map[string]any) {
+			if kind == "headers" || kind == "parameters" || kind == "securitySchemes" { // of which no types are made
+				kinds[kind+"/"+name] = kind
+			} else if other, taken := kinds[name]; taken {
+				t.Errorf("%s is one of %s and of %s", name, other, kind)
+			} else {
+				kinds[name] = kind
+			}
+			if kind != "securitySchemes" && !strings.Contains(text, `"#/components/`+kind+`/`+name+`"`) {
+				t.Errorf("the component %s of %s is not used", name, kind)
+			}
+		}
+	}
+	for path, item := range at(doc, "paths").(map[string]any) {
+		for method, op := range item.(map[string]any) {
+			if at(op, "responses", "429", "$ref") != "#/components/responses/Problem429" {
+				t.Errorf("%s %s has no answer to too many requests", method, path)
+			}
+			// Clients in Go call the answer to an operation by its id.
+			id := at(op, "operationId").(string)
+			for _, suffix := range []string{"", "Response", "Request", "Params"} {
+				if kind, taken := kinds[strings.ToUpper(id[:1])+id[1:]+suffix]; taken {
+					t.Errorf("%s%s is one of %s, too", id, suffix, kind)
+				}
+			}
+		}
+	}
+	// Some generators hold a field with a default to be always there.
+	draft := at(doc, "components", "schemas", "RegisterRequest")
+	if _, says := at(draft, "properties", "category", "default").(string); says || slices.Contains(at(draft, "required").([]any), any("category")) {
+		t.Errorf("%v", draft)
+	}
+}
+
+// What the node does not serve is not described.
+func TestSecurityTextIsDescribedWhereItIsServed(t *testing.T) {
+	r := coretest.NewRing(t)
+	for contact, there := range map[string]bool{"": false, "mailto:a@b.dev": true} {
+		doc := decoded(t, build(t, r, "/openapi.json", Site{Contact: contact}))
+		if (at(doc, "paths", securityPath) != nil) != there {
+			t.Errorf("with the contact %q: %v", contact, at(doc, "paths", securityPath))
+		}
+	}
+}
+
+// The program has one version, whoever asks.
+func TestDocumentsSayTheVersionOfTheProgram(t *testing.T) {
+	r := coretest.NewRing(t)
+	for version, want := range map[string]string{"1.2.3": "1.2.3", "": devel} {
+		site := Site{Version: version}
+		if got := at(decoded(t, build(t, r, "/openapi.json", site)), "info", "version"); got != want {
+			t.Errorf("OpenAPI says %v, not %s", got, want)
+		}
+		for _, path := range []string{"/mcp/server-card", "/.well-known/mcp/server-card.json"} {
+			if got := decoded(t, build(t, r, path, site))["version"]; got != want {
+				t.Errorf("%s says %v, not %s", path, got, want)
+			}
+		}
+		entry, err := RegistryEntry("https://ring.example", "Ring", version)
+		if err != nil || decoded(t, string(entry))["version"] != want {
+			t.Errorf("%v %s", err, entry)
+		}
+	}
+}
+
+// One network has one name, and who is to sign for a token learns under which domain.
+func TestNetworksHaveOneName(t *testing.T) {
+	r := coretest.NewRing(t, func(e *core.Rules) {
+		e.Networks = []core.Network{{Name: "tempo:4217", Method: "tempo", Currency: "0x20c0"}, {Name: "evm:8453", Method: "evm", Currency: "0x8335"}}
+	})
+	var directory struct {
+		Payments struct {
+			Networks []string
+			Offers   []Offer
+		}
+	}
+	if err := source(r, Site{}).read("/api", &directory); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(directory.Payments); got != "{[eip155:4217 eip155:8453] [{tempo charge eip155:4217 0x20c0} {evm charge eip155:8453 0x8335}]}" {
+		t.Error(got)
+	}
+	text := build(t, r, "/llms.txt", Site{})
+	for _, part := range []string{"`tempo` on `eip155:4217`", "`evm` on `eip155:8453`", "`domain` of the offer", "`name` and `version` of the token", "The ledger has the name of the method"} {
+		if strings.Count(text, part) != 1 {
+			t.Errorf("%q stands there %d times", part, strings.Count(text, part))
+		}
+	}
+	if strings.Contains(text, "evm:8453") || strings.Contains(text, "tempo:4217") {
+		t.Error(text)
+	}
+}
+
 func TestOpenAPISaysDefaultsPatternsAndALicence(t *testing.T) {
 	r := coretest.NewRing(t, payable)
 	doc := decoded(t, build(t, r, "/openapi.json", Site{}))

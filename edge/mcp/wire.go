@@ -2,11 +2,14 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -26,18 +29,19 @@ func takeID(message []byte) (id, rest []byte, err error) {
 	}
 	switch id = message[at:end]; {
 	case id[0] == '"' || id[0] == '-' || id[0] >= '0' && id[0] <= '9':
-		return id, bytes.Join([][]byte{message[:at], message[end:]}, []byte(ownID)), nil
+		return id, slices.Concat(message[:at], []byte(ownID), message[end:]), nil
 	}
 	return nil, message, nil
 }
 
 // giveID puts the id of a call, if it has one, into the answer to it, byte for byte.
 func giveID(answer, id []byte) []byte {
-	at, end, err := findID(answer)
-	if err != nil || string(answer[at:end]) != ownID || id == nil {
+	const begins = `{"jsonrpc":"2.0","id":`
+	rest, ok := bytes.CutPrefix(answer, []byte(begins+ownID))
+	if !ok || id == nil {
 		return answer
 	}
-	return bytes.Join([][]byte{answer[:at], answer[end:]}, id)
+	return slices.Concat([]byte(begins), id, rest)
 }
 
 // findID gives where the value of the member id is in an object, an empty place if there is
@@ -117,14 +121,11 @@ func (s *Server) batch(ctx context.Context, fields http.Header, body []byte, ask
 	}
 	answers := []byte("[")
 	for _, one := range all {
-		a, err := s.inBatch(ctx, fields.Clone(), one, len(answers) > maxBatchAnswers, ask)
-		if err != nil {
-			return a, err
-		}
-		if len(a.Body) > 0 && len(answers) > 1 {
+		answer := s.inBatch(ctx, fields.Clone(), one, len(answers) > maxBatchAnswers, ask)
+		if len(answer) > 0 && len(answers) > 1 {
 			answers = append(answers, ',')
 		}
-		answers = append(answers, a.Body...)
+		answers = append(answers, answer...)
 	}
 	if len(answers) == 1 {
 		return Answer{Status: http.StatusAccepted}, nil
@@ -133,29 +134,34 @@ func (s *Server) batch(ctx context.Context, fields http.Header, body []byte, ask
 }
 
 // inBatch answers one message of a batch. What is refused as a whole elsewhere is a JSON-RPC
-// error here.
-func (s *Server) inBatch(ctx context.Context, fields http.Header, message []byte, full bool, ask Ask) (a Answer, err error) {
+// error here, and so is a fault: what was paid before it in the batch must be told.
+func (s *Server) inBatch(ctx context.Context, fields http.Header, message []byte, full bool, ask Ask) []byte {
 	var call struct{ Method string }
 	_ = json.Unmarshal(message, &call)
 	var refused *MessageError
+	code := jsonrpc.CodeInvalidRequest
 	switch {
 	case call.Method == "initialize":
 		refused = &MessageError{"initialize is not sent in a batch."}
 	case full:
 		refused = &MessageError{"The answers of this batch are too long together. Send this message by itself."}
 	default:
-		if a, err = s.one(ctx, fields, message, ask); !errors.As(err, &refused) {
-			return a, err
+		a, err := s.one(ctx, fields, message, ask)
+		if err == nil {
+			return a.Body
+		}
+		if !errors.As(err, &refused) {
+			s.log.Error("mcp: a message of a batch", "err", err)
+			refused, code = &MessageError{"The message could not be answered. The fault is not in it."}, jsonrpc.CodeInternalError
 		}
 	}
 	id, _, err := takeID(message)
 	if err == nil && id == nil && call.Method != "" {
-		return Answer{}, nil // a notification has no answer
+		return nil // a notification has no answer
 	}
-	answer := map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": jsonrpc.CodeInvalidRequest, "message": refused.Detail}}
-	if id != nil {
-		answer["id"] = json.RawMessage(ownID)
+	why, err := json.Marshal(refused.Detail)
+	if err != nil {
+		panic(err) // a string can be encoded
 	}
-	text, err := json.Marshal(answer)
-	return Answer{Body: giveID(text, id)}, err
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, cmp.Or(string(id), "null"), code, why)
 }
