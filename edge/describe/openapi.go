@@ -58,8 +58,8 @@ func openAPI(s *Source) ([]byte, error) {
 		"description": "Reads need no authentication. What is paid answers 402 with `WWW-Authenticate: Payment` challenges (MPP). " + ring.How + " " + ring.Rule +
 			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem; outside /api, /mcp and /sync it is a page with the same status for those whose Accept puts text/html first. " +
 			"A parameter without a value counts as absent. " +
-			"A request may name the version of the API in Api-Version, and itself in X-Request-Id: 8 to 64 letters, digits, dots, hyphens and underscores. A body may come in gzip or zstd, as Content-Encoding says; a challenge binds the bytes as they are sent. Every answer carries both and, where a limit is set, the RateLimit fields; " +
-			"what is said of the ring carries Webring-Seq, the ledger position, and Webring-Stale: true where it may be behind the ring. What a GET may be asked for again carries an ETag." +
+			"A request may name the version of the API in Api-Version, and itself in X-Request-Id: 8 to 64 letters, digits, dots, hyphens and underscores. A body may come in gzip or zstd, as Content-Encoding says; a challenge binds the bytes as they are sent. Every answer carries both and, where a limit is set, RateLimit-Limit, -Remaining, -Reset and -Policy; " +
+			"what is said of the ring carries Webring-Seq, the ledger position, and Webring-Stale: true where it may be behind the ring. What a GET may be asked for again carries an ETag, and is 304 to If-None-Match with it." +
 			ring.Policies.lines(),
 	}
 	if p := ring.Policies; p.Terms != "" {
@@ -79,7 +79,7 @@ func openAPI(s *Source) ([]byte, error) {
 			{"name": linksTag, "description": "Redirects to put on a page. Free."},
 			{"name": "paid", "description": "Joining and bidding."},
 			{"name": "owner", "description": "What owners do with their members. Free: a challenge for 0 asks for a signature."},
-			{"name": documentsTag, "description": "What is published for programs, made from what the ring is now. Cache-Control says how long it holds."},
+			{"name": documentsTag, "description": "What is published for programs, made from what the ring is now."},
 			{"name": "mcp", "description": "Reads, checks and payments as tools of the Model Context Protocol."},
 		},
 		"paths": paths,
@@ -154,6 +154,7 @@ func (b *openapi) operation(op *Operation) node {
 		}
 		o["requestBody"] = node{"required": true, "content": node{jsonMedia: content}}
 	}
+	o["security"] = []node{} // crawlers look for it here
 	if op.paid || op.proved {
 		o["security"] = []node{{}, {"payment": []string{}}}
 	}
@@ -243,10 +244,8 @@ func (b *openapi) parameterComponents() node {
 	return all
 }
 
-var (
-	limitHeader      = []string{"RateLimit-Limit", "RateLimit-Policy", "RateLimit-Remaining", "RateLimit-Reset"}
-	deprecatedHeader = []string{"Deprecation", "Sunset", "Link"}
-)
+// deprecatedHeader are the fields of answers at an old path.
+var deprecatedHeader = []string{"Deprecation", "Sunset", "Link"}
 
 // headerComponents are the header fields that answers refer to.
 var headerComponents = func() node {
@@ -255,21 +254,19 @@ var headerComponents = func() node {
 	}
 	optional := func(about string, s *schema) node { return node{"description": about, "schema": s} }
 	return node{
-		"RateLimit-Limit":     optional("Requests in a window.", number("")),
-		"RateLimit-Remaining": optional("Requests left in this one.", number("")),
-		"RateLimit-Reset":     optional("Seconds until it ends.", number("")),
-		"RateLimit-Policy":    optional("Requests; w=seconds.", withPattern(text(""), "^[0-9]+;w=60$")),
-		"Retry-After":         optional("Seconds to wait.", number("")),
-		"ETag":                required("Strong validator.", withPattern(text(""), `^".+"$`)),
-		"Link":                optional("Neighbouring pages (RFC 8288).", text("")),
-		"Location":            required("Where to go on.", withFormat(text(""), "uri")),
-		"WWW-Authenticate":    required("One Payment challenge in each line of it.", withPattern(text(""), "^Payment ")),
-		"PAYMENT-REQUIRED":    optional("Base64 JSON: the offers that x402 clients, too, can pay.", text("")),
-		"PAYMENT-RESPONSE":    optional("Base64 JSON: what came of a payment by x402.", text("")),
-		"Payment-Receipt":     required("Base64url JSON: method, reference, status, timestamp.", withPattern(text(""), "^[A-Za-z0-9_-]+$")),
-		"Webring-From":        optional("There when from named no member and the answer went on without it.", oneOf("unknown")),
-		"Deprecation":         required("Since when this path is the old surface (RFC 9745).", withPattern(text(""), "^@[0-9]+$")),
-		"Sunset":              required("When it goes (RFC 8594).", text("")),
+		"RateLimit-Limit":  optional("Requests in a window.", number("")),
+		"RateLimit-Reset":  optional("Seconds until it ends.", number("")),
+		"Retry-After":      optional("Seconds to wait.", number("")),
+		"ETag":             required("Strong validator.", withPattern(text(""), `^".+"$`)),
+		"Link":             optional("Neighbouring pages (RFC 8288).", text("")),
+		"Location":         required("Where to go on.", withFormat(text(""), "uri")),
+		"WWW-Authenticate": required("One Payment challenge in each line of it.", withPattern(text(""), "^Payment ")),
+		"PAYMENT-REQUIRED": optional("Base64 JSON: the offers that x402 clients, too, can pay.", text("")),
+		"PAYMENT-RESPONSE": optional("Base64 JSON: what came of a payment by x402.", text("")),
+		"Payment-Receipt":  required("Base64url JSON: method, reference, status, timestamp.", withPattern(text(""), "^[A-Za-z0-9_-]+$")),
+		"Webring-From":     optional("There when from named no member and the answer went on without it.", oneOf("unknown")),
+		"Deprecation":      required("Since when this path is the old surface (RFC 9745).", withPattern(text(""), "^@[0-9]+$")),
+		"Sunset":           required("When it goes (RFC 8594).", text("")),
 	}
 }()
 
@@ -361,7 +358,7 @@ func (b *openapi) problem(status int, codes []api.Code, old bool) node {
 // problemHeaders has the fields of problems by their status.
 var problemHeaders = map[int][]string{
 	402: {"WWW-Authenticate", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Link"},
-	429: append(slices.Clone(limitHeader), "Retry-After"),
+	429: {"RateLimit-Limit", "RateLimit-Reset", "Retry-After"},
 	503: {"Retry-After"},
 }
 

@@ -55,6 +55,7 @@ const (
 	jsonMedia    = "application/json"
 	problemMedia = "application/problem+json"
 	htmlMedia    = "text/html; charset=utf-8"
+	plainMedia   = "text/plain; charset=utf-8"
 )
 
 func fromParam() param {
@@ -161,7 +162,8 @@ func file(media string) []success {
 	if strings.Contains(media, "json") {
 		s = &schema{Type: "object"}
 	}
-	return []success{{200, "The document.", media, s, nil, ""}, notModified}
+	shared := map[string]string{jsonMedia: "JSONDocument", plainMedia: "TextDocument"}[media]
+	return []success{{200, "The document.", media, s, nil, shared}}
 }
 
 // Operations lists everything that the service does for programs: first what
@@ -201,7 +203,7 @@ func Operations() []Operation {
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goRandom", More: "For links on a page.", Path: "/random", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "registerMember", More: "Everything is validated before the 402, the score too: paying a 402 joins, unless the operator keeps the site or the payer out meanwhile (403, nothing charged). The challenge binds the body as it is sent.", Method: "POST", Path: "/api/register", Tag: "paid", Tool: "ring_join", body: "RegisterRequest", paid: true,
+		{ID: "registerMember", More: "Everything is validated before the 402, the score too: paying it joins, unless the operator keeps the site or the payer out meanwhile (403, nothing charged). The challenge binds the bytes of the body.", Method: "POST", Path: "/api/register", Tag: "paid", Tool: "ring_join", body: "RegisterRequest", paid: true,
 			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "PAYMENT-RESPONSE"}, ""}},
 			codes: slices.Concat(bodyCodes, paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
 				api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending, api.RingFull})},
@@ -210,23 +212,23 @@ func Operations() []Operation {
 		{ID: "bidOnMember", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", Tool: "ring_bid", body: "BidRequest", paid: true,
 			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "PAYMENT-RESPONSE"}, ""}},
 			codes:   slices.Concat(bodyCodes, paidCodes, []api.Code{api.UnknownMember, api.MemberRemoved})},
-		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. The slug, the money and the rank stay. A url is a move: it is validated and scored before the 402, as a registration is, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0, for the account that owns the member.",
+		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. Slug, money and rank stay. A url is a move: it is validated and scored before the 402, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0, for the account that owns the member.",
 			Method: "PATCH", Path: "/api/ring/{slug}", Tag: "owner", Tool: "ring_change", params: []param{slugParam()}, body: "ChangeRequest", proved: true, success: done("Changed.", ref("ChangeResponse")),
 			codes: slices.Concat(provedCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow, api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending})},
-		{ID: "leaveRing", More: "A body is not needed, and may be {}. What was paid stays in the books, the URL may register again, and the slug is not given to anybody else. Waits for payments for the member.",
+		{ID: "leaveRing", More: "What was paid stays in the books, the URL may register again, and nobody else gets the slug. Waits for payments for the member. A body may be {}.",
 			Method: "DELETE", Path: "/api/ring/{slug}", Tag: "owner", Tool: "ring_leave", params: []param{slugParam()}, proved: true, success: done("Left.", ref("LeaveResponse")), codes: provedCodes},
-		{ID: "claimMember", More: "With account: a token, for the site to show in /.well-known/webring-online.txt or in a TXT record of _webring-online.HOST; nothing is stored. With token: the site is looked at anew, and a 402 asks for a proof by the account that the token names, which owns the member then, whoever paid for it.",
+		{ID: "claimMember", More: "With account: a token, for the site to show in /.well-known/webring-online.txt or in a TXT record of _webring-online.HOST. With token: the site is looked at anew, and a 402 asks for a proof by the account that the token names, which owns the member then.",
 			Method: "POST", Path: "/api/ring/{slug}/claim", Tag: "owner", Tool: "ring_claim", params: []param{slugParam()}, body: "ClaimRequest", proved: true,
 			success: []success{{200, "With account, the token; with token and proof, the member with its new owner.", jsonMedia, &schema{AnyOf: []*schema{ref("ClaimToken"), ref("ClaimResponse")}}, nil, ""}},
 			codes:   append(slices.Clone(provedCodes), api.TokenNotFound)},
-		{ID: "visitMember", More: "An answer wakes a member that is asleep, and a link back verifies it; a failure does not count. A body is not needed, and may be {}. At most ten a day.",
+		{ID: "visitMember", More: "An answer wakes a member that is asleep, and a link back verifies it; a failure does not count. At most ten a day. A body may be {}.",
 			Method: "POST", Path: "/api/ring/{slug}/visit", Tag: "owner", Tool: "ring_visit", params: []param{slugParam()}, proved: true, success: done("To be visited within moments.", ref("VisitResponse")), codes: provedCodes},
 		{ID: "getWidgetScript", More: "For a script element of any site. It asks /api/widget and nothing else.", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
 		{ID: "getOpenAPI", Path: "/openapi.json", Tag: documentsTag, success: file(jsonMedia)},
-		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file("text/plain; charset=utf-8")},
-		{ID: "callMCP", More: "One JSON-RPC message; the answer is JSON, never a stream. Payment is asked for and made in _meta, as MPP has it for MCP.", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
+		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file(plainMedia)},
+		{ID: "callMCP", More: "One JSON-RPC message, or a batch before the revision 2025-06-18; the answer is JSON, never a stream. Payment is asked for and made in _meta, as MPP has it for MCP.", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
 			success: []success{
-				{200, "The JSON-RPC response.", jsonMedia, &schema{Type: "object"}, nil, ""},
+				{200, "The JSON-RPC response, a list of them for a batch.", jsonMedia, &schema{AnyOf: []*schema{{Type: "object"}, list(&schema{Type: "object"})}}, nil, ""},
 				{202, "A notification was taken.", "", nil, nil, ""},
 				{404, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""},
 				{400, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""}},

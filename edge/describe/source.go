@@ -46,7 +46,7 @@ type Site struct {
 }
 
 // devel is the version of a program of no release.
-const devel = "devel"
+const devel = "0.0.0-devel"
 
 // Deprecation is the end of a path: since when it is the old surface, and when
 // it goes.
