@@ -166,9 +166,9 @@ func (t *Tool) AboutFor(modern bool) string {
 	case !t.Changes():
 		return t.About
 	case modern:
-		return t.About + " Without a credential the result has challenges in _meta."
+		return t.About + " A call that lacks a credential gets a result with challenges in _meta."
 	}
-	return t.About + " Without a credential the answer is the error -32042 with challenges."
+	return t.About + " A call that lacks a credential gets the error -32042 with challenges."
 }
 
 // Overwrites says that a call may take away what an owner has said of a member.
