@@ -346,6 +346,18 @@ func TestOpenAPIIsThatOfTheBinary(t *testing.T) {
 		t.Errorf("%d bytes", len(r.Body))
 	}
 	o.fields(r, "Content-Type", "application/json", "Cache-Control", "public, max-age=300")
+	// The program has one version, whoever asks.
+	said, err := invoke(t, "version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hello := o.send("POST", "/mcp", []byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`), "Content-Type", "application/json")
+	for by, version := range map[string]any{"OpenAPI": at(t, value(t, r.Body), "info", "version"), "the MCP server": at(t, value(t, hello.Body), "result", "serverInfo", "version"),
+		"its card": at(t, o.get("/mcp/server-card").document(t), "version")} {
+		if !strings.HasPrefix(string(said), fmt.Sprintf("webring %s, ", version)) {
+			t.Errorf("%s says %v, and the program %s", by, version, said)
+		}
+	}
 	built, err := specificationText()
 	if err != nil {
 		t.Fatal(err)
