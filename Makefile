@@ -105,6 +105,10 @@ check-worker:
 lighthouse: build
 	node edge/browser/lighthouse.mjs $(BIN)
 
+# Clients made of the OpenAPI document by more generators than the gate has.
+check-foreign: wasm
+	GENERATORS=../../../edge/describe/generators $(GO) test ./server/cmd/webring -count=1 -run TestMoreGenerators
+
 test: wasm
 	$(GO) test -timeout 20m -parallel $(AT_ONCE) ./...
 

@@ -102,6 +102,8 @@ type Config struct {
 	// Contact is the address for security reports, a URI such as
 	// "mailto:security@example.org". "" publishes none.
 	Contact string
+	// Version is that of the program, for documents; "" stands for one of no release.
+	Version string
 	// ExampleSite is a site that may join this ring, for the example in the
 	// OpenAPI document, without a slash at its end.
 	ExampleSite string

@@ -160,7 +160,7 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 		{lavish, "POST /api/bid", "Content-Type: text/plain\r\n", 422, api.InvalidRequest},
 		{lavish, "POST /join", asJSON, 422, api.InvalidRequest},
 		{lavish, "POST /mcp", "Content-Type: text/plain\r\n", 422, api.InvalidRequest},
-		{lavish, "POST /mcp", asJSON + "Origin: null\r\n", 403, api.OriginNotAllowed},
+		{lavish, "POST /mcp", asJSON + "Origin: nowhere\r\n", 403, api.OriginNotAllowed},
 		{lavish, "POST /panics", "", 500, api.Internal},
 		{lavish, "POST /api/register", "Via: 1.1 x\r\n", 403, api.TLSRequired},
 		{lavish, "POST /api/register", "A: b\r\n c\r\n", 400, api.Malformed},

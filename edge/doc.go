@@ -56,7 +56,8 @@
 //     unsupported_encoding. What a voucher or a challenge binds, and what an edge
 //     passes on, are the bytes as they were received.
 //   - A slash that is escaped separates no segments: no path has one.
-//   - A browser may call the MCP server only under a name of the ring's.
+//   - A browser may call the MCP server only under a name of the ring's, a page without a
+//     site (Origin null or file://) like that of any site.
 //   - Clients may cache a document for 5 seconds, or for less if it shows standings that
 //     change earlier. They may show a stale one while they fetch it anew, and when they
 //     cannot.

@@ -52,6 +52,34 @@ func (s *Shell) limiter(ctx *fasthttp.RequestCtx) (*limit.Limiter, clientaddr.Cl
 	return limits.of(c), c
 }
 
+// countMore counts a request that was counted once as so many more, since it costs as much.
+// It refuses the request, and reports false, when those are too many.
+func (s *Shell) countMore(ctx *fasthttp.RequestCtx, more int) bool {
+	limiter, client := s.countedIn(ctx)
+	for range more {
+		w := limiter.Take(client, s.now())
+		ctx.SetUserValue(countedKey{}, w)
+		if w.Exceeded() {
+			s.refused(&w)
+			s.problem(ctx, tooManyRequests)
+			return false
+		}
+	}
+	return true
+}
+
+// countedIn gives what [Shell.limiter] gave for a request to a path that no follower has.
+func (s *Shell) countedIn(ctx *fasthttp.RequestCtx) (*limit.Limiter, clientaddr.Client) {
+	if from, vouched := ctx.UserValue(senderKey{}).(voucher.Sender); vouched {
+		return s.limits.Load().forwarded, from.Client
+	}
+	client := s.proxies.Client(ctx)
+	return s.limits.Load().of(client), client
+}
+
+// countedKey has the window of a request that was counted as several.
+type countedKey struct{}
+
 // of gives the limiter of a client that no edge has named. Trusted proxies have one of
 // their own, so their health checks pass whatever other clients do.
 func (l *limiters) of(c clientaddr.Client) *limit.Limiter {

@@ -47,7 +47,8 @@ func (r toolReader) Serve(target []byte, to *api.Response) {
 	*to = api.Response{Status: d.Status, Body: d.Body}
 }
 
-// callTool takes one message of an MCP client.
+// callTool takes one message of an MCP client, or a batch, each message of which is counted as
+// a request.
 func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	if why := s.foreignOrigin(ctx); why != "" {
 		s.problem(ctx, refusal{api.OriginNotAllowed, why, ""})
@@ -55,6 +56,9 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	}
 	if !jsonBody(&ctx.Request.Header) {
 		s.problem(ctx, notJSON)
+		return
+	}
+	if !s.countMore(ctx, mcp.Messages(Body(ctx))-1) {
 		return
 	}
 	fields := http.Header{}
@@ -89,8 +93,9 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.Response.Header.SetContentType(a.Media)
-	if len(a.Body) > bytesARequest {
-		ctx.SetUserValue(costKey{}, len(a.Body)/bytesARequest)
+	if more := len(a.Body) / bytesARequest; more > 0 {
+		limiter, client := s.countedIn(ctx)
+		ctx.SetUserValue(countedKey{}, limiter.Charge(client, s.now(), more))
 	}
 	f := content.Form{Body: a.Body}
 	if len(a.Body) >= leastCoded {
@@ -141,7 +146,8 @@ func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, authoriz
 // of any site may call; but an attacker may let a host name of its own point here, so
 // that its page reaches a server which it could not reach otherwise (DNS rebinding). Then
 // Host has that name. The ring's own names are the host of the base URL, IP addresses and
-// localhost. Requests from trusted proxies are not checked. The Origin null is refused.
+// localhost. Requests from trusted proxies are not checked. Pages without a site, whose
+// Origin is null or file://, may do what those of any site may.
 //
 // Document: the Model Context Protocol, "Streamable HTTP", on DNS rebinding.
 func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {
@@ -151,8 +157,8 @@ func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {
 		return ""
 	}
 	origin, err := url.Parse(string(origins[0]))
-	if len(origins) > 1 || err != nil || origin.Scheme == "" || origin.Host == "" {
-		return "The request has an Origin field, which does not name one site. Ask from a page of a site, or without the field."
+	if len(origins) > 1 || err != nil || string(origins[0]) != "null" && origin.Scheme == "" {
+		return "The request has an Origin field, which does not name one site. Ask from a page, or without the field."
 	}
 	if s.proxies.Trusts(clientaddr.Peer(ctx.RemoteAddr())) {
 		return ""

@@ -36,9 +36,19 @@ func TestMessagesAreTakenFromOwnOriginsAlone(t *testing.T) {
 		{"evil.dev:8402", "http://evil.dev:8402", notOurs},
 		{"localhost.evil.dev", "http://localhost.evil.dev", notOurs},
 		{"ring.example.evil.dev", "https://ring.example.evil.dev", notOurs},
-		{"", "null", noSite},
-		{"ring.example", "null", noSite},
+		// Pages without a site may do what those of any site may, and no more.
+		{"", "null", ""},
+		{"ring.example", "null", ""},
+		{"evil.dev", "null", notOurs},
+		{"", "file://", ""},
+		{"ring.example", "file:///home/page.html", ""},
+		{"evil.dev", "file://", notOurs},
+		{"", "app://localhost", ""},
+		{"", "chrome-extension://abcdefgh", ""},
 		{"", "evil", noSite},
+		{"", "NULL", noSite},
+		{"", "null, https://a.dev", noSite},
+		{"ring.example", "null\r\nOrigin: null", noSite},
 		{"", "http://a.dev\", \"http://b.dev", noSite},
 		{"ring.example", "https://a.dev\r\nOrigin: https://b.dev", noSite},
 	} {
@@ -69,10 +79,12 @@ func TestMessagesAreBoundedAndAnsweredAsOthers(t *testing.T) {
 	if strings.Count(r.body, `"outputSchema"`) != len(describe.Tools()) {
 		t.Errorf("%.300s", r.body)
 	}
+	// Models read all of it before the first call.
+	if len(r.body) > 40_000 {
+		t.Errorf("the tools take %d bytes", len(r.body))
+	}
 	wantProblem(t, s.message(strings.Repeat(" ", MaxBody)+"1"), api.BodyTooLarge)
 	wantProblem(t, s.do("POST", "/mcp", listTools, "Content-Type", "text/plain"), api.InvalidRequest)
-	wantProblem(t, s.message("["+listTools+"]"), api.Malformed)
-	wantProblem(t, s.message(" \n[]"), api.Malformed)
 	wantProblem(t, s.message("{"), api.Malformed)
 	wantProblem(t, s.message(""), api.Malformed)
 	wantProblem(t, s.message(listTools, "Mcp-Protocol-Version", "1999-01-01"), api.Malformed)
@@ -125,6 +137,180 @@ func TestUnusableCallsAreRefusedByTheirIDs(t *testing.T) {
 	wantProblem(t, s.message(`{"jsonrpc":"2.0","method":"nope/x"}`), api.Malformed)
 }
 
+// Clients find the answer by the id, and compare it in their own way: as text, or as a number
+// of more digits than others keep.
+func TestIDsComeBackByteForByte(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, id := range []string{
+		"1", "0", "-7", "9007199254740993", "18446744073709551616", "123456789012345678901234567890", "1.5", "1.0", "2e0", "-0", "1E400", "0.1e-9",
+		`""`, `"1"`, `"a b"`, `"\u0041"`, `"\/"`, `"<&>"`, `"\ud83d\ude00"`, `"é"`, `"\\\""`, `"` + strings.Repeat("x", 4000) + `"`,
+	} {
+		for form, begins := range map[string]string{
+			`{"jsonrpc":"2.0","id":%s,"method":"ping"}`:                                     `{"jsonrpc":"2.0","id":%s,"result":{`,
+			` { "method" : "ping", "id" : %s , "jsonrpc":"2.0","params":{"id":5} } `:        `{"jsonrpc":"2.0","id":%s,"result":{`,
+			`{"jsonrpc":"2.0","i\u0064":%s,"method":"ping"}`:                                `{"jsonrpc":"2.0","id":%s,"result":{`,
+			`{"jsonrpc":"2.0","method":"nope/x","id":%s}`:                                   `{"jsonrpc":"2.0","id":%s,"error":{`,
+			`{"jsonrpc":"2.0","method":"tools/call","params":5,"id":%s}`:                    `{"jsonrpc":"2.0","id":%s,"error":{`,
+			`{"jsonrpc":"2.0","id":%s,"method":"subscriptions/listen","params":{}}`:         `{"jsonrpc":"2.0","id":%s,"error":{`,
+			`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"ring_list"}}`: `{"jsonrpc":"2.0","id":%s,"result":{`,
+		} {
+			body := strings.Replace(form, "%s", id, 1)
+			if r := s.message(body); r.status != 200 || !strings.HasPrefix(r.body, strings.Replace(begins, "%s", id, 1)) || !json.Valid([]byte(r.body)) {
+				t.Errorf("%.200s: %d %.200s", body, r.status, r.body)
+			}
+		}
+	}
+	// What is no id names no call.
+	for _, body := range []string{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, `{"jsonrpc":"2.0","id":[1],"method":"ping"}`, `{"jsonrpc":"2.0","id":true,"method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}`, `{"jsonrpc":"2.0","id":01,"method":"ping"}`, `{"jsonrpc":"2.0","ID":1,"method":"ping"}`} {
+		wantProblem(t, s.message(body), api.Malformed)
+	}
+}
+
+// The revision 2025-03-26 has batches, and says nothing of it in its header fields.
+func TestOldClientsMaySendBatches(t *testing.T) {
+	const ping, told = `{"jsonrpc":"2.0","id":%s,"method":"ping"}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+	s := serve(t, Config{Core: newRing(t), RateLimit: 60})
+	pings := func(n int) string {
+		return strings.TrimSuffix(strings.Repeat(strings.Replace(ping, "%s", "1", 1)+",", n), ",")
+	}
+	one := func(id string) string { return strings.Replace(ping, "%s", id, 1) }
+	ok := func(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
+	for _, c := range []struct {
+		body, version string
+		status        int
+		want          string // the whole answer, or the code of a problem
+	}{
+		{"[" + one("1") + "," + one(`"b"`) + "]", "", 200, "[" + ok("1") + "," + ok(`"b"`) + "]"},
+		{" \n[" + one("9007199254740993") + "] ", "2025-03-26", 200, "[" + ok("9007199254740993") + "]"},
+		{"[" + told + "," + one("1") + "," + told + "]", "2024-11-05", 200, "[" + ok("1") + "]"},
+		{"[" + told + "]", "", 202, ""},
+		{"[5," + one("1") + ",[" + one("2") + "]]", "", 200, `[{"jsonrpc":"2.0","id":null,"error":{"code":-32600,*}},` + ok("1") + `,{"jsonrpc":"2.0","id":null,"error":{"code":-32600,*}}]`},
+		{`[{"jsonrpc":"2.0","id":"<i>","method":"initialize","params":{}}]`, "", 200, `[{"jsonrpc":"2.0","id":"<i>","error":{"code":-32600,*}}]`},
+		{`[{"jsonrpc":"2.0","method":"nope/x"}]`, "", 202, ""},
+		{"[]", "", 400, string(api.Malformed)},
+		{"[" + one("1"), "", 400, string(api.Malformed)},
+		{"[" + pings(17) + "]", "", 400, string(api.Malformed)},
+		{"[" + one("1") + "]", "2025-06-18", 400, string(api.Malformed)},
+		{"[" + one("1") + "]", "2025-11-25", 400, string(api.Malformed)},
+		{"[" + one("1") + "]", "2026-07-28", 400, string(api.Malformed)},
+	} {
+		var fields []string
+		if c.version != "" {
+			fields = []string{"Mcp-Protocol-Version", c.version}
+		}
+		r := s.message(c.body, fields...)
+		got, parts := r.body, strings.Split(c.want, "*")
+		for _, part := range parts {
+			at := strings.Index(got, part)
+			if r.status != c.status || at < 0 {
+				t.Errorf("%s %s: %d %s, want %d %s", c.body, c.version, r.status, r.body, c.status, c.want)
+				break
+			}
+			got = got[at+len(part):]
+		}
+		if c.status == 200 && !json.Valid([]byte(r.body)) {
+			t.Errorf("%s: %s", c.body, r.body)
+		}
+	}
+	// Each message counts as a request.
+	s = serve(t, Config{Core: newRing(t), RateLimit: 20})
+	wantFields(t, s.message("["+pings(16)+"]"), "RateLimit-Remaining", "4")
+	r := s.message("[" + pings(16) + "]")
+	wantProblem(t, r, api.RateLimited)
+	wantFields(t, r, "RateLimit-Remaining", "0")
+	wantProblem(t, s.message(one("1")), api.RateLimited)
+}
+
+const initialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"%s","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`
+
+// modernMessage sends a call as the revision without sessions has it.
+func (s *site) modernMessage(method, params, name string) reply {
+	fields := []string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", method}
+	if name != "" {
+		fields = append(fields, "Mcp-Name", name)
+	}
+	if params != "" {
+		params += ","
+	}
+	return s.message(`{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":{`+params+
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`, fields...)
+}
+
+// A name that a header field cannot carry comes encoded, and any may.
+func TestNamesInFieldsAreDecoded(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for name, want := range map[string]string{
+		"ring_list":                         `"structuredContent"`,
+		"=?base64?cmluZ19saXN0?=":           `"structuredContent"`,
+		"=?base64?cmluZ19uZXh0?=":           `"code":-32020`,
+		"=?base64?cmluZ19saXN0":             `"code":-32020`,
+		"=?base64?!?=":                      `"code":-32020`,
+		"=?base64??=":                       `"code":-32020`,
+		"=?utf-8?B?cmluZ19saXN0?=":          `"code":-32020`,
+		"=?base64?PT9iYXNlNjQ/eD89?=":       `"code":-32020`,
+		"=?BASE64?cmluZ19saXN0?=":           `"code":-32020`,
+		"=?base64?cmluZ19saXN0?= ring_list": `"code":-32020`,
+	} {
+		if r := s.modernMessage("tools/call", `"name":"ring_list","arguments":{}`, name); !strings.Contains(r.body, want) {
+			t.Errorf("%s: %d %.300s, want %s", name, r.status, r.body, want)
+		}
+	}
+}
+
+// What clients are told of paying is what their revision does.
+func TestTheServerSaysWhatTheRevisionDoes(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	const asError, asResult = "-32042", "org.paymentauth/payment-required"
+	for version, c := range map[string]struct {
+		hello, tools reply
+		says, not    string
+	}{
+		"2025-03-26": {s.message(strings.Replace(initialize, "%s", "2025-03-26", 1)), s.message(listTools), asError, asResult},
+		"2025-11-25": {s.message(strings.Replace(initialize, "%s", "2025-11-25", 1)), s.message(listTools, "Mcp-Protocol-Version", "2025-11-25"), asError, asResult},
+		"2026-07-28": {s.modernMessage("server/discover", "", ""), s.modernMessage("tools/list", "", ""), asResult, asError},
+	} {
+		var doc struct {
+			Result struct {
+				Instructions string
+				Capabilities struct {
+					Experimental struct {
+						Payment struct {
+							Methods map[string]struct{ Intents []string }
+						}
+					}
+				}
+				Tools []struct{ Name, Description string }
+			}
+		}
+		if err := json.Unmarshal([]byte(c.hello.body), &doc); err != nil {
+			t.Fatal(err)
+		}
+		said := doc.Result.Instructions
+		if !strings.Contains(said, c.says) || strings.Contains(said, c.not) || !strings.Contains(said, "the first member comes after the last") {
+			t.Errorf("%s: %q", version, said)
+		}
+		if pay := doc.Result.Capabilities.Experimental.Payment.Methods; len(pay) != 1 || len(pay["tempo"].Intents) != 1 || pay["tempo"].Intents[0] != "charge" {
+			t.Errorf("%s: %s", version, c.hello.body)
+		}
+		if err := json.Unmarshal([]byte(c.tools.body), &doc); err != nil {
+			t.Fatal(err)
+		}
+		about := map[string]string{}
+		for _, tool := range doc.Result.Tools {
+			about[tool.Name] = tool.Description
+		}
+		for _, name := range []string{"ring_join", "ring_bid", "ring_change", "ring_leave", "ring_claim", "ring_visit"} {
+			if strings.Contains(about[name], asError) != (c.says == asError) || !strings.Contains(about[name], "challenges") {
+				t.Errorf("%s: %s: %q", version, name, about[name])
+			}
+		}
+		if strings.Contains(about["ring_check"], "challenges") || !strings.Contains(about["ring_next"], "after the last comes the first") || !strings.Contains(about["ring_prev"], "before the first comes the last") {
+			t.Errorf("%s: %q", version, about)
+		}
+	}
+}
+
 // What clients are told is in words of the protocol and the service, not of packages.
 func TestDetailsHaveNoNamesOfPackages(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
@@ -137,10 +323,10 @@ func TestDetailsHaveNoNamesOfPackages(t *testing.T) {
 		{"1", "JSON-RPC 2.0 message"},
 		{`{"jsonrpc":"1.0","id":1,"method":"tools/list"}`, "JSON-RPC 2.0 message"},
 		{`{"jsonrpc":"2.0","id":{},"method":"tools/list"}`, "JSON-RPC 2.0 message"},
-		{"[" + listTools + "]", "Batches are not taken"},
+		{"[]", "1 to 16 JSON-RPC messages"},
 		{`{"jsonrpc":"2.0","method":"nope/x"}`, "nope/x"},
 		{call(`{"name":"ring_list","arguments":{"x":1}}`), `There is no argument`},
-		{call(`{"name":"ring_list","arguments":[]}`), "The arguments must be an object."},
+		{call(`{"name":"ring_list","arguments":[]}`), "The arguments must be one object"},
 		{call(`{"name":"ring_member"}`), "slug is required."},
 		{call(`5`), "-32602"},
 		{call(`{"name":7}`), "-32602"},

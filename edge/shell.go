@@ -112,7 +112,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.log = slog.Default()
 	}
 	s.pages = pages.New(s.describedSite(&cfg), now)
-	s.mcp = mcp.New(toolReader{s}, s.log)
+	s.mcp = mcp.New(toolReader{s}, cfg.Version, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = spoken(cfg.TLS.NextProtos)
@@ -262,15 +262,12 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, unsupportedVersion)
 	default:
 		s.dispatch(ctx)
-		if more, ok := ctx.UserValue(costKey{}).(int); ok {
-			w = limiter.Charge(client, s.now(), more)
+		if more, ok := ctx.UserValue(countedKey{}).(limit.Window); ok {
+			w = more
 		}
 	}
 	s.finish(ctx, w)
 }
-
-// costKey is the key of a request that counts as several: of how many more.
-type costKey struct{}
 
 // contain answers a request whose handling panicked, and the process goes on. It is
 // deferred.

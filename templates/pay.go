@@ -2,6 +2,7 @@ package templates
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,18 +13,14 @@ import (
 type Wallet struct {
 	Base     string   // the ring's URL, without a slash at its end
 	Script   string   // path of the script that asks wallets
-	Networks []string // on which the ring takes payments, such as "evm:8453"
+	Networks []string // on which the ring takes payments, such as "eip155:8453"
+	Methods  []string // by which it takes them, such as "evm"
 }
 
 // Pays says whether a browser's wallet can pay here. It can sign for the networks of the
 // method evm, and cannot make the transactions of others.
 func (w Wallet) Pays() bool {
-	for _, n := range w.Networks {
-		if strings.HasPrefix(n, "evm:") {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(w.Methods, "evm")
 }
 
 // request is what a form has a wallet pay for or prove: an HTTP request to the ring, whose

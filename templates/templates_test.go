@@ -52,7 +52,7 @@ func below(path string) Page {
 }
 
 // wallet is of a ring that browsers can pay.
-var wallet = Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217", "evm:8453"}}
+var wallet = Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"eip155:4217", "eip155:8453"}, Methods: []string{"tempo", "evm"}}
 
 func hostile() []Row {
 	joined := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)

@@ -3,6 +3,7 @@ package api
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"webring/core"
 )
@@ -55,6 +56,15 @@ var endpoints = [...]Endpoint{
 // served is how many of them [Serve] answers.
 const served = 12
 
+// ChainID names a payment network as everybody does (CAIP-2): eip155 and the number of the
+// chain. The ledger names it by the payment method, such as evm:8453 for eip155:8453.
+func ChainID(network string) string {
+	if method, number, ok := strings.Cut(network, ":"); ok && (method == "evm" || method == "tempo") {
+		return "eip155:" + number
+	}
+	return network
+}
+
 // appendPolicies appends the member policies with the pages that there are, if any.
 func appendPolicies(dst []byte, p *core.Policies) []byte {
 	if *p == (core.Policies{}) {
@@ -102,7 +112,7 @@ func (a *answer) directory() {
 	b = append(b, `","networks":[`...)
 	for i, network := range rules.Networks {
 		b = comma(b, i)
-		b = AppendString(b, network.Name)
+		b = AppendString(b, ChainID(network.Name))
 	}
 	b = append(b, `],"offers":[`...)
 	for i, network := range rules.Networks {
@@ -110,7 +120,7 @@ func (a *answer) directory() {
 		b = append(b, `{"method":`...)
 		b = AppendString(b, network.Method)
 		b = append(b, `,"intent":"charge","network":`...)
-		b = AppendString(b, network.Name)
+		b = AppendString(b, ChainID(network.Name))
 		b = append(b, `,"currency":`...)
 		b = AppendString(b, network.Currency)
 		b = append(b, '}')

@@ -41,11 +41,10 @@ const (
 // RFC 9309, RFC 9727, RFC 4287, the OPML, JSON Feed and Sitemaps specifications,
 // and SEP-2127 of the Model Context Protocol.
 func Documents() []Document {
-	const plain = "text/plain; charset=utf-8"
 	return []Document{
 		{Path: "/openapi.json", Media: jsonMedia, MaxAge: settledAge, Build: openAPI, About: "This service as an OpenAPI document."},
-		{Path: "/llms.txt", Media: plain, MaxAge: settledAge, Build: llms, About: "This service in a page of plain text."},
-		{Path: "/robots.txt", Media: plain, MaxAge: settledAge, Build: robots, About: "What crawlers may do.", id: "getRobots"},
+		{Path: "/llms.txt", Media: plainMedia, MaxAge: settledAge, Build: llms, About: "This service in a page of plain text."},
+		{Path: "/robots.txt", Media: plainMedia, MaxAge: settledAge, Build: robots, About: "What crawlers may do.", id: "getRobots"},
 		{Path: "/sitemap.xml", Media: xmlMedia, MaxAge: settledAge, Build: sitemapIndex, About: "Index of the sitemaps.", id: "getSitemapIndex"},
 		{Path: apiCatalogPath, Media: linksetMedia, MaxAge: settledAge, Build: apiCatalog, About: "API catalog (RFC 9727).", id: "getCatalog",
 			Link: `<` + apiCatalogPath + `>; rel="api-catalog"`},
@@ -54,7 +53,7 @@ func Documents() []Document {
 		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, Build: skillIndex, About: "Skills that teach agents to join, to bid and to change a listing.", id: "getSkills"},
 		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
 		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
-		{Path: securityPath, Media: plain, MaxAge: settledAge, Build: security, About: "Whom to tell about a weakness (RFC 9116).", id: "getSecurity"},
+		{Path: securityPath, Media: plainMedia, MaxAge: settledAge, Build: security, About: "Whom to tell about a weakness (RFC 9116).", id: "getSecurity"},
 		{Path: "/feeds/joins.atom", Media: atomMedia, MaxAge: movingAge, Build: joins.atom, About: "Who joined last, as Atom.", id: "getJoinsAtom"},
 		{Path: "/feeds/joins.json", Media: feedMedia, MaxAge: movingAge, Build: joins.json, About: "Who joined last, as JSON Feed.", id: "getJoinsFeed"},
 		{Path: "/feeds/lead.atom", Media: atomMedia, MaxAge: movingAge, Build: lead.atom, About: "Who holds rank 1, as Atom.", id: "getLeadAtom"},

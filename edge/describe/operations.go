@@ -1,8 +1,6 @@
 package describe
 
 import (
-	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -57,6 +55,7 @@ const (
 	jsonMedia    = "application/json"
 	problemMedia = "application/problem+json"
 	htmlMedia    = "text/html; charset=utf-8"
+	plainMedia   = "text/plain; charset=utf-8"
 )
 
 func fromParam() param {
@@ -108,23 +107,21 @@ var (
 
 // done is the answer to a request that was proved.
 func done(about string, s *schema) []success {
-	return []success{{200, about, jsonMedia, s, []string{"Payment-Receipt", "Webring-Seq"}, ""}}
+	return []success{{200, about, jsonMedia, s, []string{"Payment-Receipt"}, ""}}
 }
 
 // document is the answer of a read that may be kept.
 func document(name string, more ...string) []success {
 	return []success{
-		{200, name, jsonMedia, ref(name), append([]string{"ETag", "Webring-Seq"}, more...), ""},
+		{200, name, jsonMedia, ref(name), more, ""},
 		notModified,
 	}
 }
 
 // beside is the answer of a read that the ledger position says nothing of.
 func beside(name string) []success {
-	return []success{{200, name, jsonMedia, ref(name), []string{"ETag"}, ""}, notModified}
+	return []success{{200, name, jsonMedia, ref(name), nil, ""}, notModified}
 }
-
-const hopsMore = "Redirects, a client once an hour for each member, without crawlers and prefetches, and nothing about visitors. Reported once a minute. Kept for 400 days."
 
 const (
 	eventsMore       = "Give next as since. Types are joined, bid, credited, outbid, rank (of the first 100), fading, asleep, awake, changed, moved, claimed, verified, unverified, left, returned and removed. What time does comes hourly."
@@ -143,16 +140,21 @@ func daysParam() param {
 var notModified = success{status: 304, about: "Not modified.", headers: []string{"ETag"}, shared: "NotModified"}
 
 func redirect() success {
-	return success{302, "To the member's site.", htmlMedia, text(""), []string{"Location", "Webring-Seq", "Webring-From"}, "Redirect"}
+	return success{302, "To the member's site.", htmlMedia, text(""), []string{"Location", "Webring-From"}, "Redirect"}
 }
 
 // once is the answer of a read that differs each time.
 func once(name string) []success {
-	return []success{{200, name, jsonMedia, ref(name), []string{"Webring-Seq", "Webring-From"}, ""}}
+	return []success{{200, name, jsonMedia, ref(name), []string{"Webring-From"}, ""}}
 }
 
-// noName matches what the name of a component has not.
-var noName = regexp.MustCompile(`[^A-Za-z0-9]+`)
+// summary is what the directory says of the operation, but for what its parameters and its
+// body say themselves.
+func (op *Operation) summary() string {
+	about, _, _ := strings.Cut(op.About, " Query")
+	about, _, _ = strings.Cut(about, " JSON body")
+	return about
+}
 
 // file is the answer of a published document.
 func file(media string) []success {
@@ -160,7 +162,8 @@ func file(media string) []success {
 	if strings.Contains(media, "json") {
 		s = &schema{Type: "object"}
 	}
-	return []success{{200, "The document.", media, s, []string{"ETag"}, "Document-" + noName.ReplaceAllString(media, "-")}, notModified}
+	shared := map[string]string{jsonMedia: "JSONDocument", plainMedia: "TextDocument"}[media]
+	return []success{{200, "The document.", media, s, nil, shared}}
 }
 
 // Operations lists everything that the service does for programs: first what
@@ -186,9 +189,9 @@ func Operations() []Operation {
 			success: document("Widget", "Webring-From"), codes: []api.Code{api.InvalidParameter}},
 		{ID: "getLeaderboard", More: "The higher effective_bid_usd ranks first, the earlier join wins ties. Filters do not apply.", Path: "/api/leaderboard", Tag: "ring", Tool: "ring_leaderboard", params: pages(),
 			success: document("Leaderboard", "Link"), codes: []api.Code{api.InvalidParameter}},
-		{ID: "getMemberHops", More: hopsMore, Path: "/api/ring/{slug}/hops", Tag: "ring", Tool: "ring_member_hops", params: []param{slugParam(), daysParam()},
+		{ID: "getMemberHops", More: "Counted as GET /api/hops says.", Path: "/api/ring/{slug}/hops", Tag: "ring", Tool: "ring_member_hops", params: []param{slugParam(), daysParam()},
 			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
-		{ID: "getHops", More: hopsMore, Path: "/api/hops", Tag: "ring", Tool: "ring_hops", params: []param{daysParam()},
+		{ID: "getHops", More: "Redirects, a client once an hour for each member, without crawlers and prefetches, and nothing about visitors. Counted once a minute. Kept for 400 days.", Path: "/api/hops", Tag: "ring", Tool: "ring_hops", params: []param{daysParam()},
 			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
 		{ID: "getMemberEvents", More: memberEventsMore, Path: "/api/ring/{slug}/events", Tag: "ring", Tool: "ring_member_events", params: []param{slugParam()},
 			success: document("MemberEvents"), codes: []api.Code{api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
@@ -200,37 +203,37 @@ func Operations() []Operation {
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goRandom", More: "For links on a page.", Path: "/random", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
-		{ID: "register", More: "Everything is validated before the 402, the score too: paying a 402 joins, unless the operator keeps the site or the payer out meanwhile (403, nothing charged). The challenge binds the body as it is sent.", Method: "POST", Path: "/api/register", Tag: "paid", Tool: "ring_join", body: "RegisterRequest", paid: true,
-			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "PAYMENT-RESPONSE", "Webring-Seq"}, ""}},
+		{ID: "registerMember", More: "Everything is validated before the 402, the score too: paying it joins, unless the operator keeps the site or the payer out meanwhile (403, nothing charged). The challenge binds the bytes of the body.", Method: "POST", Path: "/api/register", Tag: "paid", Tool: "ring_join", body: "RegisterRequest", paid: true,
+			success: []success{{201, "Joined and paid.", jsonMedia, ref("RegisterResponse"), []string{"Location", "Payment-Receipt", "PAYMENT-RESPONSE"}, ""}},
 			codes: slices.Concat(bodyCodes, paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
 				api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending, api.RingFull})},
 		{ID: "checkRegistration", More: "Applies the rules and the limits of a registration and scores its site, as before a 402. The answer is 200 whatever is found.", Method: "POST", Path: "/api/check", Tag: "paid", Tool: "ring_check", body: "RegisterRequest", check: true,
 			success: []success{{200, "What was found.", jsonMedia, ref("Check"), nil, ""}}, codes: append(slices.Clone(bodyCodes), api.PaymentsUnavailable, api.NotLeader)},
-		{ID: "bid", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", Tool: "ring_bid", body: "BidRequest", paid: true,
-			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "PAYMENT-RESPONSE", "Webring-Seq"}, ""}},
+		{ID: "bidOnMember", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", Tool: "ring_bid", body: "BidRequest", paid: true,
+			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "PAYMENT-RESPONSE"}, ""}},
 			codes:   slices.Concat(bodyCodes, paidCodes, []api.Code{api.UnknownMember, api.MemberRemoved})},
-		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. The slug, the money and the rank stay. A url is a move: it is validated and scored before the 402, as a registration is, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0: sign it with the account that owns the member.",
+		{ID: "changeMember", More: "Only the fields given change; an empty description removes it. Slug, money and rank stay. A url is a move: it is validated and scored before the 402, waits for payments for the member, and frees the old one. At most ten a day. The 402 has a challenge for 0, for the account that owns the member.",
 			Method: "PATCH", Path: "/api/ring/{slug}", Tag: "owner", Tool: "ring_change", params: []param{slugParam()}, body: "ChangeRequest", proved: true, success: done("Changed.", ref("ChangeResponse")),
 			codes: slices.Concat(provedCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow, api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending})},
-		{ID: "leaveRing", More: "A body is not needed, and may be {}. The owner can return for seven days (returnToRing); until then the URL stays with the member. After that the URL may register again. What was paid stays in the books, and the slug is not given to anybody else. Waits for payments for the member. At most ten a day.",
+		{ID: "leaveRing", More: "The owner can return for seven days (returnToRing); until then the URL stays with the member. What was paid stays in the books, and nobody else gets the slug. Waits for payments for the member. A body may be {}.",
 			Method: "DELETE", Path: "/api/ring/{slug}", Tag: "owner", Tool: "ring_leave", params: []param{slugParam()}, proved: true, success: done("Left.", ref("LeaveResponse")), codes: provedCodes},
-		{ID: "returnToRing", More: "Undoes leaveRing within seven days of it: the member is back at its place, with all that was paid. A body is not needed, and may be {}.",
+		{ID: "returnToRing", More: "Undoes leaveRing within seven days: the member is back at its place, with all that was paid. A body may be {}.",
 			Method: "POST", Path: "/api/ring/{slug}/return", Tag: "owner", Tool: "ring_return", params: []param{slugParam()}, proved: true, success: done("Back in the ring.", ref("ReturnResponse")), codes: provedCodes},
-		{ID: "claimMember", More: "With account: a token, for the site to show in /.well-known/webring-online.txt or in a TXT record of _webring-online.HOST; nothing is stored. With token: the site is looked at anew, and a 402 asks for a proof by the account that the token names, which owns the member then, whoever paid for it. A member whose owner has left is back in the ring with that.",
+		{ID: "claimMember", More: "With account: a token, for the site to show in /.well-known/webring-online.txt or in a TXT record of _webring-online.HOST. With token: the site is looked at anew, and a 402 asks for a proof by the account that the token names, which owns the member then.",
 			Method: "POST", Path: "/api/ring/{slug}/claim", Tag: "owner", Tool: "ring_claim", params: []param{slugParam()}, body: "ClaimRequest", proved: true,
 			success: []success{{200, "With account, the token; with token and proof, the member with its new owner.", jsonMedia, &schema{AnyOf: []*schema{ref("ClaimToken"), ref("ClaimResponse")}}, nil, ""}},
 			codes:   append(slices.Clone(provedCodes), api.TokenNotFound)},
-		{ID: "visitMember", More: "An answer wakes a member that is asleep, and a link back verifies it; a failure does not count. A body is not needed, and may be {}. At most ten a day.",
+		{ID: "visitMember", More: "An answer wakes a member that is asleep, and a link back verifies it; a failure does not count. At most ten a day. A body may be {}.",
 			Method: "POST", Path: "/api/ring/{slug}/visit", Tag: "owner", Tool: "ring_visit", params: []param{slugParam()}, proved: true, success: done("To be visited within moments.", ref("VisitResponse")), codes: provedCodes},
 		{ID: "getWidgetScript", More: "For a script element of any site. It asks /api/widget and nothing else.", Path: "/widget.js", Tag: documentsTag, success: file("text/javascript; charset=utf-8")},
 		{ID: "getOpenAPI", Path: "/openapi.json", Tag: documentsTag, success: file(jsonMedia)},
-		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file("text/plain; charset=utf-8")},
-		{ID: "callMCP", More: "One JSON-RPC message; the answer is JSON, never a stream. Payment is asked for and made in _meta, as MPP has it for MCP.", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
+		{ID: "getLLMs", Path: "/llms.txt", Tag: documentsTag, success: file(plainMedia)},
+		{ID: "callMCP", More: "One JSON-RPC message, or a batch before the revision 2025-06-18; the answer is JSON, never a stream. Payment is asked for and made in _meta, as MPP has it for MCP.", Method: "POST", Path: "/mcp", Tag: "mcp", body: "MCPMessage",
 			success: []success{
-				{200, "The JSON-RPC response.", jsonMedia, &schema{Type: "object"}, nil, ""},
+				{200, "The JSON-RPC response, a list of them for a batch.", jsonMedia, &schema{AnyOf: []*schema{{Type: "object"}, list(&schema{Type: "object"})}}, nil, ""},
 				{202, "A notification was taken.", "", nil, nil, ""},
-				{400, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""},
-				{404, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""}},
+				{404, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""},
+				{400, "A JSON-RPC error.", jsonMedia, &schema{Type: "object"}, nil, ""}},
 			codes: append([]api.Code{api.OriginNotAllowed}, bodyCodes...)},
 	}
 	listed := api.Endpoints()
@@ -248,9 +251,6 @@ func Operations() []Operation {
 	for _, d := range Documents() {
 		if !slices.ContainsFunc(list, func(op Operation) bool { return op.Path == d.Path }) {
 			list = append(list, Operation{ID: d.id, Method: "GET", Path: d.Path, About: d.About, Tag: documentsTag, success: file(d.Media)})
-		}
-		if op := &list[slices.IndexFunc(list, func(op Operation) bool { return op.Path == d.Path })]; op.More == "" {
-			op.More = fmt.Sprintf("Made from what the ring is now, and kept for at most %d seconds.", d.MaxAge)
 		}
 	}
 	return list

@@ -101,7 +101,7 @@ var signing = map[string]string{
 	"tempo": "a type 0x76 transaction with one call, `transferWithMemo(recipient, amount, memo)` of the token (who holds another token puts `approve` and `swapExactAmountOut` of Tempo's exchange before it: sold at most twice the amount, bought exactly the amount), nonceKey 2²⁵⁶−1, nonce 0, no fee payer, and a validBefore " + transactionLife + " ahead. " +
 		"The memo is `ef1ed712`, `01`, the first 10 bytes of Keccak-256 of the realm, 10 bytes of your own, and the first 7 of Keccak-256 of the challenge's id. " +
 		"Payload: `{\"type\":\"transaction\",\"signature\":\"0x…\"}` with the signed transaction. Document: draft-tempo-charge-00.",
-	"evm": "an EIP-3009 `TransferWithAuthorization` under the token's domain, validAfter 0, validBefore the challenge's `expires`, and as its nonce Keccak-256 of id and realm, one behind the other. " +
+	"evm": "an EIP-3009 `TransferWithAuthorization` under the token's EIP-712 domain, which `domain` of the offer in the 402 has with the `name` and `version` of the token (`USD Coin` and `2` for USDC on Base); validAfter 0, validBefore the challenge's `expires`, and as its nonce Keccak-256 of id and realm, one behind the other. " +
 		"Payload: `type` (`authorization`), `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce` and `signature`, all strings. Document: draft-evm-charge-00. " +
 		"A client of x402 v2 reads the `PAYMENT-REQUIRED` field of the 402 instead, where it is there, and sends `PAYMENT-SIGNATURE`.",
 }
@@ -120,7 +120,7 @@ func (r *recipe) networks() {
 		}
 		r.say("\n")
 	}
-	r.say("\n")
+	r.say("\nThe ledger has the name of the method for `eip155`.\n\n")
 }
 
 // join is the paid request.

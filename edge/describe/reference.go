@@ -94,6 +94,8 @@ func shape(s *schema) string {
 	}
 	var b strings.Builder
 	switch {
+	case s.Ref == usd("").Ref:
+		b.WriteString("amount, such as \"2.00\"")
 	case s.Ref != "":
 		b.WriteString(strings.TrimPrefix(s.Ref, componentSchemas))
 	case len(s.Enum) > 0:
@@ -109,7 +111,7 @@ func shape(s *schema) string {
 		b.WriteString("URL")
 	case s.Format == "date-time":
 		b.WriteString("time, RFC 3339")
-	case s.Pattern == amountPattern, strings.HasSuffix(s.Pattern, `\.[0-9]{2}$`):
+	case s.Pattern == amountPattern:
 		b.WriteString("amount, such as \"2.00\"")
 	case s.Type == "":
 		b.WriteString("any")
@@ -219,7 +221,7 @@ func Dialogue(ring Ring, slug string) []Step {
 	}
 	offers := ring.Offers
 	if len(offers) == 0 {
-		offers = []Offer{{Method: "tempo", Intent: "charge", Network: "tempo:4217", Currency: "0x20c0…"}}
+		offers = []Offer{{Method: "tempo", Intent: "charge", Network: "eip155:4217", Currency: "0x20c0…"}}
 	}
 	units := strings.TrimLeft(strings.Replace(ring.MinBid, ".", "", 1), "0") + "0000" // a dollar has 1 000 000
 	body := fmt.Sprintf(`{"member":%q,"amount":%q}`, slug, ring.MinBid)

@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
-
-	"webring/core/api"
 )
 
 // schema abbreviates what the tables of this package are made of.
@@ -64,7 +62,7 @@ func withDefault(s *schema, value any) *schema {
 
 func link(about string) *schema { return withFormat(text(about), "uri") }
 func when(about string) *schema { return withFormat(text(about), "date-time") }
-func usd(about string) *schema  { return withPattern(text(about), `^[0-9]+\.[0-9]{2}$`) }
+func usd(about string) *schema  { return &schema{Ref: componentSchemas + "USD", Description: about} }
 func span(about string) *schema {
 	return withFormat(withPattern(text(about), "^P([0-9]+D|T[0-9]+S)$"), "duration")
 }
@@ -92,11 +90,6 @@ func between(s *schema, least, most float64) *schema {
 	return s
 }
 
-// linkMap is an object of addresses by name.
-func linkMap() *schema {
-	return &schema{Type: "object", AdditionalProperties: &schema{Type: "string", Format: "uri"}}
-}
-
 // The service interface's bounds on what members say.
 const (
 	categoryPattern = "^[a-z0-9][a-z0-9-]{0,31}$"
@@ -106,7 +99,7 @@ const (
 
 // onlyIfRank is the field of a paid request that names a rank.
 func onlyIfRank() *schema {
-	return between(orNull(number("The rank wanted, or better: without it nothing is charged, and the answer is 409 rank_taken. A 402 promises no rank.")), 1, 999_999_999)
+	return between(orNull(number("The rank wanted, or better; else nothing is charged, and the answer is 409 rank_taken.")), 1, 999_999_999)
 }
 
 func kinds(about string) *schema {
@@ -208,14 +201,14 @@ func schemas() map[string]*schema {
 		"Widget": object(
 			field{"ring", object(field{"name", text("")}, field{"url", link("")}, field{"count", number("")})},
 			field{"member", orNull(ref("Member"))}, field{"prev", orNull(ref("Member"))}, field{"next", orNull(ref("Member"))},
-			field{"links", linkMap()}),
+			field{"links", ref("Links")}),
 		"Directory": object(
 			field{"name", text("")}, field{"description", text("")}, field{"openapi", link("")}, field{"llms", link("")},
 			field{"synthetic?", &schema{Type: "boolean", Description: "True for a ring that was made for measurement."}},
 			field{"policies?", &schema{Type: "object", Description: "Pages of the operator, as far as there are any.", Properties: map[string]*schema{
 				"terms": link("Terms of service."), "privacy": link("Privacy policy."), "report": link("Where to report a member: a web page, or a mailto address.")}}},
 			field{"payments", object(
-				field{"protocol", text("")}, field{"how", text("")}, field{"networks", list(text(""))},
+				field{"protocol", text("")}, field{"how", text("")}, field{"networks", list(text("CAIP-2, such as eip155:8453; the ledger has the method for eip155, as evm:8453."))},
 				field{"offers", list(object(field{"method", text("")}, field{"intent", text("")}, field{"network", text("")}, field{"currency", text("")}))},
 				field{"registration_fee_usd", usd("")}, field{"min_bid_usd", usd("")})},
 			field{"validation", object(field{"service", text("")}, field{"rule", text("")})},
@@ -224,18 +217,18 @@ func schemas() map[string]*schema {
 			field{"name", bounded(text("Without the words “official”, “verified” and “admin”, “rank” with a number, and the ring's own name, unless the operator allows them."), 1, 80)},
 			field{"url", bounded(link("Public http or https address of the site."), 1, 300)},
 			field{"kind", kinds("What the member is.")},
-			field{"category?", withDefault(orNull(withPattern(text("Its subject, as a word of letters, digits and hyphens. GET /api/categories lists those there are."), categoryPattern)), "general")},
+			field{"category?", orNull(withPattern(text("Its subject, as a word of letters, digits and hyphens; general when it is left out. GET /api/categories lists those there are."), categoryPattern))},
 			field{"description?", orNull(bounded(text("What it offers, in a sentence or two."), 0, 300))},
 			field{"bid?", orNull(withPattern(text("Opening bid in USD, at most 1000000.00."), amountPattern))},
 			field{"only_if_rank?", onlyIfRank()}),
 		"RegisterResponse": object(
 			field{"joined", &schema{Type: "boolean"}}, field{"member", ref("Member")},
 			field{"leaderboard_rank?", orNull(number("There when an opening bid was."))},
-			field{"to_take_first_usd", orNull(usd(""))}, field{"welcome", text("")}),
+			field{"to_take_first_usd", ref("USDOrNull")}, field{"welcome", text("")}),
 		"Check": object(
 			field{"taken", &schema{Type: "boolean", Description: "Whether a paid registration with this body would be asked to pay, and would join."}},
 			field{"errors", list(object(field{"pointer", text("JSON pointer into the body.")}, field{"detail", text("")}))},
-			field{"refusal?", object(field{"code", codeSchema()}, field{"detail", text("")})},
+			field{"refusal?", object(field{"code", text("As of a Problem.")}, field{"detail", text("")})},
 			field{"price_usd?", usd("Fee and opening bid.")},
 			field{"score?", object(field{"score", between(number(""), 0, 100)}, field{"service", text("")}, field{"report?", link("")})},
 			field{"required_score", number("The least that may join.")},
@@ -247,15 +240,15 @@ func schemas() map[string]*schema {
 		"BidResponse": object(
 			field{"bid", object(field{"member", text("")}, field{"amount_usd", usd("")})},
 			field{"bid_total_usd", usd("")}, field{"leaderboard_rank", orNull(number(""))},
-			field{"to_take_first_usd", orNull(usd(""))}, field{"links", linkMap()}),
+			field{"to_take_first_usd", ref("USDOrNull")}, field{"links", ref("Links")}),
 		"ChangeRequest": {Type: "object", MinProperties: ptr(1), Properties: map[string]*schema{
 			"name": orNull(bounded(text("As when registering."), 1, 80)), "url": orNull(bounded(link("Where the site is now."), 1, 300)), "kind": orNull(kinds("As when registering.")),
 			"category": orNull(withPattern(text("As when registering."), categoryPattern)), "description": orNull(bounded(text("Empty: none."), 0, 300))},
 			PropertyOrder: []string{"name", "url", "kind", "category", "description"}},
 		"ChangeResponse": object(field{"changed", list(text("A field of the request."))}, field{"member?", ref("Member")}),
 		"VisitResponse":  object(field{"visiting", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),
-		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", linkMap()}),
 		"ReturnResponse": object(field{"returned", &schema{Type: "boolean"}}, field{"member?", ref("Member")}),
+		"LeaveResponse":  object(field{"left", &schema{Type: "boolean"}}, field{"links", ref("Links")}),
 		"ClaimRequest": object(
 			field{"account?", orNull(withPattern(text("Asks for a token."), "^0x[0-9a-fA-F]{40}$"))},
 			field{"token?", orNull(bounded(text("The site shows it."), 48, 48))}),
@@ -265,6 +258,9 @@ func schemas() map[string]*schema {
 			field{"dns", object(field{"type", oneOf("TXT")}, field{"name", text("")}, field{"value", text("")})},
 			field{"then", text("What to do with it.")}),
 		"ClaimResponse": object(field{"claimed", &schema{Type: "boolean"}}, field{"owner", text("The account.")}, field{"member?", ref("Member")}),
+		"USD":           withPattern(text(""), `^[0-9]+\.[0-9]{2}$`),
+		"USDOrNull":     orNull(usd("")),
+		"Links":         {Type: "object", AdditionalProperties: link("")},
 		"Problem": object(
 			field{"type?", link("Resolves to an explanation.")}, field{"title", text("")}, field{"status", number("")},
 			field{"detail", text("")}, field{"code", codeSchema()},
@@ -273,9 +269,10 @@ func schemas() map[string]*schema {
 			field{"amount_usd?", usd("Price, on a 402.")}, field{"expires?", when("End of the challenge, on a 402.")},
 			field{"offers?", list(object(
 				field{"method", text("")}, field{"intent", text("")}, field{"amount", text("Base units.")}, field{"currency", text("Token.")},
-				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")}))},
+				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")},
+				field{"domain?", &schema{Type: "object", Description: "EIP-712 domain of the token, to sign under."}}))},
 			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"reason?", reasonSchema()},
-			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", linkMap()},
+			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", ref("Links")},
 			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},
 			field{"join_at_rank_bid_usd?", usd("Opening bid that gives it; above 1000000.00: no opening bid does.")},
 			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))},
@@ -288,31 +285,19 @@ func schemas() map[string]*schema {
 	return all
 }
 
-// codeSchema has the codes that there are, and any that may come.
+// codeSchema has any code: there may be new ones. Those that there are stand with the
+// responses.
 func codeSchema() *schema {
-	known := oneOf()
-	for _, c := range api.Codes() {
-		known.Enum = append(known.Enum, string(c))
-	}
-	return &schema{AnyOf: []*schema{known, text("")},
-		Description: "Stable. New ones may come: take one that you do not know by the status."}
+	return text("Stable. Responses name those that there are; take one that you do not know by the status.")
 }
 
+// reasonSchema likewise has any reason.
 func reasonSchema() *schema {
-	known := oneOf()
+	var names []string
 	for _, r := range Reasons() {
-		known.Enum = append(known.Enum, r.Name)
+		names = append(names, r.Name)
 	}
-	return &schema{AnyOf: []*schema{known, text("")}, Description: "Why a payment was refused. New ones may come."}
-}
-
-// codesOf has the codes that one answer is known to have.
-func codesOf(codes []api.Code) *schema {
-	s := &schema{}
-	for _, c := range codes {
-		s.Examples = append(s.Examples, string(c))
-	}
-	return s
+	return text("Why a payment was refused: " + strings.Join(names, ", ") + ". New ones may come.")
 }
 
 const componentSchemas = "#/components/schemas/"
@@ -321,7 +306,7 @@ const componentSchemas = "#/components/schemas/"
 // in $defs.
 func standalone(name string) *schema {
 	all := schemas()
-	maps.Copy(all, infoSchemas(all))
+	maps.Copy(all, infoSchemas())
 	return resolvedAmong(all, all[name])
 }
 
@@ -330,24 +315,30 @@ func resolved(root *schema) *schema { return resolvedAmong(schemas(), root) }
 
 func resolvedAmong(all map[string]*schema, root *schema) *schema {
 	root.Defs = map[string]*schema{}
-	var walk func(s *schema)
-	walk = func(s *schema) {
+	var visit func(s *schema)
+	visit = func(s *schema) {
 		if name, ok := strings.CutPrefix(s.Ref, componentSchemas); ok {
 			s.Ref = "#/$defs/" + name
 			if _, seen := root.Defs[name]; !seen {
 				root.Defs[name] = all[name]
-				walk(all[name])
-			}
-		}
-		for _, part := range s.Properties {
-			walk(part)
-		}
-		for _, part := range slices.Concat(s.AllOf, s.AnyOf, []*schema{s.Items, s.AdditionalProperties}) {
-			if part != nil {
-				walk(part)
+				walk(all[name], visit)
 			}
 		}
 	}
-	walk(root)
+	walk(root, visit)
 	return root
+}
+
+// walk visits a schema and what it consists of.
+func walk(s *schema, visit func(*schema)) {
+	if s == nil {
+		return
+	}
+	visit(s)
+	for _, part := range s.Properties {
+		walk(part, visit)
+	}
+	for _, part := range slices.Concat(s.AllOf, s.AnyOf, []*schema{s.Items, s.AdditionalProperties}) {
+		walk(part, visit)
+	}
 }

@@ -29,6 +29,8 @@ type Site struct {
 	Has func(path string) bool
 	// Contact is the address for security reports as a URI, or "".
 	Contact string
+	// Version is that of the program, "" for one of no release.
+	Version string
 	// Example is a site that may join by this ring's rules, without a slash at
 	// its end; the example of a registration names an address below it. ""
 	// stands for the ring's own site, or a public one when it has none.
@@ -42,6 +44,9 @@ type Site struct {
 	// Deprecated says since when a path is the old surface; nil for none.
 	Deprecated map[string]Deprecation
 }
+
+// devel is the version of a program of no release.
+const devel = "0.0.0-devel"
 
 // Deprecation is the end of a path: since when it is the old surface, and when
 // it goes.

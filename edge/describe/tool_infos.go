@@ -12,19 +12,19 @@ var infos = []struct {
 	{"ring_bid_info", "BidInfo", bidInfo},
 }
 
-// infoSchemas are the schemas of their results, of parts that other documents have.
-func infoSchemas(all map[string]*schema) map[string]*schema {
-	directory, board := all["Directory"].Properties, all["Leaderboard"].Properties
+// infoSchemas are the schemas of their results. Of parts that other tools give they say which.
+func infoSchemas() map[string]*schema {
+	part := func(of string) *schema { return &schema{Type: "object", Description: "As " + of + " has it."} }
 	request := func() *schema {
 		return object(field{"tool", text("The tool that does it.")}, field{"method", text("")}, field{"url", link("The same over HTTP.")})
 	}
 	return map[string]*schema{
 		"JoinInfo": object(
-			field{"payments", directory["payments"]}, field{"validation", directory["validation"]}, field{"policies?", directory["policies"]},
+			field{"payments", part("ring_directory")}, field{"validation", part("ring_directory")}, field{"policies?", part("ring_directory")},
 			field{"join_at_first_bid_usd", usd("Opening bid that lets a new member join at rank 1; 0.00: the fee alone does; above 1000000.00: no opening bid does.")},
 			field{"check", request()}, field{"join", request()}, field{"then", text("What to do.")}),
 		"BidInfo": object(
-			field{"payments", directory["payments"]}, field{"rules", board["rules"]},
+			field{"payments", part("ring_directory")}, field{"rules", part("ring_leaderboard")},
 			field{"first", orNull(object(field{"slug", text("")}, field{"effective_bid_usd", usd("Its standing.")}))},
 			field{"bid", request()}, field{"then", text("What to do.")}),
 	}

@@ -21,15 +21,7 @@ type Request struct {
 // *[ArgumentError] or [ErrNoMember].
 func (t *Tool) Request(arguments json.RawMessage) (Request, error) {
 	r := Request{Method: t.op.Method}
-	if len(arguments) == 0 || string(arguments) == "null" {
-		arguments = json.RawMessage("{}")
-	}
-	// It refuses a name that is there twice, where two readers could see two values.
-	canonical, err := jcs.Transform(arguments)
-	if err != nil || canonical[0] != '{' {
-		return r, &ArgumentError{"The arguments must be one object in which no name is repeated."}
-	}
-	given, err := readArguments(canonical)
+	given, err := readArguments(arguments)
 	if err != nil {
 		return r, err
 	}
@@ -37,7 +29,7 @@ func (t *Tool) Request(arguments json.RawMessage) (Request, error) {
 		return r, err
 	}
 	if t.Changes() {
-		if r.IdempotencyKey, err = takeText(given, keyArgument); err != nil {
+		if r.IdempotencyKey, err = take(given, keyArgument, "string"); err != nil {
 			return r, err
 		}
 	}

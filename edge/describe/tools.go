@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gowebpki/jcs"
 
 	"webring/core/api"
 )
@@ -52,11 +55,13 @@ func Tools() (all []Tool) {
 			t.Varies = !op.check
 		}
 		t.Output = resultSchema(op.success[0].schema)
+		t.shorten()
 		all = append(all, t)
 	}
 	for _, i := range infos {
 		t := newTool(i.name, Operation{Method: "GET"})
 		t.build, t.Output = i.build, standalone(i.output)
+		t.shorten()
 		all = append(all, t)
 	}
 	return all
@@ -115,6 +120,20 @@ func resultSchema(s *schema) *schema {
 	return either
 }
 
+// shorten leaves out of the schema of the result what clients need not know to read it: all
+// tools together are read by models before the first call. Bounds are the server's own
+// affair, and one tool says what a member is in full.
+func (t *Tool) shorten() {
+	if t.Output.Defs["Member"] != nil && t.Name != "ring_member" {
+		brief := object(field{"slug", text("")}, field{"name", text("")}, field{"url", text("")}, field{"kind", text("")}, field{"category", text("")})
+		brief.Description = "As ring_member has it."
+		t.Output.Defs["Member"] = brief
+	}
+	for _, s := range append(slices.Collect(maps.Values(t.Output.Defs)), t.Output) {
+		walk(s, func(s *schema) { s.Pattern, s.Minimum, s.Maximum = "", nil, nil })
+	}
+}
+
 // keyArgument is the argument of a request that is its Idempotency-Key.
 const keyArgument = "idempotency_key"
 
@@ -126,8 +145,8 @@ var toolWords = map[string]words{
 	"ring_directory":     {"Directory", "What this ring is, how to join and bid, and what both cost."},
 	"ring_list":          {"Members", "The members in ring order, in pages; q finds them by their words."},
 	"ring_member":        {"Member", "One member, with its standing, what becomes of it, its leaderboard rank and its owner."},
-	"ring_next":          {"Next member", "The next member around the ring; without from the first one."},
-	"ring_prev":          {"Previous member", "The previous member around the ring; without from the last one."},
+	"ring_next":          {"Next member", "The next member around the ring: after the last comes the first; without from the first one."},
+	"ring_prev":          {"Previous member", "The previous member around the ring: before the first comes the last; without from the last one."},
 	"ring_random":        {"Random member", "A random member, another than from when another matches."},
 	"ring_categories":    {"Categories", "The categories in use, with the number of members in each."},
 	"ring_leaderboard":   {"Leaderboard", "The members by rank, the rules of ranking, what passes each, and what it costs to take rank 1, now and in 7 and 30 days."},
@@ -139,8 +158,8 @@ var toolWords = map[string]words{
 	"ring_join_info":     {"How to join", "What it takes and costs to join, which payments are taken, and what takes rank 1."},
 	"ring_bid_info":      {"How to bid", "What a bid costs, who holds rank 1 with what standing, how standings fall, and which payments are taken."},
 	"ring_check":         {"Check a draft", "Free: whether a site could join as in this draft, its score, the price, and the rank that it would get now. Nothing is charged or kept."},
-	"ring_join":          {"Join", "Paid: joins the ring. Without payment the result says what it costs and how to pay. A site that scores too low is refused before it is asked to pay."},
-	"ring_bid":           {"Bid", "Paid: funds any member and raises its rank. Without payment the result says how to pay."},
+	"ring_join":          {"Join", "Paid: joins the ring. A site that scores too low is refused before it is asked to pay."},
+	"ring_bid":           {"Bid", "Paid: funds any member and raises its rank."},
 	"ring_change":        {"Change a member", "Free, with a proof by the account that owns the member: changes its name, description, category or kind, or moves it to another address."},
 	"ring_leave":         {"Leave the ring", "Free, with a proof by the account that owns the member: takes it out of the ring. What was paid is not refunded. The owner can return for seven days."},
 	"ring_return":        {"Return to the ring", "Free, with a proof by the account that owns the member: undoes ring_leave within seven days of it."},
@@ -159,6 +178,18 @@ func (t *Tool) Sends() bool { return t.op.Method != "GET" }
 
 // Changes says that a call may change the ring.
 func (t *Tool) Changes() bool { return t.op.paid || t.op.proved }
+
+// AboutFor is About and, of a tool that is paid or proved, where a call without a credential
+// finds its challenges. [Instructions] says what modern is.
+func (t *Tool) AboutFor(modern bool) string {
+	switch {
+	case !t.Changes():
+		return t.About
+	case modern:
+		return t.About + " A call that lacks a credential gets a result with challenges in _meta."
+	}
+	return t.About + " A call that lacks a credential gets the error -32042 with challenges."
+}
 
 // Overwrites says that a call may take away what an owner has said of a member.
 func (t *Tool) Overwrites() bool {
@@ -192,17 +223,21 @@ type ArgumentError struct{ Detail string }
 // Error is for logs.
 func (e *ArgumentError) Error() string { return "describe: " + e.Detail }
 
-var errNoObject = &ArgumentError{"The arguments must be an object."}
+var errNoObject = &ArgumentError{"The arguments must be one object in which no name is repeated, and no number is out of range."}
 
 var slugForm = regexp.MustCompile(slugPattern)
 
-// readArguments reads the arguments of a call, a JSON object or nothing.
+// readArguments reads the arguments of a call, a JSON object or nothing. Values come in
+// canonical spelling (RFC 8785): an integer is one as 2.0 and 2e0, too. It refuses a name
+// that is there twice, where two readers could see two values.
 func readArguments(arguments json.RawMessage) (map[string]json.RawMessage, error) {
 	given := map[string]json.RawMessage{}
-	if len(arguments) > 0 && string(arguments) != "null" {
-		if err := json.Unmarshal(arguments, &given); err != nil {
-			return nil, errNoObject
-		}
+	if len(arguments) == 0 || string(arguments) == "null" {
+		return given, nil
+	}
+	canonical, err := jcs.Transform(arguments)
+	if err != nil || canonical[0] != '{' || json.Unmarshal(canonical, &given) != nil {
+		return nil, errNoObject
 	}
 	return given, nil
 }
@@ -215,16 +250,21 @@ func unknown(given map[string]json.RawMessage) error {
 	return nil
 }
 
-// takeText takes an argument out of those given, "" if it is absent or null. What is no
-// string is taken as it is spelled: a limit is a number here.
-func takeText(given map[string]json.RawMessage, name string) (value string, err error) {
+// take takes an argument of a type out of those given, "" if it is absent or null. What it
+// may be beyond its type is checked by who answers.
+func take(given map[string]json.RawMessage, name, kind string) (value string, err error) {
 	raw := given[name]
 	delete(given, name)
-	if value = string(raw); value == "null" {
+	value = string(raw)
+	switch isText := strings.HasPrefix(value, `"`); {
+	case value == "" || value == "null":
 		return "", nil
-	}
-	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &value) != nil {
-		return "", &ArgumentError{name + " is not a string."}
+	case kind == "integer" && (isText || strings.Trim(value, "-+.e0123456789") != ""):
+		return "", &ArgumentError{name + " must be a number, without quotes."}
+	case kind == "integer":
+		return value, nil
+	case !isText || json.Unmarshal(raw, &value) != nil:
+		return "", &ArgumentError{name + " must be a string."}
 	}
 	return value, nil
 }
@@ -249,7 +289,7 @@ func (t *Tool) Target(arguments json.RawMessage) (string, error) {
 func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 	path, query := t.op.Path, url.Values{}
 	for _, p := range t.op.arguments() {
-		value, err := takeText(given, p.name)
+		value, err := take(given, p.name, p.schema.Type)
 		if err == nil && p.name == "limit" {
 			value, err = pageLength(value)
 		}

@@ -78,7 +78,8 @@ type failure struct {
 }
 
 // required asks for payment: by an error of the protocol, as the draft has it, and since
-// the revision that forbids its code by a result.
+// the revision that forbids its code by a result. A credential that cannot be read is wrong
+// parameters.
 func (c *caller) required(reply *Reply) (*sdk.CallToolResult, error) {
 	var problem struct{ Code, Reason, Detail, Title string }
 	if err := json.Unmarshal(reply.Body, &problem); err != nil {
@@ -95,7 +96,9 @@ func (c *caller) required(reply *Reply) (*sdk.CallToolResult, error) {
 		code = codeFailed
 		p.Failure = &failure{cmp.Or(problem.Reason, problem.Code), problem.Detail}
 	}
-	if c.modern {
+	if problem.Code == string(api.MalformedCredential) {
+		code = jsonrpc.CodeInvalidParams // which all revisions have
+	} else if c.modern {
 		result := document(false, reply.Body)
 		result.Meta = sdk.Meta{requiredKey: p}
 		return result, nil

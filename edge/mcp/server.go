@@ -35,49 +35,60 @@ const listTime = 300_000
 
 // Server answers messages of MCP clients. It is safe for concurrent use.
 type Server struct {
-	reader Reader
-	log    *slog.Logger
-	latest atomic.Pointer[endpoint]
+	reader  Reader
+	version string
+	log     *slog.Logger
+	latest  [2]atomic.Pointer[endpoint] // by whether it is for the revision without sessions
 }
 
 // endpoint is a server of the SDK. Its name and address cannot change.
 type endpoint struct {
-	as   describe.Server
-	http http.Handler
+	as      describe.Server
+	handler http.Handler
 }
 
-// New makes a server of the tools of package describe.
-func New(r Reader, log *slog.Logger) *Server { return &Server{reader: r, log: log} }
+// New makes a server of the tools of package describe. version is that of the program.
+func New(r Reader, version string, log *slog.Logger) *Server {
+	return &Server{reader: r, version: version, log: log}
+}
 
-// endpoint gives the endpoint for the present name and address of the ring, which an
-// event may change.
-func (s *Server) endpoint() (*endpoint, error) {
-	as, err := describe.NewSource(s.reader, describe.Site{}, time.Time{}).Server()
+// endpoint gives the endpoint of a revision for the present name, address and payment
+// methods of the ring, which an event may change.
+func (s *Server) endpoint(modern bool) (http.Handler, error) {
+	as, err := describe.NewSource(s.reader, describe.Site{Version: s.version}, time.Time{}).Server()
 	if err != nil {
 		return nil, err
 	}
-	e := s.latest.Load()
-	if e == nil || e.as != as {
-		e = &endpoint{as, s.handler(as)}
-		s.latest.Store(e)
+	at := &s.latest[0]
+	if modern {
+		at = &s.latest[1]
 	}
-	return e, nil
+	e := at.Load()
+	if e == nil || e.as != as {
+		e = &endpoint{as, s.handler(as, modern)}
+		at.Store(e)
+	}
+	return e.handler, nil
 }
 
-func (s *Server) handler(as describe.Server) http.Handler {
+func (s *Server) handler(as describe.Server, modern bool) http.Handler {
+	capabilities := &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}} // the list never changes
+	if methods := as.PaymentMethods(); len(methods) > 0 {
+		capabilities.Experimental = map[string]any{"payment": map[string]any{"methods": methods}}
+	}
 	server := sdk.NewServer(
 		&sdk.Implementation{Name: as.Name, Title: as.Title, Version: as.Version, WebsiteURL: as.URL},
 		&sdk.ServerOptions{
-			Instructions: describe.Instructions,
-			Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}, // the list never changes
-			Logger:       slog.New(slog.DiscardHandler),                           // what clients do wrong is theirs to see
+			Instructions: describe.Instructions(modern),
+			Capabilities: capabilities,
+			Logger:       slog.New(slog.DiscardHandler), // what clients do wrong is theirs to see
 			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = listTime, "public" },
 		})
 	server.AddReceivingMiddleware(noSubscriptions)
 	for _, t := range describe.Tools() {
 		open, overwrites := t.Sends(), t.Overwrites()
 		server.AddTool(&sdk.Tool{
-			Name: t.Name, Title: t.Title, Description: t.About, InputSchema: t.Input, OutputSchema: t.Output,
+			Name: t.Name, Title: t.Title, Description: t.AboutFor(modern), InputSchema: t.Input, OutputSchema: t.Output,
 			Annotations: &sdk.ToolAnnotations{Title: t.Title, ReadOnlyHint: !t.Changes(), DestructiveHint: &overwrites, IdempotentHint: !t.Varies, OpenWorldHint: &open},
 		}, s.tool(t))
 	}
@@ -186,19 +197,36 @@ func (e *MessageError) Error() string { return "mcp: " + e.Detail }
 // whatever the client accepts. A message that is refused as a whole, rather than by a
 // JSON-RPC error, is a *[MessageError].
 func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
-	if text := bytes.TrimLeft(body, " \t\r\n"); len(text) > 0 && text[0] == '[' {
-		// One request would cost as much as the many in it.
-		return Answer{}, &MessageError{"Batches are not taken; send one message."}
+	if IsBatch(body) {
+		return s.batch(ctx, fields, body, ask)
 	}
+	return s.one(ctx, fields, body, ask)
+}
+
+// one answers one message.
+func (s *Server) one(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
+	id, body, err := takeID(body)
+	if err != nil {
+		return Answer{}, errNoMessage
+	}
+	a, err := s.message(ctx, fields, body, ask)
+	a.Body = giveID(a.Body, id)
+	return a, err
+}
+
+var errNoMessage = &MessageError{"The body is not one JSON-RPC 2.0 message: an object with jsonrpc, which is \"2.0\", method and, if it is a call, an id that is a string or a number."}
+
+// message answers a message whose id, if it has one, is ownID.
+func (s *Server) message(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
 	message, err := jsonrpc.DecodeMessage(body)
 	if err != nil {
-		return Answer{}, &MessageError{"The body is not one JSON-RPC 2.0 message: an object with jsonrpc, which is \"2.0\", method and, if it is a call, an id that is a string or a number."}
+		return Answer{}, errNoMessage
 	}
-	at, err := s.endpoint()
+	c := newCaller(fields, body, ask)
+	handler, err := s.endpoint(c.modern)
 	if err != nil {
 		return Answer{}, err
 	}
-	c := newCaller(fields, body, ask)
 	if !c.sends {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, callTime)
@@ -212,8 +240,9 @@ func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte, as
 	req.Header = fields
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
+	decodeName(req.Header)
 	w := recorder{header: http.Header{}, status: http.StatusOK}
-	at.http.ServeHTTP(&w, req)
+	handler.ServeHTTP(&w, req)
 	a := Answer{Status: w.status, Media: w.header.Get("Content-Type"), Body: w.body.Bytes()}
 	if a.Media == "text/event-stream" {
 		// For a subscription the SDK begins a stream all the same, with the refusal as

@@ -145,7 +145,11 @@ func drawn(body []byte) *content.Content { return content.New(Media, body) }
 // wallet gives what the parts of pages in which a person pays have, on a ring with this base
 // URL.
 func (d *directoryDocument) wallet(base string) templates.Wallet {
-	return templates.Wallet{Base: base, Script: static.Pay.Path, Networks: d.Payments.Networks}
+	w := templates.Wallet{Base: base, Script: static.Pay.Path, Networks: d.Payments.Networks}
+	for _, o := range d.Payments.Offers {
+		w.Methods = append(w.Methods, o.Method)
+	}
+	return w
 }
 
 // frame gives what every page has, for the page at a path.

@@ -97,8 +97,7 @@ func New(cfg Config) (*Method, error) {
 // Name is the method's name in challenges and receipts.
 func (m *Method) Name() string { return "evm" }
 
-// Network names the chain for the directory document: the method's name and the
-// chain id.
+// Network names the chain for the ledger: the method's name and the chain id.
 func (m *Method) Network() string { return "evm:" + strconv.FormatUint(m.cfg.ChainID, 10) }
 
 // Life is how long its challenges may be answered. Clients let an authorisation end with its

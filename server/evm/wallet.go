@@ -13,6 +13,11 @@ import (
 var transferFields = []mpp.TypedField{{Name: "from", Type: "address"}, {Name: "to", Type: "address"}, {Name: "value", Type: "uint256"},
 	{Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"}}
 
+// TokenDomain is the EIP-712 domain of the token, under which authorisations are signed.
+func (m *Method) TokenDomain() mpp.TypedDomain {
+	return mpp.TypedDomain{Name: m.cfg.Name, Version: m.cfg.Version, ChainID: m.cfg.ChainID, Contract: m.Token.Hex()}
+}
+
 // ToSign gives what the wallet of an account signs to pay for c, one of this method's
 // challenges. Nothing is asked of the network.
 func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
@@ -34,7 +39,8 @@ func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
 		spelled
 		Signature string `json:"signature"`
 	}{"authorization", transfer, ""}, m.Account+payer.Hex())
-	domain := mpp.TypedDomain{Name: m.cfg.Name, Version: m.cfg.Version, ChainID: m.cfg.ChainID, Contract: token.Hex()}
+	domain := m.TokenDomain()
+	domain.Contract = token.Hex()
 	return mpp.ToSign{
 		Account: payer.Hex(), Chain: mpp.ChainOf(m.cfg.ChainID), Credential: cred,
 		TypedData: mpp.Typed(domain, "TransferWithAuthorization", transferFields, transfer),

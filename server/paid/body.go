@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -325,19 +325,22 @@ func (f *findings) optional(fields []given, name string) (string, bool) {
 	return g.text, g.kind == '"'
 }
 
-// rankForm is how a rank is spelled: no ring has a billion members.
-var rankForm = regexp.MustCompile(`^[1-9][0-9]{0,8}$`)
+// maxRank is more than any ring has members.
+const maxRank = 999_999_999
 
-// rank gives the rank without which nothing is to be paid, 0 when none was given.
-func (f *findings) rank(fields []given) (rank int) {
-	switch g := find(fields, onlyIfRank); {
-	case g.kind == 0:
-	case g.kind != '0' || !rankForm.MatchString(g.text):
-		f.add(api.InvalidRequest, "/"+onlyIfRank, "must be a rank: a whole number from 1 to 999999999, without quotes")
-	default:
-		rank, _ = strconv.Atoi(g.text) // cannot fail: nine digits
+// rank gives the rank without which nothing is to be paid, 0 when none was given. A whole
+// number is one in any spelling, such as 2.0.
+func (f *findings) rank(fields []given) int {
+	g := find(fields, onlyIfRank)
+	if g.kind == 0 {
+		return 0
 	}
-	return rank
+	rank, err := strconv.ParseFloat(g.text, 64)
+	if g.kind != '0' || err != nil || rank != math.Trunc(rank) || rank < 1 || rank > maxRank {
+		f.add(api.InvalidRequest, "/"+onlyIfRank, "must be a rank: a whole number from 1 to 999999999, without quotes")
+		return 0
+	}
+	return int(rank)
 }
 
 func kindName(k jsontext.Kind) string {

@@ -83,6 +83,8 @@ func TestRegisterBounds(t *testing.T) {
 		register("bid", `"1000000.00"`),
 		register("only_if_rank", `1`),
 		register("only_if_rank", `999999999`),
+		register("only_if_rank", `1.0`),
+		register("only_if_rank", `1e2`),
 		register("only_if_rank", `null`),
 	} {
 		if _, err := ParseRegister([]byte(body), SitePolicy{}.Canonical, nil, minimumBid); err != nil {
@@ -132,8 +134,9 @@ func TestRegisterBounds(t *testing.T) {
 		{register("bid", `"12345678"`), "bid_too_high", "/bid"},
 		{register("only_if_rank", `0`), "invalid_request", "/only_if_rank"},
 		{register("only_if_rank", `-1`), "invalid_request", "/only_if_rank"},
-		{register("only_if_rank", `1.0`), "invalid_request", "/only_if_rank"},
-		{register("only_if_rank", `1e2`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `1.5`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `1e-2`), "invalid_request", "/only_if_rank"},
+		{register("only_if_rank", `1e400`), "invalid_request", "/only_if_rank"},
 		{register("only_if_rank", `1000000000`), "invalid_request", "/only_if_rank"},
 		{register("only_if_rank", `"1"`), "invalid_request", "/only_if_rank"},
 		{register("only_if_rank", `[1]`), "invalid_request", "/only_if_rank"},

@@ -137,7 +137,7 @@ func (s *Service) askProof(ctx context.Context, op provenOperation, c *Call, why
 	ch.Description = words + ": nothing is to be paid"
 	s.keys.Load().SignWords(&ch, words)
 	more := fmt.Appendf(nil, `,"amount_usd":"0.00","expires":"%s","offers":[`, ch.Expires)
-	more, err = c.appendOffer(more, s.Prover, &ch, readTerms(ch.Request, ch.Method, ""))
+	more, err = c.appendOffer(more, s.Prover, &ch, readTerms(ch.Request, nil))
 	if err != nil {
 		return s.problem(err)
 	}

@@ -14,9 +14,8 @@ import (
 // JSON object, for the document of the 402.
 type terms struct{ request, members string }
 
-// readTerms decodes the request parameter of a method. Without a network's name the network
-// is that of the chain that the request names.
-func readTerms(request, method, network string) terms {
+// readTerms decodes the request parameter of a method, or of a proof.
+func readTerms(request string, by any) terms {
 	var asked struct {
 		Amount        string `json:"amount"`
 		Currency      string `json:"currency"`
@@ -28,12 +27,17 @@ func readTerms(request, method, network string) terms {
 	if err := mpp.DecodeJSON(request, &asked); err != nil {
 		return terms{request: request} // only methods of tests ask for something else
 	}
-	if network == "" {
-		network = fmt.Sprintf("%s:%d", method, asked.MethodDetails.ChainID)
+	document := map[string]any{"amount": asked.Amount, "currency": asked.Currency, "recipient": asked.Recipient,
+		"network": fmt.Sprintf("eip155:%d", asked.MethodDetails.ChainID)}
+	if m, ok := by.(Method); ok {
+		document["network"] = api.ChainID(m.Network())
 	}
-	members, err := json.Marshal(map[string]string{"amount": asked.Amount, "currency": asked.Currency, "recipient": asked.Recipient, "network": network})
+	if d, ok := by.(Domained); ok {
+		document["domain"] = d.TokenDomain()
+	}
+	members, err := json.Marshal(document)
 	if err != nil {
-		panic(err) // strings can be encoded
+		panic(err) // strings and numbers can be encoded
 	}
 	return terms{request, "," + string(members[1:len(members)-1])}
 }
@@ -59,12 +63,18 @@ func (r *requests) get(cents int64) (terms, error) {
 	if err != nil {
 		return terms{}, err
 	}
-	t := readTerms(text, r.method.Name(), r.method.Network())
+	t := readTerms(text, r.method)
 	if len(r.by) >= maxRequests {
 		clear(r.by)
 	}
 	r.by[cents] = t
 	return t, nil
+}
+
+// Domained is a [Method] whose payments are signed under the domain of a token (EIP-712).
+// Nobody can sign without its name and version, which only the token's contract has.
+type Domained interface {
+	TokenDomain() mpp.TypedDomain
 }
 
 // Signable is a [Method] or [Prover] whose challenges the wallet of a browser can answer, by

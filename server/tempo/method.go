@@ -80,8 +80,7 @@ func New(cfg Config) (*Method, error) {
 // Name is the method's name in challenges and receipts.
 func (m *Method) Name() string { return "tempo" }
 
-// Network names the chain for the directory document. draft-payment-discovery
-// names no networks, so this is the method's name and the chain id.
+// Network names the chain for the ledger: the method's name and the chain id.
 func (m *Method) Network() string { return "tempo:" + strconv.FormatUint(m.cfg.ChainID, 10) }
 
 // Clock is the time of the newest block.

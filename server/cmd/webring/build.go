@@ -36,7 +36,7 @@ func thisBuild() build {
 	for _, field := range []struct {
 		of    *string
 		usual string
-	}{{&b.version, "devel"}, {&b.revision, "unknown"}, {&b.date, "unknown"}} {
+	}{{&b.version, "0.0.0-devel"}, {&b.revision, "unknown"}, {&b.date, "unknown"}} {
 		if *field.of == "" {
 			*field.of = field.usual
 		}

@@ -31,7 +31,7 @@ func TestBothOffersArePaidByTheReferenceClient(t *testing.T) {
 		return o.received()
 	}
 	payments := s.get("/api").document(t)["payments"]
-	if got := at(t, payments, "networks"); !slices.Equal(got.([]any), []any{"tempo:42431", "evm:8453"}) {
+	if got := at(t, payments, "networks"); !slices.Equal(got.([]any), []any{"eip155:42431", "eip155:8453"}) {
 		t.Errorf("networks %v", got)
 	}
 	if offer := at(t, payments, "offers", 1).(map[string]any); offer["method"] != "evm" || offer["currency"] != strings.ToLower(devchain.USDC.Hex()) {
@@ -43,6 +43,14 @@ func TestBothOffersArePaidByTheReferenceClient(t *testing.T) {
 	offers := unpaid.Header.Values("WWW-Authenticate")
 	if unpaid.Status != 402 || len(offers) != 2 || !strings.Contains(offers[0], `method="tempo"`) || !strings.Contains(offers[1], `method="evm"`) {
 		t.Fatalf("%d %q", unpaid.Status, offers)
+	}
+	// Nobody can sign without the domain of the token.
+	domain := at(t, unpaid.document(t), "offers", 1, "domain").(map[string]any)
+	if domain["name"] != "USD Coin" || domain["version"] != "2" || domain["chainId"] != 8453.0 || domain["verifyingContract"] != devchain.USDC.Hex() {
+		t.Errorf("domain %v", domain)
+	}
+	if network := at(t, unpaid.document(t), "offers", 1, "network"); network != "eip155:8453" {
+		t.Errorf("network %v", network)
 	}
 	if preferred := s.post("/api/register", join, "Accept-Payment", "tempo/charge;q=0.1, evm/charge").Header.Values("WWW-Authenticate"); len(preferred) != 2 || !strings.Contains(preferred[0], `method="evm"`) {
 		t.Errorf("with a preference: %q", preferred)

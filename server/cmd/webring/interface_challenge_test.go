@@ -288,7 +288,7 @@ func TestInterfaceWithoutPayments(t *testing.T) {
 		if n := at(t, payments, "networks").([]any); len(n) != 0 || !strings.Contains(at(t, payments, "how").(string), "payments_unconfigured") {
 			t.Errorf("%v", payments)
 		}
-		if n := at(t, unavailable.in(t).read("/api"), "payments", "networks").([]any); len(n) != 1 || n[0] != "tempo:42431" {
+		if n := at(t, unavailable.in(t).read("/api"), "payments", "networks").([]any); len(n) != 1 || n[0] != "eip155:42431" {
 			t.Errorf("networks %v", n)
 		}
 	})

@@ -56,7 +56,7 @@ func registryEntry(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	entry, err := describe.RegistryEntry(base.String(), o.name)
+	entry, err := describe.RegistryEntry(base.String(), o.name, thisBuild().version)
 	if err != nil {
 		return err
 	}

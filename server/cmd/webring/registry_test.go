@@ -25,7 +25,7 @@ const serverSchema = `{"type": "object", "additionalProperties": false, "require
 	"name": {"type": "string", "minLength": 3, "maxLength": 200, "pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$"},
 	"title": {"type": "string", "minLength": 1, "maxLength": 100},
 	"description": {"type": "string", "minLength": 1, "maxLength": 100},
-	"version": {"type": "string", "pattern": "^[0-9]+\\.[0-9]+\\.[0-9]+$", "maxLength": 255},
+	"version": {"type": "string", "pattern": "^[0-9]+\\.[0-9]+\\.[0-9]+(-devel)?$", "maxLength": 255},
 	"websiteUrl": {"type": "string", "pattern": "^https://[^\\s]+$"},
 	"remotes": {"type": "array", "minItems": 1, "items": {"type": "object", "additionalProperties": false, "required": ["type", "url"], "properties": {
 		"type": {"enum": ["streamable-http"]}, "url": {"type": "string", "pattern": "^https?://[^\\s]+$"}}}}}}`

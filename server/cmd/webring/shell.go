@@ -65,7 +65,7 @@ func isContact(s string) bool {
 // fill puts what the flags say into the shell's configuration, and gives the
 // certificates that are to be kept fresh, nil without TLS.
 func (f *shellFlags) fill(cfg *edge.Config, data string, log *slog.Logger) (certificates, error) {
-	cfg.RateLimit, cfg.Contact, cfg.Count = f.rateLimit, f.contact, f.adminListen != ""
+	cfg.RateLimit, cfg.Contact, cfg.Version, cfg.Count = f.rateLimit, f.contact, thisBuild().version, f.adminListen != ""
 	var err error
 	if cfg.TrustedProxies, err = f.proxies(); err != nil {
 		return nil, err
