@@ -106,9 +106,10 @@ type Config struct {
 	Keys        mpp.Keys // at first: see SetKeys
 	Now         func() time.Time
 	Log         *slog.Logger // [slog.Default] when nil
-	// GasBudget bounds the gas that a method may waste in an hour on payments that are
-	// mined and fail; beyond it, the method is not offered. It also bounds the gas in
-	// flight for accounts that have never paid here. 0: no bound.
+	// GasBudget bounds the gas that a method may waste in an hour on payments of accounts
+	// that have never paid here, which are mined and fail; beyond it, the method is not
+	// offered to them. What is in flight counts. Each account that has paid has a tenth of
+	// it for itself, once a week. 0: no bound.
 	GasBudget uint64
 	// Ready says why no payment may be taken at the moment, such as a disk that is
 	// nearly full. It is called before each challenge and each simulation, so it must
@@ -387,7 +388,7 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 }
 
 // checkReady says why no payment can be taken on network n now: this machine or the network
-// is not ready, our clock is behind the last event, or too much gas was wasted.
+// is not ready, or our clock is behind the last event.
 func (s *Service) checkReady(n *network) error {
 	if err := s.Ready(); err != nil {
 		s.Log.Error("payments refused: this machine is not ready", "err", err)
@@ -401,7 +402,7 @@ func (s *Service) checkReady(n *network) error {
 		s.Log.Error("payments refused: the clock is before the last event's stamp")
 		return errUnavailable
 	}
-	if s.withinBudget(n, now) != nil || n.ready(now) != nil { // each is logged when it begins
+	if n.ready(now) != nil { // each is logged when it begins
 		return errUnavailable
 	}
 	return nil

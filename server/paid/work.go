@@ -150,14 +150,9 @@ func (s *Service) prepare(w *work) error {
 	if w.refused != nil {
 		return w.refused
 	}
-	paid, err := s.hasPaid(w.payment.Payer)
-	switch {
-	case err != nil:
+	err := s.refuses(w.network, w.payment.Payer, w.client)
+	if err != nil {
 		return err
-	case s.refuses(w.network, w.payment.Payer, w.client, paid):
-		return errWasted
-	case !paid && s.wastes.full(s.GasBudget, w.network.Network(), s.Now()):
-		return errOnlyKnown
 	}
 	s.Ledger.View(func(v *ledger.View) {
 		if err = possible(w.order, v, w.payment.Payer); err == nil {
@@ -350,7 +345,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			o, err = w.network.Outcome(s.ctx, w.payment)
 		}
 		submitted := len(w.payment.Submissions) > 0
-		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.refuses(w.network, w.payment.Payer, "", true)) {
+		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.wastes.barred(w.network.Network(), w.payment.Payer).After(s.Now())) {
 			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, w.client, &w.payment})
 			s.Failpoint("broadcast")
 		}
