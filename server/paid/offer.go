@@ -34,6 +34,7 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 			return s.problem(err)
 		}
 	}
+	s.named(ctx, c.Client, o, c.account())
 	if err := s.check(o); err != nil {
 		return s.problem(err)
 	}
@@ -61,7 +62,7 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
 	var life time.Duration
 	var note string
-	s.Ledger.View(func(v *ledger.View) { life, note = s.challengeLife(v, o) })
+	s.Ledger.View(func(v *ledger.View) { life, note = s.challengeLife(v, o, c.account()) })
 	now, shortest := s.Now(), life
 	pinned := o.pin()
 	pinned[pinOperation] = c.Operation

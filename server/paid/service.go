@@ -151,6 +151,7 @@ type Service struct {
 	proven     map[string]provenOperation
 	networks   []*network
 	wastes     wastes
+	names      names
 	domains    domains
 
 	ctx     context.Context // ends when the service closes
@@ -305,6 +306,15 @@ type Call struct {
 	payer    string      // the account of its credential, once that was read
 	accepted *x402.Offer // that an x402 client says it has paid; nil for another credential
 	about    *about      // what the log says of it
+}
+
+// account is that of its credential, or that which it names for its wallet; the zero account
+// if neither is known.
+func (c *Call) account() core.Account {
+	if c.payer != "" {
+		return core.AccountOf(c.payer)
+	}
+	return core.AccountOf(c.WalletAccount)
 }
 
 func (c *Call) bodyDigest() string {

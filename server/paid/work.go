@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/mpp"
@@ -26,6 +27,7 @@ type work struct {
 	refused *Problem
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
+	named   bool      // the site that is to join names its account
 
 	held  bool          // its first request is still waiting; guarded by Service.mu
 	letGo chan struct{} // closed when that is let go; nil for work that no request began
@@ -170,6 +172,7 @@ func (s *Service) prepare(w *work) error {
 		return s.notSimulated(w, err)
 	}
 	s.Failpoint("simulated")
+	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer))
 	for {
 		open, err := s.covered(w)
 		if err != nil {
@@ -254,9 +257,12 @@ func (s *Service) reserve(w *work, open int64) error {
 			roomFor(v, w.reservation.Payer),
 			w.oneAtFirst(v),
 			covers(v, w.reservation.Payer, open),
-			s.mayHold(v, w.reservation))
+			s.mayHold(v, w))
 		if err != nil {
 			return err
+		}
+		if w.named {
+			return tx.ReserveUnbarred(w.reservation)
 		}
 		return tx.Reserve(w.reservation)
 	})
@@ -294,7 +300,7 @@ func (s *Service) replayed(err error) error {
 // barred tells a payer when it may pay for this URL again.
 func (s *Service) barred(r *ledger.Reservation) *Problem {
 	return &Problem{Code: api.PaymentPending, RetryAfter: seconds(s.barredFor(r)),
-		Detail: "A payment of this account for this URL failed a short time ago. Nothing was charged; try again later."}
+		Detail: "A payment of this account for this URL failed a short time ago. Nothing was charged; try again later, or pay from another account."}
 }
 
 // poll is the least time before the payment is asked for again. It grows while nothing is
