@@ -272,7 +272,8 @@ func schemas() map[string]*schema {
 			field{"amount_usd?", usd("Price, on a 402.")}, field{"expires?", when("End of the challenge, on a 402.")},
 			field{"offers?", list(object(
 				field{"method", text("")}, field{"intent", text("")}, field{"amount", text("Base units.")}, field{"currency", text("Token.")},
-				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")}))},
+				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")},
+				field{"wallet?", object()}))},
 			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"reason?", reasonSchema()},
 			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", linkMap()},
 			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},
