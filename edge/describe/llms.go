@@ -59,7 +59,7 @@ func llms(s *Source) ([]byte, error) {
 // rules are those of joining that surprise.
 func (r *recipe) rules() {
 	r.say("**Rules.** A 402 promises no rank: others may pay first. With `only_if_rank` in the body of either (a number: the rank wanted, or better) nothing is charged " +
-		"unless the payment gives that rank in the moment before it is sent; otherwise the answer is 409 `rank_taken`, with what the rank costs now. " +
+		"unless the payment gives that rank in the moment before it is sent, and payments that are being settled count; otherwise the answer is 409 `rank_taken`, with what the rank costs now. " +
 		"One domain takes at most three members by different accounts, and an account opens at most three new categories a day: " +
 		"only a payment says which account it is, so a 422 can follow a 402 for these two, and nothing is charged then. " +
 		"The operator can keep out sites, accounts and words: that is 403 `not_admitted`, also after a 402, and nothing is charged. " +

@@ -236,7 +236,7 @@ func (b *openapi) parameterComponents() node {
 	}{
 		{"Idempotency-Key", "Random, such as a UUID. Kept for 24 hours for the account that pays: repeats with it and the same body are not charged again.", withPattern(bounded(text(""), 16, 255), "^[!-~]{16,255}$")},
 		{"Accept-Payment", "Which offers the client can pay, such as tempo/charge;q=0.5.", text("")},
-		{"Wallet-Account", "Account of a browser's wallet: offers say in wallet what it signs.", text("")},
+		{"Wallet-Account", "Account that will pay. Offers are those that are taken from it, and say in wallet what a browser's wallet signs.", text("")},
 		{"PAYMENT-SIGNATURE", "Instead of Authorization: a payment by x402, version 2, for an offer in PAYMENT-REQUIRED. Each may be used once.", text("")},
 	} {
 		all[h.name] = node{"name": h.name, "in": "header", "description": h.about, "schema": h.schema}

@@ -78,8 +78,8 @@ var explanations = map[api.Code]explanation{
 		"The transaction was mined, but it did not move the money that it had promised to this ring, so nothing was granted.",
 		"Look at the transaction on its chain. If it did pay this ring, send its hash to the operator."},
 	api.RankTaken: {
-		"The request names in only_if_rank the rank without which nothing is to be paid, and the payment would give a lower one: others have paid since. The problem document says in to_take_rank_usd which bid gives that rank now, or in join_at_rank_bid_usd which opening bid.",
-		"Nothing was charged. Ask again with that amount, with another rank, or without only_if_rank."},
+		"The request names in only_if_rank the rank without which nothing is to be paid, and the payment would give a lower one: others have paid since, or are paying now. The problem document says in to_take_rank_usd which bid gives that rank now, or in join_at_rank_bid_usd which opening bid. Without either, the payment would take a rank from another that was promised it and is being settled.",
+		"Nothing was charged. Ask again with that amount, in a few seconds, with another rank, or without only_if_rank."},
 	api.NotAdmitted: {
 		"The operator of this ring keeps out the site, the account that pays, or a word in the name or description, or has taken the member out of the ring for now. This is said before anything is charged, and also where a 402 was answered before the operator decided.",
 		"Nothing was charged. Do not pay another way for the same. If you think that this is a mistake, write to the operator."},

@@ -141,7 +141,7 @@ func TestHidingWaitsForOpenReservations(t *testing.T) {
 	})
 	r.must(hide)
 	late := bidReservation("late", "ada", 200)
-	r.must(func(tx *ledger.Tx) error { return tx.ReserveSettled(late) })
+	r.must(func(tx *ledger.Tx) error { return tx.ReserveUnbarred(late) })
 	if err := r.do(func(tx *ledger.Tx) error { return remove(tx, "ada", false) }); err != ledger.ErrOpenReservation {
 		t.Errorf("removed with an open bid: %v", err)
 	}

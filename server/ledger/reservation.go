@@ -50,7 +50,9 @@ type Reservation struct {
 	HadPaid   bool             `json:",omitempty"` // set with Bar: the payer had paid here before
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
-	Payer     string           // account that pays
+	// OnlyIfRank is the rank without which nothing was to be paid, 0 for any.
+	OnlyIfRank int    `json:",omitempty"`
+	Payer      string // account that pays
 	// Client is the client that brought the payment, or "" if that does not matter.
 	// Update deletes it once the outcome is final.
 	Client string `json:",omitempty"`

@@ -20,13 +20,13 @@ func (tx *Tx) Reserve(r *Reservation) error {
 	return tx.reserve(r, false)
 }
 
-// ReserveSettled is [Tx.Reserve] for a payment whose money has come already: an
-// earlier one that failed does not bar its payer.
-func (tx *Tx) ReserveSettled(r *Reservation) error {
+// ReserveUnbarred is [Tx.Reserve] for a payment whose money has come already, or whose payer
+// the site itself names: an earlier one that failed does not bar its payer.
+func (tx *Tx) ReserveUnbarred(r *Reservation) error {
 	return tx.reserve(r, true)
 }
 
-func (tx *Tx) reserve(r *Reservation, came bool) error {
+func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 	if r.State != Reserved {
 		return fmt.Errorf("%w: a new one is not %s", ErrReservation, r.State)
 	}
@@ -37,7 +37,7 @@ func (tx *Tx) reserve(r *Reservation, came bool) error {
 	if err := tx.checkApplicable(stored); err != nil {
 		return err
 	}
-	if _, barred := tx.l.index.barred(stored.Payer, stored.URLKey, stored.Created); barred && !came {
+	if _, barred := tx.l.index.barred(stored.Payer, stored.URLKey, stored.Created); barred && !unbarred {
 		return ErrBarred
 	}
 	if err := tx.put(stored); err != nil {

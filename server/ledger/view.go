@@ -88,10 +88,17 @@ func (v *View) OpenRegistrations() int { return len(v.l.index.urls) }
 
 // Registrations calls f with each open registration, in no order. f must not change it.
 func (v *View) Registrations(f func(r *Reservation)) {
-	for _, r := range v.l.index.open {
+	v.EachOpen(func(r *Reservation) {
 		if r.Operation == OperationRegister {
 			f(r)
 		}
+	})
+}
+
+// EachOpen calls f with each open reservation, in no order. f must not change it.
+func (v *View) EachOpen(f func(r *Reservation)) {
+	for _, r := range v.l.index.open {
+		f(r)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Waste is gas that the operator has paid for a payment that failed. It is stored as long as
-// its payer and client are refused for it.
+// its payer can be refused for it.
 type Waste struct {
 	At          time.Time `json:"at"`
 	Network     string    `json:"network"`
@@ -19,6 +19,7 @@ type Waste struct {
 	Gas         uint64    `json:"gas"`              // units
 	Wei         string    `json:"wei"`              // what they cost
 	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
+	Apart       bool      `json:"apart,omitempty"`  // the payer had paid for as much before: it counts for nobody else
 }
 
 // AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNotNow].

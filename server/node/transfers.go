@@ -53,6 +53,9 @@ func (p Payments) at(payee string) (Payments, error) {
 // LowerHex spells an address without the checksum that its case can carry.
 func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
 
+// Payer names an account as payments of it do.
+func (p Payments) Payer(account [20]byte) string { return p.Account + LowerHex(account) }
+
 // Transfers calls found for each transaction that paid the recipient in deep blocks from
 // the instant since on, oldest first, and gives the time of the last block that was
 // searched. Transfers of less than a cent are skipped. An error of found ends it; others

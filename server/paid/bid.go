@@ -94,14 +94,8 @@ func (o *bid) checkUnpaid(v *ledger.View, payer string) error {
 		return notAdmitted("The operator of this ring takes no payments for this member.")
 	case blockedPayer(v, payer):
 		return errPayerBlocked
-	case o.OnlyIfRank == 0:
-		return nil
 	}
-	need := st.TotalForRank(at, o.OnlyIfRank) - m.Total()
-	if o.Amount >= need {
-		return nil
-	}
-	return rankTaken(o.OnlyIfRank, "to_take_rank_usd", max(need, st.Rules().MinBid), "a bid")
+	return ranks(v, at, m.Total(), o.Amount, o.OnlyIfRank, 0, "to_take_rank_usd", "a bid")
 }
 
 // find gives the member: by the slug that the challenge pinned or, before the challenge,
@@ -124,7 +118,7 @@ func (o *bid) find(st *core.State) (core.Ordinal, error) {
 func (o *bid) decide(context.Context, string) error { return nil }
 func (o *bid) cents() int64                         { return o.Amount }
 func (o *bid) describe() string                     { return "Bid " + FormatUSD(o.Amount) + " USD on " + o.Slug }
-func (o *bid) subject(r *ledger.Reservation)        { r.Member = o.Slug }
+func (o *bid) subject(r *ledger.Reservation)        { r.Member, r.OnlyIfRank = o.Slug, o.OnlyIfRank }
 
 func (o *bid) carriedOut(_ *core.State, e core.Event) string {
 	if b, ok := e.(*core.Bid); ok && b.Member == o.Slug && b.Amount == o.Amount {

@@ -19,9 +19,10 @@
 //   - work.go: claim, simulate, reserve, broadcast; conclude.go: append and answer,
 //     or fail
 //   - blocklist.go: what the operator keeps out
-//   - account.go, domains.go: limits for each account; hold.go: limits for each URL
+//   - account.go, domains.go: limits for each account; hold.go: limits for each URL, and
+//     named.go: the accounts that sites name; rank.go: what a rank takes
 //   - expenses.go: what may be submitted at this service's expense; waste.go: what was
-//     wasted so, and which accounts and clients are refused for it
+//     wasted so, how it is divided, and who is refused for it
 //   - letgo.go: how many payments may be open, and how a held request ends early
 //   - seen.go: a refused payment that was made already
 //   - x402.go: what differs for payments in the envelope of x402

@@ -10,10 +10,8 @@ import (
 
 // An attacker can make any number of accounts that have never paid here. So their
 // submissions at this service's expense are bounded before the first one fails: each such
-// account has one open payment at a time, and together they have no more gas in flight
-// than the budget has left. If waste leaves no room for another submission, their payments
-// are refused before anything is reserved. Accounts that have paid go on: all accounts
-// together have at most twice the budget in flight.
+// account has one open payment at a time, and what is in flight counts as if it were
+// wasted. See waste.go.
 
 // oneAtFirst refuses a second open payment of an account that has never paid, where this
 // service pays for the gas.
@@ -46,19 +44,20 @@ var errInFlight = errors.New("paid: what is in flight might use up the gas budge
 // Allow is described at [mpp.Expenses].
 func (x *expenses) Allow(gas uint64) error {
 	s, n := x.s, x.network
-	if err := s.withinBudget(n, s.Now()); err != nil {
+	if err := s.refuses(n, x.payment.Payer, x.client); err != nil {
 		return err
 	}
-	paid, err := s.hasPaid(x.payment.Payer)
-	switch {
-	case err != nil:
-		return err
-	case s.refuses(n, x.payment.Payer, x.client, paid):
-		return errWasted
-	case !s.wastes.launchWithin(s.GasBudget, x.id, flight{n.Network(), gas, paid}, s.Now()):
-		return errInFlight
+	f, err := x.flight(gas)
+	if err == nil && !s.wastes.launchWithin(s.GasBudget, x.id, f, s.Now()) {
+		err = errInFlight
 	}
-	return nil
+	return err
+}
+
+// flight is so much gas in flight for the payment.
+func (x *expenses) flight(gas uint64) (flight, error) {
+	apart, err := x.s.apart(x.network, x.payment.Payer)
+	return flight{x.network.Network(), x.payment.Payer, x.client, gas, apart}, err
 }
 
 // Store is described at [mpp.Expenses].
@@ -78,8 +77,9 @@ func (s *Service) recallFlight(w *work) {
 	if n == 0 {
 		return
 	}
-	if paid, err := s.hasPaid(w.payment.Payer); err == nil {
-		s.wastes.launch(w.reservation.ID, flight{w.network.Network(), w.payment.Submissions[n-1].Gas, paid})
+	x := expenses{s, w.network, w.reservation.ID, w.client, &w.payment}
+	if f, err := x.flight(w.payment.Submissions[n-1].Gas); err == nil {
+		s.wastes.launch(x.id, f)
 	}
 }
 

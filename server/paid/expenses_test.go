@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -206,8 +207,8 @@ func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
 		r.paying(place(0), "malcolm").wait().is(402, api.VerificationFailed)
 		h := r.paying(place(1), "mallory")
 		time.Sleep(3 * time.Second)
-		if got := r.offers("client of mallory"); got != "coin" {
-			t.Errorf("offered %q", got)
+		if !r.barred("mallory") {
+			t.Error("mallory is not refused")
 		}
 		r.second.dropped(r.payment("mallory", place(1)))
 		h.wait().is(201, "")
@@ -215,8 +216,8 @@ func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
 			if g := r.service.GasWasted(); g.LastHour != 60_000 || len(g.Wasters) != 1 || g.Wasters[0].Payer != "malcolm" {
 				t.Errorf("%+v", g)
 			}
-			if got := r.offers("client of mallory"); got != "coin token" {
-				t.Errorf("offered %q", got)
+			if r.barred("mallory") {
+				t.Error("mallory is refused")
 			}
 			r.restart()
 		}
@@ -225,7 +226,7 @@ func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
 }
 
 // An applied payment whose block is dropped, and whose transaction then fails, has wasted
-// gas: its account and its client are refused, and it is not sent again. When it settles
+// gas: its account is refused, and it is not sent again. When it settles
 // all the same, that is forgiven.
 func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -243,8 +244,8 @@ func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
 		if g := r.service.GasWasted(); g.LastHour != 60_000 || len(g.Wasters) != 1 || g.Wasters[0].Client != "client of mallory" {
 			t.Errorf("%+v", g)
 		}
-		if got := r.offers("client of mallory"); got != "coin" || r.second.questions("broadcast") != sent {
-			t.Errorf("offered %q; sent %d times", got, r.second.questions("broadcast")-sent)
+		if !r.barred("mallory") || r.second.questions("broadcast") != sent {
+			t.Errorf("refused: %v; sent %d times", r.barred("mallory"), r.second.questions("broadcast")-sent)
 		}
 		r.second.dropped(p)
 		time.Sleep(20 * time.Second)
@@ -255,7 +256,7 @@ func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
 }
 
 // An applied payment that has vanished is not submitted anew for an account that is
-// refused, nor beyond the budget.
+// refused. What others have wasted does not matter to it, as it has paid.
 func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		waster string
@@ -264,7 +265,7 @@ func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
 	}{
 		"nobody has wasted gas":       {"", 60_000, 1},
 		"its account has":             {"anne", 0, 0},
-		"others have used the budget": {"mallory", 60_000, 0},
+		"others have used the budget": {"mallory", 60_000, 1},
 	} {
 		in(t, name, func(t *testing.T) {
 			r := burning(t, c.budget)
@@ -292,8 +293,8 @@ func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
 	}
 }
 
-// The next process refuses the client, too, of a payment that wasted gas after the last
-// one had ended, and knows what was submitted for it before it was sent.
+// The next process knows the client of a payment that wasted gas after the last one had
+// ended, and what was submitted for it before it was sent.
 func TestTheNextProcessKnowsWhatWasSubmittedForWhom(t *testing.T) {
 	for _, step := range []string{"submitted", "broadcast"} {
 		in(t, step, func(t *testing.T) {
@@ -323,8 +324,8 @@ func TestTheNextProcessKnowsWhatWasSubmittedForWhom(t *testing.T) {
 			if got := r.payment("mallory", place(1)).Submissions; len(got) != 1 {
 				t.Errorf("submissions %+v", got)
 			}
-			if got := r.offers("client of mallory"); got != "coin" {
-				t.Errorf("offered %q", got)
+			if !r.barred("mallory") {
+				t.Error("mallory is not refused")
 			}
 			if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.Wasters[0].Client != "client of mallory" {
 				t.Errorf("%+v", g)
@@ -393,38 +394,134 @@ func TestAReservationOfAnEarlierVersionIsTakenUp(t *testing.T) {
 	}
 }
 
-// When waste leaves no room in the budget for another new account, such accounts are told
-// so before anything is reserved, and accounts that have paid go on.
+// When waste leaves no room in the budget for another new account, none is offered the
+// method, and one that was offered it before is told so before anything is reserved.
+// Accounts that have paid go on, and are offered it when they name themselves.
 func TestNewAccountsAreRefusedWhenWasteLeavesNoRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := burning(t, 500_000)
-		r.second.change(func() { r.second.fates["patron"] = fate{limit: 100_000} })
-		r.paying(place(1), "patron").wait().is(201, "")
-		var wasting []*held
-		for n := range 9 {
-			payer := fmt.Sprintf("mallory-%d", n)
-			r.second.change(func() { r.second.fates[payer] = fate{burns: 45_000, limit: 100_000} })
-			wasting = append(wasting, r.paying(place(1000+n), payer))
-		}
-		for _, h := range wasting {
-			h.wait()
-		}
+		r.second.change(func() { r.second.fates[patron] = fate{limit: 100_000} })
+		r.paying(place(1), patron).wait().is(201, "")
+		early := r.by("192.0.2.7").is(402, api.PaymentRequired).challenges()[1]
+		r.waste(9, fate{burns: 45_000, limit: 100_000})
 		if spent := r.service.GasWasted().LastHour; spent <= 400_000 || spent >= 500_000 {
 			t.Fatalf("%d was wasted", spent)
 		}
 		asked := r.second.questions("simulate")
-		for range 2 {
-			a := r.paying(place(2), "newcomer").wait().is(503, api.PaymentsUnavailable)
-			if a.member("reason") != mpp.ReasonWaste || a.field("Retry-After") == "" {
-				t.Errorf("%s", a.Body)
+		for _, account := range []string{"", newcomer} {
+			a := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: account})
+			if got := a.is(402, api.PaymentRequired).methods(); got != "coin" {
+				t.Errorf("%q is offered %q", account, got)
 			}
+			if says := strings.Contains(string(a.Body), "Wallet-Account"); says != (account == "") {
+				t.Errorf("%q is told to name an account: %v\n%s", account, says, a.Body)
+			}
+		}
+		a := r.by("192.0.2.7", r.sign(early, "newcomer", 100)).is(503, api.PaymentsUnavailable)
+		if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3000 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
+			t.Errorf("Retry-After %q: %s", a.field("Retry-After"), a.Body)
 		}
 		if r.second.questions("simulate") != asked || r.second.charged("newcomer") != 0 {
 			t.Error("its payment went further")
 		}
-		r.paying(place(2), "patron").wait().is(201, "")
+		known := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: patron})
+		if got := known.is(402, api.PaymentRequired).methods(); got != "coin token" {
+			t.Errorf("an account that has paid is offered %q", got)
+		}
+		r.by("192.0.2.7", r.sign(known.challenges()[1], patron, 100)).is(201, "")
 		time.Sleep(time.Hour)
 		r.paying(place(3), "newcomer").wait().is(201, "")
+	})
+}
+
+// An account that has paid, and one that never has, as wallets name themselves.
+const (
+	patron   = "0x00000000000000000000000000000000000000aa"
+	newcomer = "0x00000000000000000000000000000000000000bb"
+)
+
+// waste has so many accounts that never paid fail, each from a client of its own.
+func (r *ring) waste(n int, f fate) {
+	r.t.Helper()
+	var all []*held
+	for i := range n {
+		payer := fmt.Sprintf("waster-%d", i)
+		r.second.change(func() { r.second.fates[payer] = f })
+		all = append(all, r.paying(place(1000+i), payer))
+	}
+	for _, h := range all {
+		h.wait()
+	}
+}
+
+// Where nothing else can be paid, whoever would be refused gets no 402, and is told how
+// long that will be so; after a restart, too. An account that has paid gets its 402.
+func TestNo402IsWrittenThatNobodyMayPay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) {
+			r.network.gas, r.second = true, r.network
+			r.config = func(c *paid.Config) { c.GasBudget = 120_000 }
+		})
+		pay := func(body, payer string) answer {
+			c := paid.Call{Operation: paid.OpRegister, Body: []byte(body), Client: "client of " + payer}
+			c.Authorization = []string{r.sign(r.handle(c).is(402, api.PaymentRequired).challenges()[0], payer, 100)}
+			return r.handle(c)
+		}
+		pay(ada, patron).is(201, "")
+		r.network.change(func() {
+			r.network.fates["mallory"], r.network.fates["malcolm"] = fate{burns: 60_000}, fate{burns: 60_000}
+		})
+		pay(bob, "mallory")
+		time.Sleep(time.Minute)
+		if a := pay(cyn, "malcolm").is(503, api.PaymentsUnavailable); a.member("reason") != mpp.ReasonWaste {
+			t.Errorf("%s", a.Body)
+		}
+		for range 2 {
+			a := r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Client: "192.0.2.7"}).is(503, api.PaymentsUnavailable)
+			if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3000 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
+				t.Errorf("Retry-After %q: %s", a.field("Retry-After"), a.Body)
+			}
+			r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Client: "192.0.2.7", WalletAccount: patron}).is(402, api.PaymentRequired)
+			r.restart()
+		}
+	})
+}
+
+// One failure of an account that has paid ends the offer for that account alone, however
+// small the budget is; and so does one of each of many such accounts.
+func TestWasteOfAccountsThatHavePaidCountsForNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 5
+		r := burning(t, 100_000)
+		r.paying(place(0), patron).wait().is(201, "")
+		for k := range many {
+			r.paying(place(100+k), fmt.Sprintf("p%d", k)).wait().is(201, "")
+		}
+		for k := range many {
+			payer := fmt.Sprintf("p%d", k)
+			r.second.change(func() { r.second.fates[payer] = fate{burns: 60_000} })
+			r.paying(place(200+k), payer).wait().is(402, api.VerificationFailed)
+			if !r.barred(payer) {
+				t.Errorf("%s is not refused", payer)
+			}
+		}
+		for range 2 {
+			if g := r.service.GasWasted(); g.LastHour != many*60_000 || g.Apart != g.LastHour {
+				t.Errorf("%d was wasted, %d apart", g.LastHour, g.Apart)
+			}
+			if got := r.offers("192.0.2.7"); got != "coin token" {
+				t.Errorf("a newcomer is offered %q", got)
+			}
+			r.restart()
+		}
+		r.paying(place(1), patron).wait().is(201, "")
+		r.paying(place(2), "newcomer").wait().is(201, "")
+		// Once is what an account has paid for: after that its waste is everybody's.
+		time.Sleep(time.Hour)
+		r.paying(place(300), "p0").wait()
+		if g := r.service.GasWasted(); g.LastHour != 60_000 || g.Apart != 0 {
+			t.Errorf("%d was wasted, %d apart", g.LastHour, g.Apart)
+		}
 	})
 }
 
@@ -466,26 +563,38 @@ func TestAccountsThatHavePaidWasteNoMoreThanTwiceTheBudget(t *testing.T) {
 	})
 }
 
-// An account that has paid is not refused for what others have wasted behind its address.
-func TestAccountsThatHavePaidAreNotRefusedForTheirClient(t *testing.T) {
+// A shared address is not refused for one payment that failed behind it. One behind which
+// many have failed is refused before others are.
+func TestASharedAddressIsNotRefusedForOneFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+		r := burning(t, 1_000_000)
 		const shared = "192.0.2.66"
-		r.paying(place(1), "patron").wait().is(201, "")
-		r.by(shared, r.token(shared, "mallory")).is(402, api.VerificationFailed)
-		if got := r.offers(shared); got != "coin" {
-			t.Errorf("offered %q", got)
-		}
-		pay := func(payer, body string) answer {
-			c := paid.Call{Operation: paid.OpRegister, Body: []byte(body), AcceptPayment: "token/charge", Client: "192.0.2.7"}
-			c.Authorization = []string{r.sign(r.handle(c).is(402, api.PaymentRequired).challenges()[0], payer, 100)}
-			c.Client = shared
+		from := func(n int, payer string) answer {
+			t.Helper()
+			c := paid.Call{Operation: paid.OpRegister, Body: []byte(place(n)), AcceptPayment: "token/charge", Client: shared}
+			offered := r.handle(c).is(402, api.PaymentRequired)
+			if offered.methods() != "token" { // the other one, then
+				return offered
+			}
+			c.Authorization = []string{r.sign(offered.challenges()[0], payer, 100)}
 			return r.handle(c)
 		}
-		if a := pay("newcomer", place(2)); a.member("reason") != mpp.ReasonWaste {
-			t.Errorf("%d %s", a.Status, a.Body)
+		from(1, "mallory").is(402, api.VerificationFailed)
+		from(2, "newcomer").is(201, "")
+		refused := 0
+		for n := range 10 {
+			payer := fmt.Sprintf("mallory-%d", n)
+			r.second.change(func() { r.second.fates[payer] = fate{burns: 60_000} })
+			if a := from(100+n, payer); a.code() == string(api.PaymentRequired) {
+				refused++
+			}
 		}
-		pay("patron", place(3)).is(201, "")
+		if refused == 0 || refused == 10 {
+			t.Errorf("%d of 10 are not offered it", refused)
+		}
+		if got := r.offers("198.51.100.7"); got != "coin token" {
+			t.Errorf("others are offered %q", got)
+		}
 	})
 }
 
@@ -495,12 +604,12 @@ func TestASecondLateBlockCountsAgainstItsAccount(t *testing.T) {
 		r := burning(t, 0)
 		r.second.change(func() { r.second.fates["latecomer"] = fate{burns: 30_000, late: true} })
 		r.paying(place(1), "latecomer").wait()
-		if got := r.offers("client of latecomer"); got != "coin token" {
-			t.Errorf("after the first: %q", got)
+		if r.barred("latecomer") {
+			t.Error("refused after the first")
 		}
 		r.paying(place(2), "latecomer").wait()
-		if got := r.offers("client of latecomer"); got != "coin" {
-			t.Errorf("after the second: %q", got)
+		if !r.barred("latecomer") {
+			t.Error("not refused after the second")
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/mpp"
@@ -19,7 +20,8 @@ import (
 //   - after one failed registration of a URL, the next payment for it is valid for a
 //     minute at most;
 //   - after two, each account whose payment failed is barred from the URL for an hour,
-//     and accounts that have never paid here for an hour after one of them failed.
+//     and accounts that have never paid here for an hour after one of them failed;
+//   - from the second on, neither bars the account that the site itself names: see named.go.
 
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
@@ -35,16 +37,22 @@ func (s *Service) heldURL(until time.Time) *Problem {
 		Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
 }
 
-// mayHold says why a payment may not hold its URL.
-func (s *Service) mayHold(v *ledger.View, r *ledger.Reservation) error {
+// mayHold says why the payment of w may not hold its URL.
+func (s *Service) mayHold(v *ledger.View, w *work) error {
+	r := w.reservation
+	account := core.AccountOf(r.Payer)
+	if n, some := s.names.get(r.URLKey, s.Now()); some && !w.named && !n.account.Is(account) {
+		return &Problem{Code: api.PaymentPending, RetryAfter: seconds(n.until.Sub(s.Now())), Detail: onlyNamed(n) + " Nothing was charged by this request."}
+	}
 	count, until := v.URLFailures(r.URLKey)
-	if count > 1 && until.After(s.Now()) {
+	if count > 1 && until.After(s.Now()) && !w.named {
 		paid, err := v.HasPaid(r.Payer)
 		if err != nil {
 			return err
 		}
 		if !paid {
-			return &Problem{Code: api.PaymentPending, RetryAfter: seconds(until.Sub(s.Now())), Detail: onlyPayers(until) + " Nothing was charged by this request."}
+			return &Problem{Code: api.PaymentPending, RetryAfter: seconds(until.Sub(s.Now())),
+				Detail: onlyPayers(until) + s.howToBeNamed(w.order.(*registration).URL, account) + " Nothing was charged by this request."}
 		}
 	}
 	if count > 0 && r.ValidBefore.After(s.Now().Add(shortHold)) {
@@ -52,6 +60,11 @@ func (s *Service) mayHold(v *ledger.View, r *ledger.Reservation) error {
 			Detail: fmt.Sprintf("A payment for this URL came to nothing in the last hour, so the next one may stay valid for %v at most. Nothing was charged; pay the new challenge.", shortHold)}
 	}
 	return nil
+}
+
+// onlyNamed says which account can register a URL whose site has named one.
+func onlyNamed(n naming) string {
+	return "Payments for this address have failed, and the site names the account that is to register it. Until " + n.until.UTC().Format(time.RFC3339) + " no other can."
 }
 
 // barredFor is how long the payer of r cannot reserve its URL.
@@ -71,19 +84,23 @@ func onlyPayers(until time.Time) string {
 }
 
 // challengeLife says how long an order may be paid: no longer than [Service.mayHold] allows.
-// note is for the 402 document.
-func (s *Service) challengeLife(v *ledger.View, o order) (life time.Duration, note string) {
-	var r ledger.Reservation
-	o.subject(&r)
-	count, until := v.URLFailures(r.URLKey)
+// note is for the 402 document, for an account that may not be known.
+func (s *Service) challengeLife(v *ledger.View, o order, account core.Account) (life time.Duration, note string) {
+	r, ok := o.(*registration)
+	if !ok {
+		return ChallengeLife, ""
+	}
+	count, until := v.URLFailures(r.Key)
+	n, named := s.names.get(r.Key, s.Now())
 	switch {
+	case named && !n.account.Is(account):
+		return shortHold, " " + onlyNamed(n)
 	case count == 0:
 		return ChallengeLife, ""
-	case count > 1 && until.After(s.Now()):
-		return shortHold, " " + onlyPayers(until)
-	default:
-		return shortHold, ""
+	case count > 1 && until.After(s.Now()) && !named:
+		return shortHold, " " + onlyPayers(until) + s.howToBeNamed(r.URL, account)
 	}
+	return shortHold, ""
 }
 
 // coverTries is how often the network is asked whether an account holds enough for its

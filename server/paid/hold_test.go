@@ -278,3 +278,82 @@ func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
 		})
 	}
 }
+
+// However many payments for a URL have failed, the account that its site names gets it at
+// once, though it never paid and one of its own has failed; and nobody is quicker, because
+// for a while others do not get it. Strangers are kept out as before.
+func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t)
+		const site, payer = "cyn.dev", "0x00000000000000000000000000000000000000cc"
+		fail := func(payer string) {
+			t.Helper()
+			o.network.change(func() { o.network.fates[payer] = fate{state: mpp.Failed} })
+			o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), payer, 100)).is(402, api.VerificationFailed)
+			o.network.change(func() { delete(o.network.fates, payer) })
+		}
+		ask := func(account string) answer {
+			return o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: account})
+		}
+		fail(payer)
+		if o.sites.asked != 0 {
+			t.Error("the site was asked after one failure")
+		}
+		fail("mallory")
+		// A stranger who never paid is told who can register, and how the site says so.
+		if a := ask("").is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "the account that the site names") {
+			t.Errorf("%s", a.Body)
+		}
+		told := ask(payer).is(402, api.PaymentRequired)
+		_, token, _ := strings.Cut(told.member("detail").(string), "by the line ")
+		token, _, _ = strings.Cut(token, " ")
+		challenge := told.challenges()[0]
+		if len(token) != 48 || !strings.Contains(string(told.Body), "https://cyn.dev/token.txt") || !strings.Contains(string(told.Body), "_token.cyn.dev") {
+			t.Fatalf("%s", told.Body)
+		}
+		sent := o.network.questions("broadcast")
+		if a := o.post(paid.OpRegister, cyn, o.sign(challenge, payer, 100)).is(503, api.PaymentPending); !strings.Contains(string(a.Body), token) {
+			t.Errorf("%s", a.Body)
+		}
+		o.sites.shown[site] = []string{token}
+		ask(payer).is(402, api.PaymentRequired)
+		// It names no other account: neither one that never paid, nor one that has.
+		for _, other := range []string{"mallory-2", alice} {
+			a := ask("").is(402, api.PaymentRequired)
+			if !strings.Contains(string(a.Body), "the site names the account") {
+				t.Errorf("%s", a.Body)
+			}
+			wait, err := strconv.Atoi(o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], other, 100)).is(503, api.PaymentPending).field("Retry-After"))
+			if err != nil || wait < 500 || wait > 600 {
+				t.Errorf("%s waits %d, %v", other, wait, err)
+			}
+		}
+		if n := o.network.questions("broadcast") - sent; n != 0 {
+			t.Errorf("%d were sent", n)
+		}
+		a := ask(payer).is(402, api.PaymentRequired)
+		if strings.Contains(string(a.Body), "Payments for this address") {
+			t.Errorf("it is told of others: %s", a.Body)
+		}
+		o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], payer, 100)).is(201, "")
+	})
+}
+
+// The site keeps a URL for the account that it names for some minutes, not for ever.
+func TestASiteKeepsItsURLForSomeMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOwned(t)
+		const payer = "0x00000000000000000000000000000000000000cc"
+		for _, mallory := range []string{"mallory", "mallory-2"} {
+			o.network.change(func() { o.network.fates[mallory] = fate{state: mpp.Failed} })
+			o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), mallory, 100)).is(402, api.VerificationFailed)
+		}
+		detail := o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: payer}).member("detail").(string)
+		_, token, _ := strings.Cut(detail, "by the line ")
+		o.sites.shown["cyn.dev"] = []string{token[:48]}
+		o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: payer}).is(402, api.PaymentRequired)
+		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), alice, 100)).is(503, api.PaymentPending)
+		time.Sleep(11 * time.Minute)
+		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), alice, 100)).is(201, "")
+	})
+}

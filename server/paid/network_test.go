@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/mpp"
 	"webring/server/paid"
@@ -523,6 +524,9 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before,
 		Bearer: c.Challenge.Intent == x402.Intent}, nil
 }
+
+// Payer is an address as it is.
+func (m *method) Payer(account [20]byte) string { return core.Account(account).String() }
 
 func (m *method) PaysGas() bool { return m.gas }
 

@@ -34,15 +34,22 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 			return s.problem(err)
 		}
 	}
+	s.named(ctx, c.Client, o, c.account())
 	if err := s.check(o); err != nil {
 		return s.problem(err)
 	}
 	networks, err := s.readyNetworks()
+	ready := len(networks)
 	if err == nil {
 		networks, err = s.allowed(networks, c)
 	}
 	if err != nil {
 		return s.problem(err)
+	}
+	if len(networks) < ready && c.payer == "" && c.WalletAccount == "" {
+		told := *why
+		told.Detail += " Fewer methods are offered now to accounts that have never paid here. One that has names itself in the field Wallet-Account."
+		why = &told
 	}
 	if err := o.decide(ctx, c.Client); err != nil {
 		return s.problem(err)
@@ -55,7 +62,7 @@ func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem)
 func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
 	var life time.Duration
 	var note string
-	s.Ledger.View(func(v *ledger.View) { life, note = s.challengeLife(v, o) })
+	s.Ledger.View(func(v *ledger.View) { life, note = s.challengeLife(v, o, c.account()) })
 	now, shortest := s.Now(), life
 	pinned := o.pin()
 	pinned[pinOperation] = c.Operation
@@ -72,7 +79,7 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
 	more = append(append(more, expiry(now, shortest)...), `","offers":[`...)
 	told := *why
-	told.Detail += note
+	told.Detail, told.RetryAfter = told.Detail+note, 0
 	c.about.cents = o.cents()
 	var lines [][2]string
 	var exact []x402.Offer

@@ -117,3 +117,109 @@ func TestOnlyIfRankIsNotAskedOfMoneyThatCame(t *testing.T) {
 		}
 	})
 }
+
+// Payments that are open count: whichever of them settle, and in whatever order, a payment
+// with only_if_rank gives its rank, or is not made. One without it is held up for nothing.
+func TestOnlyIfRankCountsPaymentsThatAreOpen(t *testing.T) {
+	const join = `{"name":"Eve","url":"https://eve.dev","kind":"agent","bid":"%s"}`
+	bid := func(member, amount string, rank int) step {
+		return step{paid.OpBid, fmt.Sprintf(`{"member":"%s","amount":"%s","only_if_rank":%d}`, member, amount, rank)}
+	}
+	plain := func(member, amount string) step {
+		return step{paid.OpBid, fmt.Sprintf(`{"member":"%s","amount":"%s"}`, member, amount)}
+	}
+	// ada, bob, cyn and dee have 1.00 each, in the order of their joins.
+	for _, c := range []struct {
+		name   string
+		open   []step // that are open, the earliest first
+		last   step   // that is brought then
+		enough string // that it is told; "" if it is to come again, "paid" if it is paid
+	}{
+		{"two that want the first rank", []step{bid("bob", "2.00", 1)}, bid("cyn", "2.00", 1), "2.01"},
+		{"an earlier member with as much", []step{bid("bob", "2.00", 1)}, bid("ada", "1.99", 1), "2.00"},
+		{"two with more and more", []step{bid("bob", "2.00", 1)}, bid("cyn", "3.00", 1), ""},
+		{"two that want two ranks", []step{bid("bob", "2.00", 2)}, bid("cyn", "3.00", 2), "paid"},
+		{"three that want two ranks", []step{bid("bob", "2.00", 2), bid("cyn", "3.00", 2)}, bid("dee", "4.00", 2), ""},
+		{"a rank that is lower", []step{bid("bob", "2.00", 1)}, bid("cyn", "1.00", 2), "paid"},
+		{"one without", []step{plain("bob", "2.00")}, bid("cyn", "2.00", 1), "2.01"},
+		{"more than one without", []step{plain("bob", "2.00")}, bid("cyn", "2.01", 1), "paid"},
+		{"others for the same member may fail", []step{plain("cyn", "1.00"), plain("bob", "1.50")}, bid("cyn", "1.00", 1), "1.51"},
+		{"others for one other member", []step{plain("bob", "1.00"), plain("bob", "1.00")}, bid("cyn", "2.00", 1), "2.01"},
+		{"one that joins", []step{{paid.OpRegister, fmt.Sprintf(join, "2.00")}}, bid("cyn", "1.99", 1), "2.00"},
+		{"one that wants to join there", []step{bid("bob", "2.00", 1)}, step{paid.OpRegister, strings.Replace(fmt.Sprintf(join, "2.00"), "}", `,"only_if_rank":1}`, 1)}, "2.01"},
+		{"a promise to one that joins", []step{{paid.OpRegister, strings.Replace(fmt.Sprintf(join, "2.00"), "}", `,"only_if_rank":1}`, 1)}}, bid("ada", "2.50", 1), ""},
+		{"the same member", []step{bid("bob", "2.00", 1)}, bid("bob", "1.00", 1), "paid"},
+		{"a bid that promises nothing", []step{bid("bob", "2.00", 1)}, plain("cyn", "3.00"), "paid"},
+		{"together they pass", []step{bid("bob", "2.00", 1), plain("cyn", "1.00")}, bid("cyn", "2.10", 1), ""},
+	} {
+		in(t, c.name, func(t *testing.T) {
+			r := newRing(t)
+			for _, body := range []string{ada, bob, cyn, `{"name":"Dee","url":"https://dee.dev","kind":"agent"}`} {
+				r.join(body, "first of "+body)
+			}
+			var open []*held
+			for i, s := range append(c.open, c.last) {
+				payer := fmt.Sprint("payer-", i)
+				r.network.change(func() { r.network.fates[payer] = fate{after: 3 * time.Second} })
+				a := r.post(s.op, s.body)
+				if i == len(c.open) && c.enough != "paid" {
+					a.is(409, api.RankTaken)
+					name := map[string]string{paid.OpBid: "to_take_rank_usd", paid.OpRegister: "join_at_rank_bid_usd"}[s.op]
+					if got, _ := a.member(name).(string); got != c.enough || !strings.Contains(string(a.Body), "Nothing was charged") {
+						t.Errorf("%s", a.Body)
+					}
+					continue
+				}
+				ch := a.is(402, api.PaymentRequired).challenges()[0]
+				amount, err := paid.ParseUSD(a.member("amount_usd").(string))
+				r.must(err)
+				open = append(open, r.begin(paid.Call{Operation: s.op, Body: []byte(s.body), Authorization: []string{r.sign(ch, payer, amount)}}))
+				synctest.Wait()
+			}
+			if n := len(r.open()); n != len(open) {
+				t.Fatalf("%d are open", n)
+			}
+			for _, h := range open {
+				h.wait().is2(200, 201)
+			}
+		})
+	}
+}
+
+// step is one paid request.
+type step struct{ op, body string }
+
+// Of two payments for the first rank that are brought at once, after both got their 402, one
+// is made, and gives it. The other costs nothing.
+func TestTwoPaymentsForTheFirstRankAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t)
+		r.join(ada, "alice")
+		r.join(bob, "bob")
+		var all []*held
+		payers := []string{"zoe", "yan"}
+		for i, member := range []string{"ada", "bob"} {
+			body := fmt.Sprintf(`{"member":"%s","amount":"5.00","only_if_rank":1}`, member)
+			r.network.fates[payers[i]] = fate{after: 2 * time.Second}
+			all = append(all, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(body),
+				Authorization: []string{r.sign(r.challenge(paid.OpBid, body), payers[i], 500)}}))
+		}
+		made := 0
+		for i, h := range all {
+			switch a := h.wait(); a.Status {
+			case 200:
+				made++
+				if a.member("leaderboard_rank") != 1.0 || r.network.charged(payers[i]) != 500 {
+					t.Errorf("%s paid %d: %s", payers[i], r.network.charged(payers[i]), a.Body)
+				}
+			default:
+				if a.is(409, api.RankTaken); r.network.charged(payers[i]) != 0 {
+					t.Errorf("%s paid %d", payers[i], r.network.charged(payers[i]))
+				}
+			}
+		}
+		if made != 1 {
+			t.Errorf("%d were made", made)
+		}
+	})
+}

@@ -181,10 +181,8 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 		return errPayerBlocked
 	}
 	st := v.State()
-	if o.OnlyIfRank > 0 {
-		if need := st.TotalForRank(core.Ordinal(st.Rows()), o.OnlyIfRank); o.cents() < need {
-			return rankTaken(o.OnlyIfRank, "join_at_rank_bid_usd", max(need-o.Fee, st.Rules().MinBid), "an opening bid")
-		}
+	if err := ranks(v, core.Ordinal(st.Rows()), 0, o.cents(), o.OnlyIfRank, o.Fee, "join_at_rank_bid_usd", "an opening bid"); err != nil {
+		return err
 	}
 	if payer == "" {
 		return nil
@@ -300,7 +298,9 @@ func (o *registration) describe() string {
 	return "Join the ring: fee " + FormatUSD(o.Fee) + " USD"
 }
 
-func (o *registration) subject(r *ledger.Reservation) { r.URLKey = o.Key }
+func (o *registration) subject(r *ledger.Reservation) {
+	r.URLKey, r.OnlyIfRank = o.Key, o.OnlyIfRank
+}
 
 func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	slug := o.slug(tx.State(), "")

@@ -108,7 +108,7 @@ func (s *Service) reserveSettled(w *work) error {
 		if err := w.order.check(tx.View()); err != nil {
 			return err
 		}
-		return tx.ReserveSettled(w.reservation)
+		return tx.ReserveUnbarred(w.reservation)
 	})
 	var never *Problem
 	if err == nil || errors.As(err, &never) && never.final() {

@@ -107,9 +107,10 @@ type Config struct {
 	Keys        mpp.Keys // at first: see SetKeys
 	Now         func() time.Time
 	Log         *slog.Logger // [slog.Default] when nil
-	// GasBudget bounds the gas that a method may waste in an hour on payments that are
-	// mined and fail; beyond it, the method is not offered. It also bounds the gas in
-	// flight for accounts that have never paid here. 0: no bound.
+	// GasBudget bounds the gas that a method may waste in an hour on payments of accounts
+	// that have never paid here, which are mined and fail; beyond it, the method is not
+	// offered to them. What is in flight counts. Each account that has paid has a tenth of
+	// it for itself, once a week. 0: no bound.
 	GasBudget uint64
 	// Ready says why no payment may be taken at the moment, such as a disk that is
 	// nearly full. It is called before each challenge and each simulation, so it must
@@ -154,6 +155,7 @@ type Service struct {
 	proven     map[string]provenOperation
 	networks   []*network
 	wastes     wastes
+	names      names
 	domains    domains
 
 	ctx     context.Context // ends when the service closes
@@ -314,6 +316,15 @@ type Call struct {
 	about    *about      // what the log says of it
 }
 
+// account is that of its credential, or that which it names for its wallet; the zero account
+// if neither is known.
+func (c *Call) account() core.Account {
+	if c.payer != "" {
+		return core.AccountOf(c.payer)
+	}
+	return core.AccountOf(c.WalletAccount)
+}
+
 func (c *Call) bodyDigest() string {
 	if c.Received != nil {
 		return mpp.Digest(c.Received)
@@ -395,12 +406,12 @@ func (s *Service) handle(ctx context.Context, c Call) Answer {
 }
 
 // checkReady says why no payment can be taken on network n now: this machine or the network
-// is not ready, or too much gas was wasted.
+// is not ready.
 func (s *Service) checkReady(n *network) error {
 	if err := s.checkMachine(); err != nil {
 		return err
 	}
-	if now := s.Now(); s.withinBudget(n, now) != nil || n.ready(now) != nil { // each is logged when it begins
+	if n.ready(s.Now()) != nil { // it is logged when it begins
 		return errUnavailable
 	}
 	return nil

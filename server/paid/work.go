@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/mpp"
@@ -26,6 +27,7 @@ type work struct {
 	refused *Problem
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
+	named   bool      // the site that is to join names its account
 
 	held  bool          // its first request is still waiting; guarded by Service.mu
 	letGo chan struct{} // closed when that is let go; nil for work that no request began
@@ -150,14 +152,9 @@ func (s *Service) prepare(w *work) error {
 	if w.refused != nil {
 		return w.refused
 	}
-	paid, err := s.hasPaid(w.payment.Payer)
-	switch {
-	case err != nil:
+	err := s.refuses(w.network, w.payment.Payer, w.client)
+	if err != nil {
 		return err
-	case s.refuses(w.network, w.payment.Payer, w.client, paid):
-		return errWasted
-	case !paid && s.wastes.full(s.GasBudget, w.network.Network(), s.Now()):
-		return errOnlyKnown
 	}
 	s.Ledger.View(func(v *ledger.View) {
 		if err = possible(w.order, v, w.payment.Payer); err == nil {
@@ -175,6 +172,7 @@ func (s *Service) prepare(w *work) error {
 		return s.notSimulated(w, err)
 	}
 	s.Failpoint("simulated")
+	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer))
 	for {
 		open, err := s.covered(w)
 		if err != nil {
@@ -259,9 +257,12 @@ func (s *Service) reserve(w *work, open int64) error {
 			roomFor(v, w.reservation.Payer),
 			w.oneAtFirst(v),
 			covers(v, w.reservation.Payer, open),
-			s.mayHold(v, w.reservation))
+			s.mayHold(v, w))
 		if err != nil {
 			return err
+		}
+		if w.named {
+			return tx.ReserveUnbarred(w.reservation)
 		}
 		return tx.Reserve(w.reservation)
 	})
@@ -299,7 +300,7 @@ func (s *Service) replayed(err error) error {
 // barred tells a payer when it may pay for this URL again.
 func (s *Service) barred(r *ledger.Reservation) *Problem {
 	return &Problem{Code: api.PaymentPending, RetryAfter: seconds(s.barredFor(r)),
-		Detail: "A payment of this account for this URL failed a short time ago. Nothing was charged; try again later."}
+		Detail: "A payment of this account for this URL failed a short time ago. Nothing was charged; try again later, or pay from another account."}
 }
 
 // poll is the least time before the payment is asked for again. It grows while nothing is
@@ -350,7 +351,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			o, err = w.network.Outcome(s.ctx, w.payment)
 		}
 		submitted := len(w.payment.Submissions) > 0
-		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.refuses(w.network, w.payment.Payer, "", true)) {
+		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.wastes.barred(w.network.Network(), w.payment.Payer).After(s.Now())) {
 			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, w.client, &w.payment})
 			s.Failpoint("broadcast")
 		}

@@ -81,8 +81,9 @@ func (s *shop) reverted(from uint64) (count int, gas uint64) {
 }
 
 // TestAPlainAccountWastesGasOnceAnHour: an account that has its dollar away within each
-// block costs one submission an authorisation, and is then refused with its client, also
-// by the next process. Others pay meanwhile, and the operator sees what it was.
+// block costs one submission an authorisation, and is then refused, by whatever client and
+// also by the next process. Others pay meanwhile, from its address too, and the operator sees
+// what it was.
 func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 	t.Parallel()
 	s := evmShop(t, "--trusted-proxy", "127.0.0.1")
@@ -91,8 +92,8 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	const (
-		attacker, other, honest = "198.51.100.66", "198.51.100.67", "198.51.100.7"
-		path                    = "/api/register"
+		attacker, other = "198.51.100.66", "198.51.100.67"
+		path            = "/api/register"
 	)
 	body := ""
 	n := len(s.chain.Accounts)
@@ -123,11 +124,14 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 	}
 	refused := func() {
 		t.Helper()
-		if r := attack(attacker); r.Status != http.StatusServiceUnavailable || r.code(t) != "payments_unavailable" || r.document(t)["reason"] != "wasted_gas" {
-			t.Errorf("its client: %d %s", r.Status, r.Body)
-		}
-		if r := attack(other); r.Status != http.StatusServiceUnavailable || r.document(t)["reason"] != "wasted_gas" {
-			t.Errorf("its account: %d %s", r.Status, r.Body)
+		for _, client := range []string{attacker, other} {
+			if r := attack(client); r.Status != http.StatusServiceUnavailable || r.code(t) != "payments_unavailable" || r.document(t)["reason"] != "wasted_gas" {
+				t.Errorf("by %s: %d %s", client, r.Status, r.Body)
+			}
+			named := s.send(http.MethodPost, path, []byte(body), by(client, "Wallet-Account", thief.Address().Hex())...)
+			if named.Status != http.StatusServiceUnavailable || named.document(t)["reason"] != "wasted_gas" {
+				t.Errorf("its 402 by %s: %d %s", client, named.Status, named.Body)
+			}
 		}
 		if again, _ := s.reverted(uint64(began)); again != count {
 			t.Errorf("%d submissions were reverted", again)
@@ -143,8 +147,8 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 		t.Errorf("payments gas: %v\n%s", err, out)
 	}
 	payer := s.payer()
-	unpaid := s.send(http.MethodPost, path, []byte(body), by(honest)...)
-	if r := s.send(http.MethodPost, path, []byte(body), by(honest, "Authorization", payer.Header(s.challenge(unpaid)))...); r.Status != http.StatusCreated {
+	unpaid := s.send(http.MethodPost, path, []byte(body), by(attacker)...)
+	if r := s.send(http.MethodPost, path, []byte(body), by(attacker, "Authorization", payer.Header(s.challenge(unpaid)))...); r.Status != http.StatusCreated {
 		t.Errorf("an honest payer: %d %s\n%s", r.Status, r.Body, s.log)
 	}
 }
@@ -216,6 +220,88 @@ func TestManyAccountsWasteNoMoreThanTheGasBudget(t *testing.T) {
 	if again, _ := s.reverted(0); again != count {
 		t.Errorf("%d submissions were reverted, and %d before", again, count)
 	}
+}
+
+// TestACrowdDoesNotCloseTheOfferForThoseWhoHavePaid: accounts that never paid, each from a
+// network of its own, have their money away in the block that counts, until they have wasted
+// what they may. Whoever would be refused then gets no 402; whoever has paid pays, and none of
+// them ends that for the others.
+func TestACrowdDoesNotCloseTheOfferForThoseWhoHavePaid(t *testing.T) {
+	t.Parallel()
+	chain(t)
+	own, err := devchain.StartBase(t.Context(), devchain.Options{Accounts: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Stop)
+	const path, honest = "/api/register", "192.0.2.7"
+	s := evmShopOn(t, own, "--trusted-proxy", "127.0.0.1", "--evm-gas-budget", "150000")
+	call := func(method string, args ...any) {
+		t.Helper()
+		if err := own.Call(t.Context(), nil, method, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	site := func(n int) []byte {
+		return []byte(fmt.Sprintf(`{"name":"Site","url":"https://site-%d.dev/","kind":"agent"}`, n))
+	}
+	joins := func(n int, payer evmtest.Wallet, client string) {
+		t.Helper()
+		unpaid := s.send(http.MethodPost, path, site(n), by(client, "Wallet-Account", payer.Address().Hex())...)
+		if unpaid.Status != http.StatusPaymentRequired {
+			t.Fatalf("site %d: %d %s", n, unpaid.Status, unpaid.Body)
+		}
+		if r := s.send(http.MethodPost, path, site(n), by(client, "Authorization", payer.Header(s.challenge(unpaid)))...); r.Status != http.StatusCreated {
+			t.Fatalf("site %d: %d %s\n%s", n, r.Status, r.Body, s.log)
+		}
+	}
+	wasted := func() int { return strings.Count(s.log.String(), "gas wasted on a payment") }
+	var held sync.WaitGroup
+	// fails has a payment submitted whose money is away when it is mined.
+	fails := func(n int, payer evmtest.Wallet, unpaid reply, client string) {
+		t.Helper()
+		was, sent := wasted(), strings.Count(s.log.String(), "detail=submitted")
+		call("evm_setIntervalMining", 0)
+		header := payer.Header(s.challenge(unpaid), evmtest.ValidFor(25*time.Second))
+		held.Go(func() {
+			_, _ = s.try(http.MethodPost, path, site(n), by(client, "Authorization", header)...)
+		})
+		eventually(t, "a submission", longEnough, func() bool { return strings.Count(s.log.String(), "detail=submitted") > sent })
+		s.endow(payer, 0)
+		call("evm_setIntervalMining", 1)
+		eventually(t, "its failure", longEnough, func() bool { return wasted() > was })
+	}
+	patron, second := s.payer(), s.payer()
+	joins(0, patron, honest)
+	joins(1, second, honest)
+	crowd := 0
+	var refused reply
+	for ; ; crowd++ {
+		client := fmt.Sprintf("198.%d.%d.9", 18+crowd, crowd)
+		if refused = s.send(http.MethodPost, path, site(100+crowd), by(client)...); refused.Status != http.StatusPaymentRequired {
+			break
+		}
+		payer := freshWallet(t)
+		s.endow(payer, juggledUnits)
+		fails(100+crowd, payer, refused, client)
+		if crowd == 10 {
+			t.Fatal("nothing bounds what they waste")
+		}
+	}
+	_, gas := s.reverted(0)
+	t.Logf("%d accounts have wasted %d gas", crowd, gas)
+	if gas > 150_000 || crowd == 0 || refused.Status != http.StatusServiceUnavailable || refused.document(t)["reason"] != "wasted_gas" || refused.Header.Get("Retry-After") == "" {
+		t.Errorf("after %d: %d %s, %d gas", crowd, refused.Status, refused.Body, gas)
+	}
+	joins(2, patron, honest)
+	// One that has paid fails: that is its own affair.
+	third := s.send(http.MethodPost, path, site(3), by(honest, "Wallet-Account", second.Address().Hex())...)
+	fails(3, second, third, honest)
+	joins(4, patron, honest)
+	if r := s.send(http.MethodPost, path, site(5), by(honest, "Wallet-Account", second.Address().Hex())...); r.Status != http.StatusServiceUnavailable {
+		t.Errorf("one that has failed: %d %s", r.Status, r.Body)
+	}
+	held.Wait()
 }
 
 // TestAccountsWithCodeWasteNoGas: a contract, or an account that has delegated to one,

@@ -101,3 +101,56 @@ func TestOneWalletDoesNotHoldManyURLs(t *testing.T) {
 		})
 	}
 }
+
+// TestASiteEndsThatItsURLIsHeld has the payments of two wallets for a URL fail. A newcomer is
+// kept out then, unless the site names its account: that joins at once. So does an account
+// that has paid here, for another URL.
+func TestASiteEndsThatItsURLIsHeld(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	p, err := faults.New(c.RPC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	sites := newOwnSites(t)
+	o := start(t, append(append(append([]string{}, freely...), "--tempo-rpc", p.URL), sites.args()...)...)
+	const mine, other = "mine.strangers.test", "other.strangers.test"
+	body := func(host string) string {
+		return fmt.Sprintf(`{"name":"Mine","url":"http://%s/","kind":"website"}`, host)
+	}
+	patron := wallet(t)
+	o.list(patron, "Patron", "patron.strangers.test")
+	p.Follow(faults.All(faults.Assent))
+	var all sync.WaitGroup
+	for _, host := range []string{mine, other} {
+		all.Go(func() {
+			for range 2 {
+				mallory := freshAccount(t)
+				o.endow(mallory, 900_000)
+				r := o.post("/api/register", body(host), "Authorization", signedBy(mallory, o.challenge(o.post("/api/register", body(host)))))
+				r.does(t, 402, "verification_failed")
+			}
+		})
+	}
+	all.Wait()
+	p.Follow(faults.All(faults.None))
+
+	owner := freshAccount(t)
+	o.endow(owner, 2_000_000)
+	told := o.post("/api/register", body(mine), "Wallet-Account", owner.Address.Hex()).does(t, 402, "payment_required")
+	received := o.received()
+	out := o.post("/api/register", body(mine), "Authorization", signedBy(owner, o.challenge(told))).does(t, 503, "payment_pending")
+	detail, _ := out.document(t)["detail"].(string)
+	_, token, found := strings.Cut(detail, "by the line ")
+	if token, _, _ = strings.Cut(token, " "); !found || len(token) != 48 {
+		t.Fatalf("%s", out.Body)
+	}
+	sites.show(sites.files, mine, token+"\n")
+	again := o.post("/api/register", body(mine), "Wallet-Account", owner.Address.Hex()).does(t, 402, "payment_required")
+	o.post("/api/register", body(mine), "Authorization", signedBy(owner, o.challenge(again))).does(t, 201, "")
+	o.list(patron, "Other", other)
+	if got := o.received() - received; got != 200 {
+		t.Errorf("%d cents were charged", got)
+	}
+}

@@ -93,7 +93,7 @@ var importLaw = map[string][]string{
 	"webring/server/score/local": {"std", "webring/edge/fair", "webring/server/fetch", "webring/server/markup", "webring/server/mcpask", "webring/server/score", "webring/server/score/report", "webring/server/score/robots",
 		"github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore"},
 	"webring/server/score": {"std", "webring/edge/fair", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext"},
-	"webring/server/paid": {"std", "webring/server/hosts", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/server/x402", "webring/core", "webring/core/api", "webring/core/idn",
+	"webring/server/paid": {"std", "webring/edge/fair", "webring/server/hosts", "webring/server/ledger", "webring/server/mpp", "webring/server/score", "webring/server/x402", "webring/core", "webring/core/api", "webring/core/idn",
 		"github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode",
 		"golang.org/x/text/"},
 	"webring/server/publish": {"std", "webring/edge/fair", "webring/server/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp",

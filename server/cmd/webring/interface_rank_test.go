@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -229,5 +230,48 @@ func TestInterfaceOnlyIfRank(t *testing.T) {
 	}
 	if doc := paidDocument(t, o.pay(wallet(t), "/api/bid", fmt.Sprintf(bid, "5.01"))); doc["leaderboard_rank"] != 1.0 {
 		t.Errorf("%v", doc)
+	}
+}
+
+// TestTwoBidsForTheFirstRankAtOnce: of two bids with only_if_rank that are brought at the same
+// time, one is paid and leads. The other is refused and costs nothing; a bid without
+// only_if_rank goes through beside them.
+func TestTwoBidsForTheFirstRankAtOnce(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	o := founded(t, reference, append(freely, "--tempo-rpc", c.RPC)...)
+	bodies := []string{
+		`{"member":"alpha","amount":"20.00","only_if_rank":1}`,
+		`{"member":"gamma","amount":"20.00","only_if_rank":1}`,
+		`{"member":"delta","amount":"1.00"}`,
+	}
+	var credentials []string
+	for _, body := range bodies {
+		credentials = append(credentials, o.sign(wallet(t), "/api/bid", body))
+	}
+	received := o.received()
+	replies := make([]reply, len(bodies))
+	var all sync.WaitGroup
+	for i, body := range bodies {
+		all.Go(func() { replies[i] = o.post("/api/bid", body, "Authorization", credentials[i]) })
+	}
+	all.Wait()
+	made := int64(0)
+	for _, r := range replies[:2] {
+		switch r.Status {
+		case 200:
+			made++
+			if doc := r.document(t); doc["leaderboard_rank"] != 1.0 {
+				t.Errorf("%v", doc)
+			}
+		default:
+			o.refused(r, 409, "rank_taken")
+		}
+	}
+	if replies[2].Status != 200 {
+		t.Errorf("the one beside them: %d %s", replies[2].Status, replies[2].Body)
+	}
+	if got := o.received() - received; made != 1 || got != 2100 {
+		t.Errorf("%d were made, %d cents were charged", made, got)
 	}
 }

@@ -173,7 +173,7 @@ func (o operator) gasWasted(out io.Writer) error {
 	if g.Budget > 0 {
 		most = fmt.Sprintf("of at most %d", g.Budget)
 	}
-	fmt.Fprintf(out, "%d gas wasted within the last hour, %s; within a week by\n", g.LastHour, most)
+	fmt.Fprintf(out, "%d gas wasted within the last hour, %s, and %d by accounts that had paid; within a week by\n", g.LastHour-g.Apart, most, g.Apart)
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "GAS\tWEI\tTIMES\tLAST\tREFUSED UNTIL\tCLIENT\tPAYER\tLAST TRANSACTION")
 	for _, x := range g.Wasters {
