@@ -15,9 +15,10 @@ const PROBLEMS = {
 	internal: { status: 500, title: "Something went wrong here" },
 	payment_pending: { status: 503, title: "A payment is being settled" },
 	payments_unavailable: { status: 503, title: "Payments are unavailable at the moment" },
+	origin_unavailable: { status: 503, title: "The origin of this ring cannot be asked at the moment" },
 };
-/** The headings of pages, where titles are for those who pay. @type {Record<string, string>} */
-const HEADINGS = { payments_unavailable: "Out of reach at the moment" };
+/** The headings of pages, where titles are for programs. @type {Record<string, string>} */
+const HEADINGS = { origin_unavailable: "Out of reach at the moment" };
 
 /**
  * A request that has no other answer: its path as it was sent, what links begin with, and
