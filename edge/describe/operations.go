@@ -78,7 +78,7 @@ func pages() []param {
 	return []param{
 		{name: "limit", in: "query", about: "Items in a page.", schema: withDefault(between(number(""), 1, 500), 100)},
 		{name: "offset", in: "query", about: "Items to leave out at the start; wins over page.", schema: withDefault(between(number(""), 0, 1<<53), 0)},
-		{name: "page", in: "query", about: "Page from 1, instead of offset.", schema: between(number(""), 1, 0)},
+		{name: "page", in: "query", about: "Page from 1, instead of offset.", schema: between(number(""), 1, 1<<53/500+1)},
 	}
 }
 
