@@ -121,6 +121,7 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 //   - a bare host, if from has no scheme, port or path: the member at the root of the
 //     host, or else the one with the shortest path, and of several the earliest
 //
+// An address with a port or a path and without a scheme, such as host/path, means that page.
 // Hosts compare without "www.". Host names must be A-labels: a host with other
 // characters is unknown. A URL may have up to 2048 bytes without its query; a
 // malformed query is ignored.

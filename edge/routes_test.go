@@ -54,7 +54,7 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, path := range []string{
 		"/nowhere", "/nowhere/", "//api", "/api//ring", "/api//", "///", "/api/ring/a/b", "/api/ring/a/b/", "/api/ring//",
-		"/next//", "/NEXT", "/NEXT/", "/Api", "/problems/", "/problems/no_such_code", "/static/",
+		"/next//", "/NEXT", "/NEXT/", "/Api", "/problems/no_such_code", "/static/",
 		"/static/style.css", "/api/../api/ring/x/y", "/%zz", "/api/ring/%zz", "/./api", "/api;x=1", "/*", "/{slug}",
 	} {
 		wantProblem(t, s.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.NotFound)
@@ -74,7 +74,7 @@ func TestASlashTooManyLeadsToThePathWithoutIt(t *testing.T) {
 		{"GET", "/next/?from=\xff\"<>", "/next?from=%FF\"<>"}, {"GET", "/next/?", "/next?"}, {"GET", "/%6Eext/?from=alpha", "/%6Eext?from=alpha"},
 		{"GET", "/api/ring/beta/", "/api/ring/beta"}, {"GET", "/api/ring/nobody/", "/api/ring/nobody"}, {"PATCH", "/api/ring/beta/", "/api/ring/beta"},
 		{"POST", "/api/register/?x=y", "/api/register?x=y"}, {"GET", "/mcp/", "/mcp"}, {"POST", "/mcp/", "/mcp"}, {"PUT", "/leaderboard/", "/leaderboard"},
-		{"GET", "/members/beta/", "/members/beta"}, {"GET", "/llms.txt/", "/llms.txt"}, {"GET", "/widget.js/", "/widget.js"}, {"GET", "/sitemaps/pages.xml/", "/sitemaps/pages.xml"},
+		{"GET", "/problems/", "/problems"}, {"GET", "/members/beta/", "/members/beta"}, {"GET", "/llms.txt/", "/llms.txt"}, {"GET", "/widget.js/", "/widget.js"}, {"GET", "/sitemaps/pages.xml/", "/sitemaps/pages.xml"},
 		{"GET", "http://other.example/next/?from=alpha", "/next?from=alpha"}, {"GET", "//", "/"}, {"GET", "//?page=2", "/?page=2"},
 		// None leads to another host, or to where nothing is.
 		{"GET", "//evil.example/", ""}, {"GET", "//evil.example/next/", ""}, {"GET", "/\\evil.example/", ""}, {"GET", "/next//", ""}, {"POST", "/mcp//", ""}, {"GET", "/%2f", ""}, {"GET", "/%2Fevil.example/", ""},
