@@ -9,6 +9,7 @@ import { isForPrograms, MEDIA, PROBLEM } from "./fields.js";
 
 /** Status and title of each code, as in core/api. */
 const PROBLEMS = {
+	origin_not_allowed: { status: 403, title: "Pages of this origin may not call here" },
 	not_found: { status: 404, title: "Nothing is at this address" },
 	body_too_large: { status: 413, title: "The request body is too large" },
 	rate_limited: { status: 429, title: "Too many requests" },
