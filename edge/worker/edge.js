@@ -145,8 +145,9 @@ export class Edge {
 
 	/** Asks the core, if there is one that may answer. @type {(target: string) => Answer | null} */
 	#serve(target) {
+		const plain = asciiHosts(target);
 		try {
-			return this.#replica.guest?.serve(asciiHosts(target)) ?? null;
+			return this.#replica.guest?.serve(plain) ?? null;
 		} catch (error) {
 			this.#replica.drop(error);
 			return null;
