@@ -58,9 +58,10 @@ build: wasm
 generate:
 	$(GO) tool templ generate -path templates -log-level error
 
-# The script of the page /verify, bundled from edge/worker; it is committed.
+# The script of the page /verify, bundled from edge/worker, and the widget, made small from
+# static/widget.src.js; both are committed.
 verify:
-	@cd edge/worker && $(NPM_CI) && node page.mjs ../../static/verify.js
+	@cd edge/worker && $(NPM_CI) && node page.mjs ../../static
 
 # The display face of the pages, from the family's package; static/README.md says more.
 face:
@@ -98,7 +99,7 @@ bench-worker: worker build
 # Types and format of the Worker.
 check-worker:
 	@cd edge/worker && $(NPM_CI) && npm run --silent check
-	@mkdir -p bin && cd edge/worker && node page.mjs ../../bin/verify.js && cmp ../../bin/verify.js ../../static/verify.js || { echo "stale: static/verify.js; run make verify"; exit 1; }
+	@mkdir -p bin && cd edge/worker && node page.mjs ../../bin && cmp ../../bin/verify.js ../../static/verify.js && cmp ../../bin/widget.js ../../static/widget.js || { echo "stale: static/verify.js or static/widget.js; run make verify"; exit 1; }
 
 # Five pages of a ring of 2000, measured by Lighthouse in Chromium. It needs a processor for
 # itself for a minute.

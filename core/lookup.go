@@ -133,6 +133,7 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 //   - a bare host, if from has no scheme, port or path: the member at the root of the
 //     host, or else the one with the shortest path, and of several the earliest
 //
+// An address with a port or a path and without a scheme, such as host/path, means that page.
 // Hosts compare without "www.". Host names must be A-labels: a host with other
 // characters is unknown. A URL may have up to 2048 bytes without its query; a
 // malformed query is ignored.
@@ -159,14 +160,24 @@ func (s *State) ResolveAddress(from []byte, scratch *[]byte) (Ordinal, bool) {
 		}
 		return s.findHost(s.seed.Hash(flat.View(host)), flat.View(host))
 	}
-	buf, err := (*scratch)[:0], error(ErrURLTooLong)
-	if len(from) <= maxPage {
-		buf, err = appendURL(buf, from)
+	page, buf := from, (*scratch)[:0]
+	if len(page) > maxPage {
+		end := bytes.IndexAny(page, "?#")
+		if end < 0 || end > maxPage {
+			return 0, false
+		}
+		page = page[:end]
 	}
+	if scheme := missingScheme(page); scheme != "" {
+		buf = append(append(buf, scheme...), page...)
+		page = buf
+	}
+	begin := len(buf)
+	buf, err := appendURL(buf, page)
 	if err != nil {
 		// The query or fragment is malformed: the path alone says which page it is.
-		if i := bytes.IndexAny(from, "?#"); i >= 0 && i <= maxPage {
-			buf, err = appendURL(buf, from[:i])
+		if end := bytes.IndexAny(page, "?#"); end >= 0 {
+			buf, err = appendURL(buf[:begin], page[:end])
 		}
 	}
 	*scratch = buf
@@ -174,7 +185,7 @@ func (s *State) ResolveAddress(from []byte, scratch *[]byte) (Ordinal, bool) {
 		return 0, false
 	}
 	n := len(buf)
-	buf = AppendKey(buf, buf)
+	buf = AppendKey(buf, buf[begin:])
 	*scratch = buf
 	key, whole := buf[n:], true
 	if len(key) > MaxURL {
@@ -213,6 +224,34 @@ func (s *State) holdsBelow(o Ordinal, key []byte) bool {
 const maxPage = 2048
 
 var dot = []byte(".")
+
+// missingScheme gives what an address lacks that begins with a host and has a port or a path,
+// as people write it: "https://", or before the port of http that. It is "" for any other.
+func missingScheme(page []byte) string {
+	end := bytes.IndexAny(page, ":/?#")
+	if end <= 0 {
+		return ""
+	}
+	if page[end] != ':' {
+		return "https://"
+	}
+	port := page[end+1:]
+	if i := bytes.IndexAny(port, "/?#"); i >= 0 {
+		port = port[:i]
+	}
+	for _, c := range port {
+		if !isDigit(c) {
+			return ""
+		}
+	}
+	switch string(bytes.TrimLeft(port, "0")) {
+	case "": // none: what stands before the colon may be a scheme
+		return ""
+	case "80":
+		return "http://"
+	}
+	return "https://"
+}
 
 // bareHost says whether ref is a name without scheme, port and path.
 func bareHost(ref []byte) bool {

@@ -194,6 +194,32 @@ func TestKindsAndCategoriesAsDocumentsSpellThem(t *testing.T) {
 	}
 }
 
+// A page is found by its address as people write it: without a scheme, with and without
+// "www.", with a port. The same parts decide as with one, and no text that merely has a host in
+// it is an address.
+func TestAnAddressWithoutASchemeMeansThatPage(t *testing.T) {
+	st := coretest.NewRing(t)
+	st.Join("foo", "https://a.com/foo")
+	st.Join("port", "https://b.com:8443/x")
+	st.Join("root", "http://www.c.com/")
+	var scratch []byte
+	for from, want := range map[string]string{
+		"a.com/foo": "foo", "A.COM/foo/": "foo", "www.a.com/foo/bar?q=1#x": "foo", "a.com:443/foo": "foo", "a.com:80/foo": "foo", "a.com:0443/foo": "foo", "a.com./foo/index.html": "foo",
+		"a.com/x/../foo": "foo", "a.com/foo?off=100%": "foo", "a.com/foo#a b": "foo", "a.com/foo/" + strings.Repeat("x", 2000): "foo", "a.com/foo?" + strings.Repeat("x", 5000): "foo",
+		"b.com:8443/x": "port", "www.b.com:8443/x/y": "port", "c.com/": "root", "c.com/y": "root", "c.com:80": "root", "c.com:443/": "root", "www.c.com?x": "root", "c.com#x": "root",
+		"a.com": "foo", "b.com": "port",
+		"a.com/": "", "a.com/foobar": "", "data.com/foo": "", "com/foo": "", "a.com.evil.example/foo": "", "evil.example/a.com/foo": "", "evil.example?a.com/foo": "", "a.com@evil.example/foo": "", "x@a.com/foo": "",
+		"a.com:8443/foo": "", "b.com:8444/x": "", "a.com:/foo": "", "a.com:0/foo": "", "a.com:99999/foo": "", "a.com:x/foo": "", "mailto:x@a.com": "", "javascript:a.com/foo": "", "a.com://foo": "", "c.com:": "",
+		"//a.com/foo": "", "/a.com/foo": "", "/foo": "", "a.com\\foo": "", " a.com/foo": "", "a.com /foo": "", "https:a.com/foo": "", "http:80/foo": "",
+		"a.com/foo/" + strings.Repeat("x", 2048): "",
+	} {
+		o, ok := st.Resolve([]byte(from), &scratch)
+		if got := st.Slug(o); ok != (want != "") || ok && got != want {
+			t.Errorf("%.60s is %s's page (%t), want %q", from, got, ok, want)
+		}
+	}
+}
+
 // TestLongPageAddressFindsItsSite holds that a visitor's page is found by its
 // site however long its address is, as typed or once it is escaped, and whatever
 // its query carries: identity stands in host and path.

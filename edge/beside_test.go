@@ -68,11 +68,11 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 				`{"id":1025,"at":"2026-11-24T10:00:00.000Z","type":"outbid","member":"alpha","by":"beta","was_rank":1,"rank":2,"seq":9},` +
 				`{"id":512,"at":"2026-11-24T09:00:00.000Z","type":"of a later version","member":"alpha"}]}`)}
 		case "/api/ring/beta/events":
-			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
 		case "/api/ring/nobody/hops":
 			return api.Refusal(base, api.UnknownMember, "No.", "")
 		case "/api/ring/beta/hops":
-			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
 		}
 		return api.Document{Status: 200, Media: "application/json", MaxAge: 60,
 			Body: []byte(`{"member":"alpha","counted":"","total":{"from":7654,"to":3,"hops":98765},"days":[{"day":"2026-11-24","from":7654,"to":3,"hops":98765}]}`)}
@@ -89,7 +89,7 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	}
 	wantProblem(t, s.get("/api/ring/nobody/hops"), api.UnknownMember)
 	r = s.get("/api/ring/beta/hops")
-	wantProblem(t, r, api.PaymentsUnavailable)
+	wantProblem(t, r, api.OriginUnavailable)
 	wantFields(t, r, "Retry-After", "5", "Cache-Control", "no-store")
 	wantProblem(t, s.do("POST", "/api/hops", ""), api.MethodNotAllowed)
 	s.get("/api/events?since=7&limit=2&x=1")
@@ -101,7 +101,7 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 		if r.status != 200 || !strings.Contains(r.body, "was outbid by beta, rank 2 after 1") || !strings.Contains(r.body, ",2026:news/alpha/1025") || r.header.Get("Content-Type") != media {
 			t.Errorf("%d %s", r.status, r.body)
 		}
-		wantProblem(t, s.get("/feeds/members/beta."+form), api.PaymentsUnavailable)
+		wantProblem(t, s.get("/feeds/members/beta."+form), api.OriginUnavailable)
 		wantProblem(t, s.get("/feeds/members/nobody."+form), api.UnknownMember)
 		wantProblem(t, s.get("/feeds/members/next."+form), api.UnknownMember)
 		if page := s.get("/members/alpha"); !strings.Contains(page.body, "/feeds/members/alpha."+form) {
@@ -139,7 +139,7 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 	beside := func(_ context.Context, path, query string) api.Document {
 		asked = append(asked, path+"?"+query)
 		if away {
-			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
 		}
 		return api.Document{Status: 200, Media: "application/json", MaxAge: 10, Body: []byte(`{"total":0,"members":[]}`)}
 	}
@@ -166,7 +166,7 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 				t.Errorf("%s: status %d, asked for %v, want %s", target, got.status, asked, want)
 			}
 			got = ask(t, alone, cAlone, rAlone, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+slow+"\r\n")
-			wantProblem(t, got, api.PaymentsUnavailable)
+			wantProblem(t, got, api.OriginUnavailable)
 			wantFields(t, got, "Retry-After", "60", "Cache-Control", "no-store")
 		}
 	}

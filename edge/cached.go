@@ -31,7 +31,8 @@ const (
 // document is an answer of the core that is cached. Nothing in it changes.
 type document struct {
 	response api.Response
-	coded    bool // it comes in the codings of forms
+	coded    bool         // it comes in the codings of forms
+	hash     content.Hash // of a body that shows standings
 	forms    content.Forms
 }
 
@@ -69,12 +70,13 @@ func (g *generation) serve(target []byte, h content.Fields, r *api.Response, cou
 	}
 	d := e.Value.(*document)
 	if !d.coded {
-		return &d.response, content.Form{Body: d.response.Body}
+		return &d.response, content.Form{Body: d.response.Body, Hash: d.hash}
 	}
 	f, made := d.forms.Pick(&content.Passing, d.response.Body, h)
 	if made > 0 {
 		cached.Grow(e, made)
 	}
+	f.Hash = d.hash
 	return &d.response, f
 }
 
@@ -98,7 +100,11 @@ func isList(target []byte) bool {
 
 // newDocument copies an answer.
 func newDocument(r *api.Response, coded bool) *document {
-	return &document{coded: coded, response: content.Clone(r)}
+	d := &document{coded: coded, response: content.Clone(r)}
+	if r.Validity == api.Timed {
+		d.hash = content.HashOf(r.Body)
+	}
+	return d
 }
 
 func (d *document) size() int {

@@ -40,9 +40,10 @@
 //
 // # What is decided here
 //
-//   - Every path is matched exactly: no redirects for slashes or case. A
-//     target that is not a path, has a fragment, or names another scheme than
-//     http(s) is a bad_request.
+//   - Every path is matched exactly, but for one slash at its end too many: that is
+//     answered with 308 and the path without it, so that query, method and body stay; a
+//     preflight is answered as there. A target that is not a path, has a fragment, or names
+//     another scheme than http(s) is a bad_request.
 //   - Without a rate limit there are no RateLimit fields.
 //   - Documents depend on no request field but the target and Api-Version.
 //     Pages come as HTML or Markdown, and they, the files beside them, and those

@@ -214,7 +214,7 @@ func (d dialect) request() string {
 	method := rare("GET", "HEAD", "OPTIONS", "POST", "PUT", "get", "GETT", "", "G\x00T", "PRI")
 	b.WriteString(method + rare(" ", "  ", "\t", ""))
 	target := d.pick("/next?from=a", "/api", "/api/ring?limit=2&page=1", "/api/ring/a-1", "/api/ring/next", "/api/widget?from=https%3A%2F%2Fa.com%2F", "/random", "/api/leaderboard")
-	target = rare(target, "/", "/nowhere", "/reports/1", "/api/ring/A", "/api/ring/%61", "/api/ring/a/b", "/api/ring/", "//api", "/./api", "/api/../next", "/api#x", "/api?a#b", "*", "",
+	target = rare(target, "/", "/nowhere", "/reports/1", "/api/ring/A", "/api/ring/%61", "/api/ring/a/b", "/api/ring/", "/next/?from=a", "/api/", "//evil.example/", "//", "//api", "/./api", "/api/../next", "/api#x", "/api?a#b", "*", "",
 		"http://x/api", "HTTP://x:1/next?a", "http://x?y", "https://", "api", "/api/ring?a b", "/api?\x7f", "/api?\xff", "/api?"+strings.Repeat("x", d.IntN(5000)), "/sync/events", "/api/bid", "/next;a", "/next%3Ffrom=a", "/%6eext")
 	b.WriteString(target + rare(" ", "  ", "\t", "") + rare("HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/1.1 ", "HTTP/01.1", "HTTP/1.10", "", "HTTP/1.1 HTTP/1.1") + end)
 	b.WriteString(rare("Host: ring.example"+end, "", "Host: a"+end+"Host: b"+end, "Host:"+end, "host:x:80"+end, "Host: a b"+end, "Host: a/b"+end, "Host : x"+end,
@@ -309,7 +309,7 @@ func TestTheFastPathAnswersWhateverComesAsHandlersDo(t *testing.T) {
 		}
 	}
 	t.Logf("answers by status: %v", met)
-	for _, status := range []string{"200", "302", "304", "404", "400", "405", "429"} {
+	for _, status := range []string{"200", "302", "304", "308", "404", "400", "405", "429"} {
 		if met[status] < 10 {
 			t.Errorf("only %d answers had the status %s", met[status], status)
 		}
@@ -330,7 +330,7 @@ func TestTheFastPathShowsTheFrontPageAsHandlersDo(t *testing.T) {
 		for range 300 {
 			var text strings.Builder
 			for range 1 + d.IntN(5) {
-				text.WriteString("GET " + d.pick("/", "/", "/?", "/?page=2", "//", "/?/", "/ring") + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2." + fmt.Sprint(d.IntN(9)) + "\r\n")
+				text.WriteString("GET " + d.pick("/", "/", "/?", "/?page=2", "//", "/?/", "/ring", "/nothing", "/ring/") + " HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2." + fmt.Sprint(d.IntN(9)) + "\r\n")
 				for range d.IntN(5) {
 					text.WriteString(d.pick("Accept: */*", "Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", "accept: text/markdown", "Accept: text/markdown;q=0.1, text/html", "Accept:", "Accept: TEXT/MARKDOWN, */*",
 						"Accept-Encoding: gzip, deflate, br, zstd", "Accept-Encoding: gzip", "accept-encoding: br;q=0, gzip;q=0.5", "Accept-Encoding:", "Accept-Encoding: identity", "Accept-Encoding: br;q=2",

@@ -18,6 +18,7 @@ var foreignHosts = []string{
 	"müller。example", "ｍüller．example", "m%25C3%25BCller.example", "xn--mller-kva.example", "%78n--mller-kva.example",
 	"https://müller.example", "https%3A%2F%2Fm%C3%BCller.example%2F", "http://www.m%C3%BCller.example/index.html", "https%3a%2f%2fm%25c3%25bcller.example%3a443%2f",
 	"HTTPS://MÜLLER.EXAMPLE/", "https%3A%2F%2Fwww%EF%BC%8Emu%CC%88ller%E3%80%82example%2Fk%C3%A4se%3Fq%3D%C3%BC", "https://m%C3%BCller.example/caf%E9",
+	"müller.example/", "www.m%C3%BCller.example%2Fk%C3%A4se%3Fq%3D%C3%BC", "m%25C3%25BCller.example/x", "MÜLLER.example:443/x", "müller.example:80",
 }
 
 // foreignRing gives a core in which müller.example stands between two others.
@@ -70,7 +71,7 @@ func TestHostsBeyondASCIIResolve(t *testing.T) {
 func TestOtherReferencesStayAsTheyAre(t *testing.T) {
 	s := serve(t, Config{Core: foreignRing(t)})
 	for from, member := range map[string]string{
-		"ａｌｐｈａ": "null", "alpha%E3%80%82": "null", "müller": "null", "müller.example:443": "null", "müller.example/x": "null", "mü_ller.example": "null",
+		"ａｌｐｈａ": "null", "alpha%E3%80%82": "null", "müller": "null", "müller/x.example": "null", "müller.example:8443/x": "null", "x@müller.example/": "null", "//müller.example/": "null", "mü_ller.example": "null",
 		"https://ü@müller.example/": "null", "müller.example%00": "null", "%ff.example": "null", "https://müller／.example": "null",
 		"https://alpha.example/%C3%BC%25C3%25BC?q=m%C3%BCller.example": `{"slug":"alpha"`, "https%3A%2F%2Fbeta.example%2Fcaf%25E9": `{"slug":"beta"`,
 	} {

@@ -96,7 +96,7 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 		ctx.SetStatusCode(503)
 		ctx.SetContentType("application/problem+json")
 		ctx.Response.Header.Set("Retry-After", "2")
-		ctx.SetBody(api.AppendProblem(nil, base, api.PaymentsUnavailable, "Nobody answers.", nil))
+		ctx.SetBody(api.AppendProblem(nil, base, api.OriginUnavailable, "Nobody answers.", nil))
 	}
 	s := serve(t, Config{Core: newRing(t), Others: map[string]Handler{"POST /join": away}})
 	const form = "name=%3Cb%3E+x&url=https%3A%2F%2Fx.dev&kind=mcp"
@@ -107,7 +107,7 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 		}
 	}
 	wantFields(t, r, "Content-Type", pages.Media, "Cache-Control", "no-store", "Vary", "Accept", "Retry-After", "2", "Content-Security-Policy", templates.Policy)
-	wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType), api.PaymentsUnavailable)
+	wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType), api.OriginUnavailable)
 }
 
 // Nothing that another site has filled in stands on a page of the ring, or is looked at: not in

@@ -20,7 +20,7 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 		asked = query
 		given, err := url.ParseQuery(query)
 		if err != nil || given.Get("q") == "away" {
-			return api.Refusal(base, api.PaymentsUnavailable, "Later.", "")
+			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
 		}
 		if given.Get("q") == "nobody" {
 			return api.Document{Status: 200, Media: "application/json", MaxAge: 10, Body: []byte(`{"total":0,"count":0,"offset":0,"members":[]}`)}

@@ -166,11 +166,11 @@ func TestEveryPage(t *testing.T) {
 func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for target, code := range map[string]api.Code{
-		"/members/": api.NotFound, "/members/alpha/": api.NotFound, "/members/a/b": api.NotFound, "/members": api.NotFound,
+		"/members/": api.NotFound, "/members/a/b": api.NotFound, "/members": api.NotFound,
 		"/members/nobody": api.UnknownMember, "/members/%ff": api.NotFound, "/members/next": api.UnknownMember, "/members/%2e%2e": api.UnknownMember,
 		"/categories/none": api.EmptyRing, "/categories/": api.NotFound, "/categories/A%20B": api.EmptyRing,
 		"/badge/alpha": api.NotFound, "/badge/nobody.png": api.UnknownMember, "/cards/nobody.png": api.UnknownMember, "/cards/alpha": api.NotFound, "/cards/a/b.png": api.NotFound, "/badge/nobody.svg": api.UnknownMember, "/badge/alpha.example.svg": api.UnknownMember,
-		"/ring?kind=cat": api.InvalidParameter, "/ring?page=0": api.InvalidParameter, "/leaderboard?page=0": api.InvalidParameter, "/leaderboard/": api.NotFound, "/problems/none": api.NotFound,
+		"/ring?kind=cat": api.InvalidParameter, "/ring?page=0": api.InvalidParameter, "/leaderboard?page=0": api.InvalidParameter, "/problems/none": api.NotFound,
 	} {
 		r := s.get(target)
 		var doc struct{ Code string }

@@ -122,6 +122,13 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 	}
 	path = uri.Decode(path)
 	h := &ctx.Request.Header
+	if short := path[:len(path)-1]; s.endsInSlash(path) {
+		if !h.IsOptions() { // a browser follows no redirect of a preflight
+			s.toPath(ctx, target)
+			return
+		}
+		path = short
+	}
 	reads := s.findRead(ctx, path)
 	if reads != nil && (h.IsGet() || h.IsHead()) {
 		reads(ctx)
@@ -140,6 +147,28 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, wrongMethod)
 		setHeader(ctx, "Allow", m.allowed())
 	}
+}
+
+// endsInSlash reports whether a path has a slash at its end too many: without it, there is
+// something at the path, which has no other slash at its end.
+func (s *Shell) endsInSlash(path []byte) bool {
+	if len(path) < 2 || path[len(path)-1] != '/' {
+		return false
+	}
+	path = path[:len(path)-1]
+	if len(path) > 1 && path[len(path)-1] == '/' {
+		return false
+	}
+	return s.findRead(nil, path) != nil || len(s.findChanges(nil, path)) > 0
+}
+
+// toPath sends a request for a path that ends in a slash too many, with its method, body and
+// query, to the path without it. That begins as a path of this node does: with one slash.
+func (s *Shell) toPath(ctx *fasthttp.RequestCtx, target []byte) {
+	path := uri.Path(target)
+	ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
+	setHeader(ctx, "Location", string(uri.AppendEscaped(nil, path[:len(path)-1], target[len(path):])))
+	setHeader(ctx, "Cache-Control", "no-store")
 }
 
 // changing are the methods of requests that are no reads.
@@ -214,10 +243,10 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, m methods) {
 	if changes {
 		// The x402 reference client sends the last field with its payments, though it means
 		// nothing in a request.
-		fields = "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers"
+		fields = "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Accept-Payment, Wallet-Account, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers"
 	}
 	if string(path) == mcpPath {
-		fields = "Content-Type, Api-Version, X-Request-Id, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
+		fields = "Content-Type, Content-Encoding, Api-Version, X-Request-Id, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	setHeader(ctx, "Allow", methods)

@@ -53,8 +53,8 @@ func TestEveryReadPathAnswersGetAndHeadAlike(t *testing.T) {
 func TestUnknownPathsAreNotFound(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, path := range []string{
-		"/nowhere", "/api/", "//api", "/api//ring", "/api/ring/", "/api/ring/next/", "/api/ring/beta/", "/api/ring/a/b",
-		"/next/", "/NEXT", "/Api", "/api/bid/", "/problems/", "/problems/no_such_code", "/static/",
+		"/nowhere", "/nowhere/", "//api", "/api//ring", "/api//", "///", "/api/ring/a/b", "/api/ring/a/b/", "/api/ring//",
+		"/next//", "/NEXT", "/NEXT/", "/Api", "/problems/no_such_code", "/static/",
 		"/static/style.css", "/api/../api/ring/x/y", "/%zz", "/api/ring/%zz", "/./api", "/api;x=1", "/*", "/{slug}",
 	} {
 		wantProblem(t, s.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.NotFound)
@@ -62,6 +62,75 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 	for _, method := range []string{"POST", "PUT", "OPTIONS", "DELETE", "HEAD", "TRACE", "BREW"} {
 		wantProblem(t, s.do(method, "/nowhere", ""), api.NotFound)
 		wantProblem(t, s.do(method, "/api/ring/a/b", ""), api.NotFound)
+	}
+}
+
+// What people paste works: a slash at the end too many leads to the path without it.
+func TestASlashTooManyLeadsToThePathWithoutIt(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/register": paidOK, "PATCH /api/ring/{slug}": paidOK}})
+	for _, c := range []struct{ method, sent, location string }{
+		{"GET", "/api/", "/api"}, {"GET", "/api/ring/", "/api/ring"}, {"HEAD", "/next/?from=alpha", "/next?from=alpha"}, {"GET", "/random/", "/random"},
+		{"GET", "/next/?from=https%3A%2F%2Fa.example%2F&x=//y/", "/next?from=https%3A%2F%2Fa.example%2F&x=//y/"},
+		{"GET", "/next/?from=\xff\"<>", "/next?from=%FF\"<>"}, {"GET", "/next/?", "/next?"}, {"GET", "/%6Eext/?from=alpha", "/%6Eext?from=alpha"},
+		{"GET", "/api/ring/beta/", "/api/ring/beta"}, {"GET", "/api/ring/nobody/", "/api/ring/nobody"}, {"PATCH", "/api/ring/beta/", "/api/ring/beta"},
+		{"POST", "/api/register/?x=y", "/api/register?x=y"}, {"GET", "/mcp/", "/mcp"}, {"POST", "/mcp/", "/mcp"}, {"PUT", "/leaderboard/", "/leaderboard"},
+		{"GET", "/problems/", "/problems"}, {"GET", "/members/beta/", "/members/beta"}, {"GET", "/llms.txt/", "/llms.txt"}, {"GET", "/widget.js/", "/widget.js"}, {"GET", "/sitemaps/pages.xml/", "/sitemaps/pages.xml"},
+		{"GET", "http://other.example/next/?from=alpha", "/next?from=alpha"}, {"GET", "//", "/"}, {"GET", "//?page=2", "/?page=2"},
+		// None leads to another host, or to where nothing is.
+		{"GET", "//evil.example/", ""}, {"GET", "//evil.example/next/", ""}, {"GET", "/\\evil.example/", ""}, {"GET", "/next//", ""}, {"POST", "/mcp//", ""}, {"GET", "/%2f", ""}, {"GET", "/%2Fevil.example/", ""},
+		{"GET", "/next%2f", ""}, {"GET", "/next/%2F/", ""}, {"GET", "/%5Cevil.example/", ""}, {"GET", "/nowhere/", ""}, {"GET", "/api/ring/a/b/", ""}, {"GET", "///", ""}, {"GET", "/.//evil.example/", ""},
+	} {
+		r := s.raw(c.method + " " + c.sent + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+		if got := r.header.Get("Location"); got != c.location || (r.status == 308) != (c.location != "") || r.status < 300 {
+			t.Errorf("%s %s: status %d, to %q, want %q", c.method, c.sent, r.status, got, c.location)
+		}
+		if wantCommon(t, r); r.status == 308 {
+			wantFields(t, r, "Cache-Control", "no-store")
+		}
+	}
+	// A browser's preflight is answered where it comes, and the request after it is led on.
+	wantFields(t, s.do("OPTIONS", "/api/register/", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST"), "Allow", "OPTIONS, POST", "Location", "")
+	client := *s.client
+	client.CheckRedirect = nil
+	resp, err := client.Post("http://"+s.addr+"/api/register/?a=b", "application/json", strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := s.finishReply(resp); r.status != 200 || resp.Request.Method != "POST" || resp.Request.URL.RequestURI() != "/api/register?a=b" {
+		t.Errorf("status %d of %s %s", r.status, resp.Request.Method, resp.Request.URL)
+	}
+}
+
+// Whatever a description says that a client may send, a browser's page may send, too.
+func TestABrowserMaySendWhatIsDescribed(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/register": paidOK, "/api/bid": paidOK, "PATCH /api/ring/{slug}": paidOK, "DELETE /api/ring/{slug}": paidOK}})
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Ref string `json:"$ref"`
+			}
+		}
+		Components struct {
+			Parameters map[string]struct{ In string }
+		}
+	}
+	if err := json.Unmarshal([]byte(s.get("/openapi.json").body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for path, item := range doc.Paths {
+		for method, op := range item {
+			allowed := s.do("OPTIONS", strings.Replace(path, "{slug}", "beta", 1), "").header.Get("Access-Control-Allow-Headers")
+			for _, p := range op.Parameters {
+				name := strings.TrimPrefix(p.Ref, "#/components/parameters/")
+				if checked++; doc.Components.Parameters[name].In == "header" && !strings.Contains(allowed+",", name+",") && allowed != "" {
+					t.Errorf("%s %s: %s is described, and not among %s", method, path, name, allowed)
+				}
+			}
+		}
+	}
+	if checked < 50 {
+		t.Errorf("only %d parameters are described", checked)
 	}
 }
 
@@ -89,7 +158,7 @@ func TestOptionsListsWhatAPathCanDo(t *testing.T) {
 		"/api/ring":      {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match, X-Request-Id"},
 		"/api/ring/beta": {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match, X-Request-Id"},
 		"/next":          {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match, X-Request-Id"},
-		"/api/register":  {"OPTIONS, POST", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers"},
+		"/api/register":  {"OPTIONS, POST", "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Accept-Payment, Wallet-Account, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers"},
 	} {
 		r := s.do("OPTIONS", path, "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST")
 		if r.status != 204 || r.body != "" {
@@ -133,7 +202,7 @@ func TestMembersAreChangedAtTheirOwnPath(t *testing.T) {
 	}
 	r := s.do("OPTIONS", "/api/ring/beta", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "PATCH")
 	wantFields(t, r, "Allow", member, "Access-Control-Allow-Methods", member,
-		"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
+		"Access-Control-Allow-Headers", "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Accept-Payment, Wallet-Account, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
 	wantProblem(t, s.do("PATCH", "/api/ring/beta", "{}", "Content-Type", "text/plain"), api.InvalidRequest)
 	wantProblem(t, s.do("DELETE", "/api/ring/a/b", ""), api.NotFound)
 }

@@ -16,18 +16,21 @@ func buildTag(digest string) string {
 	return hex.EncodeToString(build[:4])
 }
 
-// appendTag appends the strong entity tag of an answer in a form: the build of the
-// core, the ledger position, for documents that show standings the second since
-// which these have held, and the coding. Together they determine the bytes at one
-// target.
+// appendTag appends the strong entity tag of an answer in a form, which says nothing of when
+// this node looked. Of a document that the ledger position determines, it is the build of the
+// core and that position. Of one that shows standings, it is the hash of the body: in a large
+// ring some standing falls each second, and hardly ever one that is shown. The coding ends both.
 func (g *generation) appendTag(dst []byte, r *api.Response, f *content.Form) []byte {
 	dst = append(dst, '"')
-	dst = append(dst, g.build...)
-	dst = append(dst, '-')
-	dst = strconv.AppendUint(dst, r.Seq, 10)
 	if r.Validity == api.Timed {
-		dst = append(dst, '-')
-		dst = strconv.AppendInt(dst, r.Since, 10)
+		hash := f.Hash
+		if hash == (content.Hash{}) {
+			hash = content.HashOf(r.Body)
+		}
+		dst = hash.Append(dst)
+	} else {
+		dst = append(append(dst, g.build...), '-')
+		dst = strconv.AppendUint(dst, r.Seq, 10)
 	}
 	return append(append(dst, f.Suffix()...), '"')
 }

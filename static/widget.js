@@ -1,14 +1,4 @@
-// <webring-online from="slug">: neighbours in the ring.
-(() => {
-  const own = document.currentScript?.src;
-  const web = (u) => /^https?:/i.test(u);
-  const make = (name, props, ...kids) => {
-    const e = Object.assign(document.createElement(name), props);
-    e.append(...kids);
-    return e;
-  };
-  const labels = new Map();
-  const css = `:host{display:block;container-type:inline-size;contain-intrinsic-inline-size:20rem;font-size:.9375rem;line-height:1.6}
+(()=>{const g=/^http.*\/(?=widget(-[0-9a-f]{16})?\.js\b)/.exec(/http\S+/.exec(Error().stack))?.[0],u=!g?.startsWith(location.origin+"/")&&g,b=l=>[...l.querySelectorAll("a")].map(e=>/^http.*?\/(?=(prev|random|next)(\?|$))/.exec(e.href)?.[0]).find(Boolean),w=l=>/^https?:/i.test(l),t=(l,e,...o)=>{const i=Object.assign(document.createElement(l),e);return i.append(...o),i},f=new Map,x=`:host{display:block;container-type:inline-size;contain-intrinsic-inline-size:20rem;font-size:.9375rem;line-height:1.6}
 :host([theme]){--_t:light-dark(#211d16,#ece5d6);--_b:light-dark(#fffdf8,#1d1b15);--_l:light-dark(#a8321a,#ff8f6b)}
 :host([theme=light]){color-scheme:light}
 :host([theme=dark]){color-scheme:dark}
@@ -28,73 +18,4 @@ a:hover{text-decoration-thickness:2px}
 @container(min-width:28rem){ul{grid:auto/1fr auto 1fr}slot{display:flex;justify-content:space-between}li:last-child{text-align:end}}
 :host([compact]) :is(nav,ul,slot){display:flex;flex-wrap:wrap;border:0;padding:0}
 :host([compact]) li a>*{position:absolute;inline-size:1px;clip-path:inset(50%)}
-[hidden]{display:none!important}`;
-  let sheet;
-
-  class Webring extends HTMLElement {
-    static observedAttributes = ["from", "api", "level"];
-
-    connectedCallback() {
-      if (!this.shadowRoot) {
-        if (!sheet) (sheet = new CSSStyleSheet()).replaceSync(css);
-        this.attachShadow({ mode: "open" }).adoptedStyleSheets = [sheet];
-      }
-      this.start();
-    }
-
-    disconnectedCallback() {
-      this.near?.disconnect();
-    }
-
-    attributeChangedCallback() {
-      if (this.shadowRoot) this.start();
-    }
-
-    start() {
-      const api = this.getAttribute("api"), from = this.getAttribute("from");
-      const base = new URL(api ? api + "/" : ".", (!api && own) || document.baseURI).href.replace(/\/+$/, "/");
-      const query = from ? "?from=" + encodeURIComponent(from) : "";
-      const slot = make("slot"), list = this.list((to) => base + to + query);
-      this.show({ name: "Webring" }, base, 0, slot, list);
-      (slot.onslotchange = () => (list.hidden = slot.assignedElements().length > 0))();
-      this.near?.disconnect();
-      const near = (this.near = new IntersectionObserver(async ([e]) => {
-        if (!e.isIntersecting) return;
-        near.disconnect();
-        try {
-          const answer = await fetch(base + "api/widget" + query, {
-            credentials: "omit",
-            referrerPolicy: "strict-origin-when-cross-origin",
-            signal: AbortSignal.timeout(9000),
-          });
-          const { ring, member, links, ...names } = await answer.json();
-          if (near === this.near && ["prev", "random", "next", "ring"].every((to) => web(links[to])))
-            this.show(ring, links.ring, member?.ring_position, this.list((to) => links[to], names));
-        } catch {}
-      }, { rootMargin: "300px" }));
-      near.observe(this);
-    }
-
-    list(href, names) {
-      return make("ul", { part: "list" }, ...["Previous", "Random", "Next"].map((word) => {
-        const to = word.replace("ious", "").toLowerCase(), name = names?.[to]?.name;
-        const a = make("a", { href: href(to), part: "link " + to }, word);
-        if (name) a.append(make("i", {}, ": "), make("bdi", {}, name));
-        a.title = a.textContent;
-        return make("li", {}, a);
-      }));
-    }
-
-    show({ name, count }, href, place, ...rest) {
-      const level = this.getAttribute("level"), mark = make("span", { part: "mark" });
-      if (place) mark.style.rotate = (place - 1) / count + "turn";
-      let label = name, other;
-      for (let n = 2; (other = labels.get(label)) && other != this && other.isConnected; n++) label = name + " " + n;
-      labels.set(label, this);
-      this.shadowRoot.replaceChildren(make("nav", { ariaLabel: label, part: "nav", lang: "en" },
-        make("header", {}, mark, make(/^[1-6]$/.test(level) ? "h" + level : "p", {}, make("a", { href, part: "ring" }, make("bdi", {}, name)))),
-        make("bdi", { part: "place" }, place ? place + " of " + count : ""), ...rest));
-    }
-  }
-  customElements.get("webring-online") || customElements.define("webring-online", Webring);
-})();
+[hidden]{display:none!important}`;class v extends HTMLElement{static observedAttributes=["from","api","level"];connectedCallback(){try{this.root??=this.attachInternals().shadowRoot??this.attachShadow({mode:"open"});const e=new this.ownerDocument.defaultView.CSSStyleSheet;e.replaceSync(x),this.root.adoptedStyleSheets=[e]}catch{}this.attributeChangedCallback()}disconnectedCallback(){this.near?.disconnect()}attributeChangedCallback(){if(!this.root)return;const e=this.getAttribute("api"),o=this.getAttribute("from"),i=t("slot"),n=o?"?from="+encodeURIComponent(o):"",a=e?new URL(e+"/",document.baseURI).href.replace(/\/+$/,"/"):b(this)??u;if(this.near?.disconnect(),!a)return i.onslotchange=()=>b(this)&&this.attributeChangedCallback(),this.root.replaceChildren(i);const r=this.list(s=>a+s+n);this.show({name:"Webring"},a,0,i,r),(i.onslotchange=()=>r.hidden=i.assignedElements().length>0)();const c=this.near=new IntersectionObserver(async([s])=>{if(s.isIntersecting){c.disconnect();try{const d=await fetch(a+"api/widget"+n,{credentials:"omit",referrerPolicy:"strict-origin-when-cross-origin",signal:AbortSignal.timeout(9e3)}),{ring:h,member:k,links:p,...y}=await d.json();c===this.near&&["prev","random","next","ring"].every(m=>w(p[m]))&&this.show(h,p.ring,k?.ring_position,this.list(m=>p[m],y))}catch{}}},{rootMargin:"300px"});c.observe(this)}list(e,o){return t("ul",{part:"list"},...["Previous","Random","Next"].map(i=>{const n=i.replace("ious","").toLowerCase(),a=o?.[n]?.name,r=t("a",{href:e(n),part:"link "+n},i);return a&&r.append(t("i",{},": "),t("bdi",{},a)),r.title=r.textContent,t("li",{},r)}))}show({name:e,count:o},i,n,...a){const r=this.getAttribute("level"),c=t("span",{part:"mark"});n&&(c.style.rotate=(n-1)/o+"turn");let s=e,d;for(let h=2;(d=f.get(s))&&d!=this&&d.isConnected;h++)s=e+" "+h;f.set(s,this),this.root.replaceChildren(t("nav",{ariaLabel:s,part:"nav",lang:"en"},t("header",{},c,t(/^[1-6]$/.test(r)?"h"+r:"p",{},t("a",{href:i,part:"ring"},t("bdi",{},e)))),t("bdi",{part:"place"},n?n+" of "+o:""),...a))}}customElements.get("webring-online")||customElements.define("webring-online",v)})();

@@ -133,6 +133,7 @@ var refusals = map[string]refusal{
 	"score_unavailable":     {"The site cannot be examined right now", "What examines sites does not answer, or is asked for too much. Check again in a minute or two.", wait},
 	"score_pending":         {"The site is still being examined", "It takes a little longer. Check again in a moment.", wait},
 	"rate_limited":          {"Too many checks", "More was asked for from your network in a minute than one visitor may ask for. Check again a little later.", wait},
+	"origin_unavailable":    {"The check is out of reach", "The part of the ring that checks sites cannot be reached at the moment. What you filled in is still here.", wait},
 	"payments_unavailable":  {"The check is out of reach", "The part of the ring that checks sites cannot be reached at the moment. What you filled in is still here.", wait},
 	"not_leader":            {"The check is out of reach", "It is just moving to another machine. What you filled in is still here; check again in a moment.", wait},
 	"internal":              {"Something went wrong here", "The fault is not yours. What you filled in is still here; check again in a moment.", wait},

@@ -257,6 +257,7 @@ func TestJoin(t *testing.T) {
 		"agentic_score_too_low": {"The site could not be examined", "The detail."},
 		"score_pending":         {"still being examined", "Not now", "icon wait", "Check again"},
 		"payments_unavailable":  {"out of reach", "still here", "icon wait"},
+		"origin_unavailable":    {"out of reach", "still here", "icon wait"},
 		"another":               {"It would not be accepted now", "The detail.", "icon bad"},
 	} {
 		v.Checked = &Checked{Refusal: "The detail.", Code: code}

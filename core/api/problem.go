@@ -61,6 +61,7 @@ const (
 	PaymentsUnavailable  Code = "payments_unavailable"
 	PaymentsUnconfigured Code = "payments_unconfigured"
 	NotLeader            Code = "not_leader"
+	OriginUnavailable    Code = "origin_unavailable"
 )
 
 // A row of the problem table. Title and status belong to the code; the detail
@@ -118,6 +119,7 @@ var problems = [...]problem{
 	{PaymentsUnavailable, 503, "Payments are unavailable at the moment", ""},
 	{PaymentsUnconfigured, 503, "This ring takes no payments", ""},
 	{NotLeader, 503, "This node does not take payments at the moment", ""},
+	{OriginUnavailable, 503, "The origin of this ring cannot be asked at the moment", ""},
 	{ScoreUnavailable, 503, "The scoring service is unavailable", ""},
 	{ScorePending, 503, "The scoring service is still at work", ""},
 	{RingFull, 503, "The ring is full", ""},

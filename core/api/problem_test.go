@@ -20,7 +20,7 @@ var documented = map[int][]Code{
 	429: {"rate_limited"},
 	431: {"credential_too_large"},
 	500: {"internal"},
-	503: {"payment_pending", "payments_unavailable", "payments_unconfigured", "not_leader", "score_unavailable", "score_pending", "ring_full"},
+	503: {"payment_pending", "payments_unavailable", "payments_unconfigured", "not_leader", "origin_unavailable", "score_unavailable", "score_pending", "ring_full"},
 }
 
 func TestTheProblemTableIsThatOfTheDocuments(t *testing.T) {

@@ -29,6 +29,8 @@ const (
 	// maxOffset is the highest offset: up to here every reader of JSON keeps
 	// integers exactly, and it is far beyond the end of any list.
 	maxOffset = 1 << 53
+	// maxPage is the highest page: whatever the limit is, its offset is none too high.
+	maxPage = maxOffset/maxLimit + 1
 	// maxCount is where numbers stop counting up.
 	maxCount = maxOffset + 1
 )
@@ -45,7 +47,7 @@ var parameters = [...]struct {
 	{formatParam, "format", "format may only be redirect; leave it out for JSON."},
 	{limitParam, "limit", "limit must be an integer from 1 to 500."},
 	{offsetParam, "offset", "offset must be an integer from 0 to 9007199254740992."},
-	{pageParam, "page", "page must be an integer, 1 or above."},
+	{pageParam, "page", "page must be an integer, from 1 to 18014398509482."},
 	{wordsParam, "q", "q must be percent-encoded UTF-8: 1 to 8 words of letters or digits, in at most 100 characters."},
 }
 
@@ -97,7 +99,7 @@ func (a *answer) read(raw []byte, known params) bool {
 		if p == pageParam {
 			// Whether it counts is known only when all have been read.
 			page, pageValid = count(value)
-			pageValid = pageValid && ok && page >= 1
+			pageValid = pageValid && ok && page >= 1 && page <= maxPage
 			continue
 		}
 		if !ok || !a.q.set(p, value) {
@@ -108,8 +110,7 @@ func (a *answer) read(raw []byte, known params) bool {
 		if !pageValid {
 			return a.invalid(pageParam)
 		}
-		// At most 2^53 × 500: no overflow.
-		a.q.offset = min((page-1)*a.q.limit, maxOffset)
+		a.q.offset = (page - 1) * a.q.limit
 	}
 	return true
 }

@@ -161,7 +161,7 @@ func html(w flat.Pen, s string) flat.Pen {
 // members writes a MemberList.
 func (a *answer) members() {
 	if len(a.q.words) > 0 {
-		a.problem(PaymentsUnavailable, "Only the origin of this ring finds members by their words, and it cannot be asked here. Without q the list is served.")
+		a.problem(OriginUnavailable, "Only the origin of this ring finds members by their words, and it cannot be asked here. Without q the list is served.")
 		return
 	}
 	a.document()

@@ -34,7 +34,7 @@ func (a *Asker) Damage(b []byte) []byte {
 // or something like one.
 func (a *Asker) Target() []byte {
 	path := a.pick("/api", "/api/ring", "/api/ring", "/api/ring/next", "/api/ring/prev", "/api/ring/random", "/api/categories",
-		"/api/widget", "/api/leaderboard", "/api/leaderboard", "/next", "/prev", "/random", "/api/ring/"+a.reference(), "/nothing", "", "/api/")
+		"/api/widget", "/api/leaderboard", "/api/leaderboard", "/next", "/prev", "/random", "/api/ring/"+a.reference(), "/nothing", "", "/api/", "/next/")
 	if a.IntN(12) == 0 {
 		path = strings.ReplaceAll(path, "a", a.pick("%61", "%6", "%zz", "A", "%FF"))
 	}
@@ -70,9 +70,13 @@ func (a *Asker) Target() []byte {
 
 func (a *Asker) reference() string {
 	ref := a.pick("alpha-0", "beta-1", "a-very-long-name-indeed-2", "nobody", "a.com", "www.a.com", "h1.example", "https://a.com/foo/bar",
-		"HTTPS://A.COM:443/./foo/../foo", "//a.com", "", "-", strings.Repeat("x", a.IntN(400)))
+		"HTTPS://A.COM:443/./foo/../foo", "//a.com", "a.com/foo/bar", "WWW.a.com:80/foo?q", "a.com:443", "mailto:x@a.com", "", "-", strings.Repeat("x", a.IntN(400)))
 	if len(a.Names) > 0 && a.IntN(2) == 0 {
-		ref = a.Names[a.IntN(len(a.Names))] + a.pick("", "", "/", "/deeper", "?q=1", "#f")
+		ref = a.Names[a.IntN(len(a.Names))]
+		if _, bare, ok := strings.Cut(ref, "://"); ok && a.IntN(3) == 0 {
+			ref = bare // as people write it
+		}
+		ref += a.pick("", "", "/", "/deeper", "?q=1", "#f")
 	} else if a.IntN(2) == 0 {
 		ref = fmt.Sprintf("%s-%d", a.pick("alpha", "beta", "a-very-long-name-indeed"), a.IntN(a.Members))
 	}
@@ -91,7 +95,7 @@ func (a *Asker) encode(v string) string {
 
 func (a *Asker) number() string {
 	return a.pick(fmt.Sprint(a.IntN(30)), fmt.Sprint(a.IntN(600)), "0", "1", "500", "501", "-1", "007", "", "x", "1e3",
-		"9007199254740993", "9223372036854775808", "99999999999999999999999", "%31", "+1")
+		"9007199254740993", "18014398509482", "18014398509483", "9223372036854775808", "99999999999999999999999", "%31", "+1")
 }
 
 func (a *Asker) garbage() string {

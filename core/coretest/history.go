@@ -401,7 +401,7 @@ func Commit(t core.Text) core.Commitment {
 func References(m *Model) []string {
 	refs := []string{"nobody", "a.com", "A.COM.", "www.a.com", "ta.com", "com", "www.com", "h1.example", "https://a.com",
 		"https://a.com:80/", "http://a.com:80/foo", "https://a.com/foobar", "https://a.com/foob", "https://a.com/foo/b",
-		"https://a.com/foo/./x/../bar", "https://a.com/foo?q=2", "https://nobody.example/", "ftp://a.com/", "//a.com/", "/foo", "a.com/foo", "a.com:443", "https:///", "-"}
+		"https://a.com/foo/./x/../bar", "https://a.com/foo?q=2", "https://nobody.example/", "ftp://a.com/", "//a.com/", "/foo", "a.com/foo", "a.com:443", "a.com:80", "a.com:80/foo", "a.com:8080/foo", "www.a.com/foo/b?q#f", "a.com/", "a.com?q=2", "a.com#f", "A.com:443/foo/index.html", "a.com:/foo", "a.com:x/foo", "mailto:x@a.com", "x@a.com/foo", "javascript:a.com/foo", "a.com://foo", "ta.com/foo", "com/foo", "a.com/foobar", "https:///", "-"}
 	for _, member := range m.Members {
 		if !member.holdsURL() {
 			continue
@@ -412,7 +412,8 @@ func References(m *Model) []string {
 			raw+"#fragment", u.host, "www."+u.host, strings.Replace(raw, "://", "://www.", 1))
 		if u.query == "" {
 			folder := strings.TrimSuffix(raw, "/") + "/"
-			refs = append(refs, folder, folder+"deeper/page?x=1", raw+"x", raw+"?q=1", folder+"index.html",
+			_, bare, _ := strings.Cut(folder, "://")
+			refs = append(refs, bare, bare+"deeper/page?x=1", strings.TrimSuffix(bare, "/")+"x", "www."+bare, "x"+bare, bare+strings.Repeat("x/", 200), folder, folder+"deeper/page?x=1", raw+"x", raw+"?q=1", folder+"index.html",
 				// Longer than a member's address can be, as typed or once it is escaped.
 				folder+strings.Repeat("x/", 200), folder+strings.Repeat("x", 400)+"?q=1", folder+strings.Repeat("é", 60),
 				raw+"?q="+strings.Repeat("%C3%A9/", 60), raw+"#"+strings.Repeat("y", 300))

@@ -431,6 +431,9 @@ func (m *Model) Random(random uint64, from int, kind core.Kind, category *string
 	return matching[scaled.Int64()], true
 }
 
+// withoutScheme matches the address of a page that begins with its host.
+var withoutScheme = regexp.MustCompile(`^[^:/?#]+(:[1-9][0-9]*)?(?:[/?#].*)?$`)
+
 var bareName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 
 // Resolve finds the member in the ring that from names, −1 for none. Spellings
@@ -451,6 +454,11 @@ func (m *Model) Resolve(from string) int {
 			}
 		}
 		return best
+	}
+	if parts := withoutScheme.FindStringSubmatch(from); parts != nil && parts[1] != ":80" {
+		from = "https://" + from
+	} else if parts != nil {
+		from = "http://" + from
 	}
 	given := parseSite(from)
 	if given == nil {

@@ -91,15 +91,19 @@ func unescapedToASCII(host string) (ascii string, ok bool) {
 	return ToASCII(host)
 }
 
-// Reference is [URL] for a reference to a member: the URL of a page, or a bare host
-// name with a dot. Anything else is returned unchanged, as is a reference whose host
-// name cannot be converted.
+// Reference is [URL] for a reference to a member: the URL of a page, with its scheme or
+// without, or a bare host name. Without a scheme the name must have a dot. Anything else is
+// returned unchanged, as is a reference whose host name cannot be converted.
 func Reference(ref string) string {
 	if ascii, ok := URL(ref); ok && ascii != ref {
 		return ascii
 	}
-	if host, ok := unescapedToASCII(ref); ok && strings.Contains(host, ".") {
-		return host
+	end := strings.IndexAny(ref, ":/?#")
+	if end < 0 {
+		end = len(ref)
+	}
+	if host, ok := unescapedToASCII(ref[:end]); ok && strings.Contains(host, ".") {
+		return host + ref[end:]
 	}
 	return ref
 }

@@ -44,9 +44,10 @@ func TestReferencesAreURLsAndBareNames(t *testing.T) {
 	for ref, want := range map[string]string{
 		"bücher.de": "xn--bcher-kva.de", "Bu\u0308cher.de.": "xn--bcher-kva.de.", "www。bücher．de": "www.xn--bcher-kva.de", "b%C3%BCcher.de": "xn--bcher-kva.de",
 		"https://BÜCHER.de/ü": "https://xn--bcher-kva.de/ü",
+		"bücher.de/ü?ü":       "xn--bcher-kva.de/ü?ü", "b%C3%BCcher.de:80": "xn--bcher-kva.de:80", "www.bücher.de#x": "www.xn--bcher-kva.de#x",
 		// What is no name of a host with a dot is nobody's.
-		"": "", "ａｌｐｈａ": "ａｌｐｈａ", "bücher": "bücher", "bücher.de/x": "bücher.de/x", "bücher.de:80": "bücher.de:80", "ü @b.de": "ü @b.de",
-		"https://ü_ü.de/": "https://ü_ü.de/", "a％2fb.de": "a％2fb.de",
+		"": "", "ａｌｐｈａ": "ａｌｐｈａ", "bücher": "bücher", "ü @b.de": "ü @b.de",
+		"https://ü_ü.de/": "https://ü_ü.de/", "a％2fb.de": "a％2fb.de", "bücher/x.de": "bücher/x.de", "/bücher.de": "/bücher.de", "//bücher.de/": "//bücher.de/", "x@bücher.de/": "x@bücher.de/",
 	} {
 		if got := idn.Reference(ref); got != want {
 			t.Errorf("%q becomes %q, want %q", ref, got, want)
@@ -55,7 +56,7 @@ func TestReferencesAreURLsAndBareNames(t *testing.T) {
 }
 
 func FuzzReference(f *testing.F) {
-	for _, s := range []string{"https://bücher.de/ü?x#y", "b%C3%BCcher.de", "①②⑦.⓪.⓪.①", "xn--a.com", "https://a／b.com", "https://u@ü.test:80", "http://%"} {
+	for _, s := range []string{"https://bücher.de/ü?x#y", "b%C3%BCcher.de", "①②⑦.⓪.⓪.①", "xn--a.com", "https://a／b.com", "https://u@ü.test:80", "http://%", "bücher.de/ü", "ü.de:80?x://y"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, ref string) {

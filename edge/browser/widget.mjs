@@ -47,9 +47,24 @@ const cases = {
   "compact, narrow": { body: `<div class="narrow"><webring-online compact from="${from}"></webring-online></div>${script}`, named: true },
   "on a dark page": { body: `<div class="night"><webring-online from="${from}"></webring-online></div>${script}`, named: true, form: "row", colors: ["rgb(230, 228, 220)", "rgba(0, 0, 0, 0)"] },
   "themed on a dark page": { body: `<div class="night"><webring-online theme="light" from="${from}"></webring-online></div>${script}`, named: true, form: "row", colors: ["rgb(33, 29, 22)", "rgb(255, 253, 248)"] },
+  "as a module": { body: `<webring-online from="${from}"></webring-online><script type="module" src="${base}/widget.js"></script>`, named: true },
+  "as a module, with children": { body: `<webring-online from="${from}">${links(mine)}</webring-online><script type="module" src="${base}${plan.pinned}"></script>`, named: true },
+  "imported by a module": { body: `<webring-online from="${from}"></webring-online><script type="module" src="/static.js"></script>`, named: true },
+  "imported when it is wanted": { body: `<webring-online from="${from}"></webring-online><script src="/dynamic.js"></script>`, named: true },
+  "bundled, with children": { body: `<webring-online from="${from}">${links(mine)}</webring-online><script type="module" src="/bundle.js"></script>`, named: true },
+  "bundled, children come later": { body: `<script src="/bundle.js"></script><webring-online from="${from}"><p>Words before them</p>${links(mine)}</webring-online>`, named: true },
+  "bundled, with the ring's address": { body: `<webring-online from="${from}" api="${base}"></webring-online><script type="module" src="/assets/widget.js"></script>`, named: true },
+  "bundled, with nothing of the ring's": { body: `<webring-online from="${from}"></webring-online><script type="module" src="/bundle.js"></script>`, nothing: true },
+  "a copy of the page's own": { body: `<webring-online from="${from}"></webring-online><script src="/assets/widget.js"></script>`, nothing: true },
+  "bundled, with links that are not the ring's": { body: `<webring-online from="${from}"><a href="/nextdoor">Next door</a></webring-online><script type="module" src="/bundle.js"></script>`, nothing: true },
+  "in a root that the page declares": { body: `<webring-online from="${from}" theme="light"><template shadowrootmode="open"><p>Before</p></template></webring-online>${script}`, named: true, form: "row", colors: ["rgb(33, 29, 22)", "rgb(255, 253, 248)"] },
+  "in a closed root that the page declares": { body: `<webring-online from="${from}"><template shadowrootmode="closed"><p>Before</p></template></webring-online>${script}`, closed: true },
+  "in a root that is not its own": { body: `<webring-online from="${from}"></webring-online><script src="/attach.js"></script>${script}`, closed: true, unused: true },
+  "moved into another document": { body: `<webring-online from="${from}"></webring-online>${script}`, moved: true },
   "a heading, and a theme": { body: `<h1>Host</h1><webring-online from="${from}" level="2" theme="dark"></webring-online>${script}`, named: true },
 };
 
+const widget = await (await fetch(`${base}/widget.js`)).text();
 const policy = `default-src 'self'; script-src 'self' ${base} ${closed}; connect-src 'self' ${base} ${closed}`;
 const server = createServer((request, response) => {
   const url = new URL(request.url, "http://x");
@@ -58,6 +73,11 @@ const server = createServer((request, response) => {
     return response.end(`webring-online { display: block; min-block-size: 4rem } .narrow webring-online { min-block-size: 7.5rem } webring-online[compact] { min-block-size: 1.5rem }
 :root { color-scheme: light dark; background: Canvas; color: CanvasText } body { background: Canvas }
 .narrow { max-inline-size: 17rem } .fitting { display: inline-block } .night { color-scheme: light; color: #e6e4dc; background: #14161b; padding: 1rem }`);
+  }
+  const own = { "/static.js": `import "${base}/widget.js"`, "/dynamic.js": `import("${base}/widget.js")`, "/bundle.js": widget, "/assets/widget.js": widget, "/attach.js": 'document.querySelector("webring-online").attachShadow({ mode: "closed" })' }[url.pathname];
+  if (own) {
+    response.writeHead(200, { "Content-Type": "text/javascript" });
+    return response.end(own);
   }
   const c = cases[url.searchParams.get("case")];
   if (!c) { response.writeHead(204); return response.end(); }
@@ -93,6 +113,27 @@ async function visit([name, c, scheme]) {
       e.setAttribute("from", slug);
       document.querySelector("main").append(e);
     }, from);
+  if (c.moved || c.closed || c.nothing) {
+    await page.evaluate(() => customElements.whenDefined("webring-online").then(() => 0));
+    if (c.moved) {
+      const style = await page.evaluate(async () => {
+        const e = document.querySelector("webring-online"), frame = document.createElement("iframe");
+        document.querySelector("main").append(frame);
+        frame.contentDocument.body.append(e);
+        return frame.contentWindow.getComputedStyle(e.shadowRoot.querySelector("nav")).display;
+      });
+      found.expect(where, "it is styled there", style === "grid", style);
+    }
+    const requests = () => seen.requests.filter((p) => p.startsWith("/api/")).length;
+    if (c.closed && !c.unused) await until(requests);
+    await page.waitForLoadState("networkidle");
+    found.expect(where, "as many requests as it takes", c.moved || requests() === (c.closed && !c.unused ? 1 : 0), requests());
+    found.expect(where, "nothing is shown that is wrong", !c.nothing || (await page.evaluate(look)).every((w) => w.links.every((l) => l.text === "Next door")));
+    found.expect(where, "nothing is said in the console", seen.said.length === 0, seen.said.join("; "));
+    found.expect(where, "nothing is asked for elsewhere", seen.elsewhere.length === 0, seen.elsewhere.join("; "));
+    await context.close();
+    return;
+  }
   const count = c.widgets ?? 1;
   if (c.named)
     await until(() => page.evaluate((n) => [...document.querySelectorAll("webring-online")].filter((e) => e.shadowRoot?.textContent.includes("Next: ")).length === n, count));

@@ -93,6 +93,7 @@ type Form struct {
 	Body   []byte
 	Coding *Coding // nil for none
 	Varies bool    // Accept-Encoding decides which it is
+	Hash   Hash    // of the body without a coding, the zero value if it is not known
 }
 
 // Pick gives a body in the first coding of the table that h accepts. It gives the body as

@@ -13,7 +13,7 @@ import (
 type Content struct {
 	media  string
 	body   []byte
-	hash   string // of body
+	hash   Hash // of body
 	forms  Forms
 	packed atomic.Int64 // bytes of all forms
 	Shared bool         // whether pages of other sites load it
@@ -22,9 +22,21 @@ type Content struct {
 
 // New gives the content of a media type.
 func New(media string, body []byte) *Content {
-	sum := sha256.Sum256(body)
-	return &Content{media: media, body: body, hash: hex.EncodeToString(sum[:8])}
+	return &Content{media: media, body: body, hash: HashOf(body)}
 }
+
+// Hash names a body in entity tags: all nodes that show the same give it the same tag,
+// whenever each of them has looked.
+type Hash [8]byte
+
+// HashOf hashes a body.
+func HashOf(body []byte) Hash {
+	sum := sha256.Sum256(body)
+	return Hash(sum[:])
+}
+
+// Append appends the hash in hexadecimal.
+func (h Hash) Append(dst []byte) []byte { return hex.AppendEncode(dst, h[:]) }
 
 // AppendAnswer appends the fields of an answer with the content to what h asks
 // for, and gives its status and body: in the best coding that the client takes, or
@@ -38,7 +50,7 @@ func (c *Content) AppendAnswer(dst []byte, h Fields, cache string) (_ []byte, st
 	}
 	dst = append(dst, "ETag: \""...)
 	at := len(dst) - 1
-	dst = append(dst, c.hash...)
+	dst = c.hash.Append(dst)
 	dst = append(append(dst, f.Suffix()...), '"')
 	same := Unchanged(h.PeekAll("If-None-Match"), dst[at:])
 	dst = append(dst, "\r\n"...)

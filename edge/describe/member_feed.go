@@ -65,7 +65,7 @@ func newsOf(s *Source, slug string) ([]entry, error) {
 	}
 	var doc struct{ Events []news }
 	if !s.beside(memberTarget(slug)+"/events", &doc) {
-		return nil, &Problem{http.StatusServiceUnavailable, api.AppendProblem(nil, ring.Base, api.PaymentsUnavailable,
+		return nil, &Problem{http.StatusServiceUnavailable, api.AppendProblem(nil, ring.Base, api.OriginUnavailable,
 			"Only the origin of this ring has the news of members, and it has not answered yet. Ask again.", nil)}
 	}
 	var all []entry

@@ -77,7 +77,7 @@ func pages() []param {
 	return []param{
 		{name: "limit", in: "query", about: "Items in a page.", schema: withDefault(between(number(""), 1, 500), 100)},
 		{name: "offset", in: "query", about: "Items to leave out at the start; wins over page.", schema: withDefault(between(number(""), 0, 1<<53), 0)},
-		{name: "page", in: "query", about: "Page from 1, instead of offset.", schema: between(number(""), 1, 0)},
+		{name: "page", in: "query", about: "Page from 1, instead of offset.", schema: between(number(""), 1, 1<<53/500+1)},
 	}
 }
 
@@ -175,7 +175,7 @@ func Operations() []Operation {
 	list := []Operation{
 		{ID: "getDirectory", More: "What the ring is, where it is described, how to pay, and every address.", Path: "/api", Tag: "directory", Tool: "ring_directory", success: document("Directory")},
 		{ID: "listMembers", More: "Filters select members, which total counts. Beyond the end a page is empty.", Path: "/api/ring", Tag: "ring", Tool: "ring_list", params: slices.Concat([]param{wordsParam()}, filters(), pages()),
-			success: document("MemberList", "Link"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
+			success: document("MemberList", "Link"), codes: []api.Code{api.InvalidParameter, api.OriginUnavailable}},
 		{ID: "nextMember", More: "from is located in the whole ring; kind and category select where to go from there. The ring wraps around.", Path: "/api/ring/next", Tag: "ring", Tool: "ring_next", params: traversal,
 			success: append(document("Traversal"), redirect()), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.EmptyRing}},
 		{ID: "previousMember", More: "Takes and answers what GET /api/ring/next does, and goes the other way around.", Path: "/api/ring/prev", Tag: "ring", Tool: "ring_prev", params: traversal,
@@ -190,13 +190,13 @@ func Operations() []Operation {
 		{ID: "getLeaderboard", More: "The higher effective_bid_usd ranks first, the earlier join wins ties. Filters do not apply.", Path: "/api/leaderboard", Tag: "ring", Tool: "ring_leaderboard", params: pages(),
 			success: document("Leaderboard", "Link"), codes: []api.Code{api.InvalidParameter}},
 		{ID: "getMemberHops", More: "Counted as GET /api/hops says.", Path: "/api/ring/{slug}/hops", Tag: "ring", Tool: "ring_member_hops", params: []param{slugParam(), daysParam()},
-			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
+			success: beside("MemberHops"), codes: []api.Code{api.InvalidParameter, api.UnknownMember, api.MemberRemoved, api.OriginUnavailable}},
 		{ID: "getHops", More: "Redirects, a client once an hour for each member, without crawlers and prefetches, and nothing about visitors. Counted once a minute. Kept for 400 days.", Path: "/api/hops", Tag: "ring", Tool: "ring_hops", params: []param{daysParam()},
-			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
+			success: beside("Hops"), codes: []api.Code{api.InvalidParameter, api.OriginUnavailable}},
 		{ID: "getMemberEvents", More: memberEventsMore, Path: "/api/ring/{slug}/events", Tag: "ring", Tool: "ring_member_events", params: []param{slugParam()},
-			success: document("MemberEvents"), codes: []api.Code{api.UnknownMember, api.MemberRemoved, api.PaymentsUnavailable}},
+			success: document("MemberEvents"), codes: []api.Code{api.UnknownMember, api.MemberRemoved, api.OriginUnavailable}},
 		{ID: "getEvents", More: eventsMore, Path: "/api/events", Tag: "ring", Tool: "ring_events", params: []param{sinceParam(), pages()[0]},
-			success: document("Events"), codes: []api.Code{api.InvalidParameter, api.PaymentsUnavailable}},
+			success: document("Events"), codes: []api.Code{api.InvalidParameter, api.OriginUnavailable}},
 		{ID: "goNext", More: "For links on a page. With a from that names nobody, to the first member, as Webring-From says.", Path: "/next", Tag: linksTag, params: links,
 			success: []success{redirect()}, codes: []api.Code{api.InvalidParameter, api.EmptyRing}},
 		{ID: "goPrevious", More: "For links on a page. With a from that names nobody, to the last member, as Webring-From says.", Path: "/prev", Tag: linksTag, params: links,
@@ -208,7 +208,7 @@ func Operations() []Operation {
 			codes: slices.Concat(bodyCodes, paidCodes, []api.Code{api.AlreadyRegistered, api.InvalidURL, api.ScoreTooLow,
 				api.CategoryUnavailable, api.ScoreUnavailable, api.ScorePending, api.RingFull})},
 		{ID: "checkRegistration", More: "Applies the rules and the limits of a registration and scores its site, as before a 402. The answer is 200 whatever is found.", Method: "POST", Path: "/api/check", Tag: "paid", Tool: "ring_check", body: "RegisterRequest", check: true,
-			success: []success{{200, "What was found.", jsonMedia, ref("Check"), nil, ""}}, codes: append(slices.Clone(bodyCodes), api.PaymentsUnavailable, api.NotLeader)},
+			success: []success{{200, "What was found.", jsonMedia, ref("Check"), nil, ""}}, codes: append(slices.Clone(bodyCodes), api.OriginUnavailable, api.NotLeader)},
 		{ID: "bidOnMember", More: "Anyone may fund any member. Amounts add up, and each bid restores the full standing.", Method: "POST", Path: "/api/bid", Tag: "paid", Tool: "ring_bid", body: "BidRequest", paid: true,
 			success: []success{{200, "Paid and counted.", jsonMedia, ref("BidResponse"), []string{"Payment-Receipt", "PAYMENT-RESPONSE"}, ""}},
 			codes:   slices.Concat(bodyCodes, paidCodes, []api.Code{api.UnknownMember, api.MemberRemoved})},

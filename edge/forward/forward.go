@@ -241,7 +241,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 		own.letGo = func() { f.letGo(req, func() { end(errLetGo) }) }
 	}
 	if !by.acquire(own) {
-		f.crowded(ctx)
+		f.crowded(ctx, by)
 		return nil
 	}
 	defer by.release(own)
@@ -254,7 +254,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 	case a.err != nil && context.Cause(held) == errLetGo:
 		f.pushedOut(ctx, a.sent)
 	case a.err != nil:
-		f.unanswered(ctx, a.sent, a.err)
+		f.unanswered(ctx, by, a.sent, a.err)
 	default:
 		answer(ctx, a.res, a.body)
 	}

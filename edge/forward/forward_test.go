@@ -448,10 +448,13 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	var more sync.WaitGroup
-	for _, c := range []struct{ method, target string }{{"GET", "/reports/1"}, {"POST", "/join"}, {"POST", "/api/bid"}} {
+	for _, c := range []struct {
+		method, target string
+		code           api.Code
+	}{{"GET", "/reports/1", api.OriginUnavailable}, {"POST", "/join", api.OriginUnavailable}, {"POST", "/api/bid", api.PaymentsUnavailable}} {
 		more.Go(func() {
 			r := e.do(c.method, c.target, "")
-			wantProblem(t, r, api.PaymentsUnavailable)
+			wantProblem(t, r, c.code)
 			wantFields(t, r, "Retry-After", "5")
 		})
 	}
@@ -464,7 +467,7 @@ func TestWhatIsFreeDoesNotStopPayments(t *testing.T) {
 
 	lost := passing(t, Config{Origins: []string{answering(t, func(_, _ string) string { return "" })}, Secrets: sharedSecrets}, edge.Config{})
 	r := lost.get("/reports/1", "Authorization", "Payment x")
-	wantProblem(t, r, api.PaymentsUnavailable)
+	wantProblem(t, r, api.OriginUnavailable)
 	wantFields(t, r, "Retry-After", "5")
 }
 

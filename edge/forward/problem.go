@@ -21,22 +21,22 @@ const (
 )
 
 // crowded refuses a request that gets no slot. It is not sent later.
-func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx) {
+func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx, by *pool) {
 	if mayLog(&f.crowds) {
 		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all", requestOf(ctx))
 	}
 	const crowded = "As many requests like this one are on their way to the origin of this ring as may be, of this client or of all"
-	if !isRead(ctx) {
+	if f.paid(by) {
 		f.refuse(ctx, api.PaymentsUnavailable, crowded+", "+notDelivered)
 	} else {
-		f.refuse(ctx, api.PaymentsUnavailable, crowded+". Other reads go on.")
+		f.refuse(ctx, api.OriginUnavailable, crowded+". Other reads go on.")
 	}
 }
 
 // pushedOut answers a request that was let go and that the origin has not answered.
 func (f *Forwarder) pushedOut(ctx *fasthttp.RequestCtx, sent bool) {
 	if !sent {
-		f.crowded(ctx)
+		f.crowded(ctx, f.payments)
 		return
 	}
 	f.refuse(ctx, api.PaymentPending, "The outcome of this payment is not known yet, and others need the place of this request on the way to the origin. "+sendAgain)
@@ -45,15 +45,15 @@ func (f *Forwarder) pushedOut(ctx *fasthttp.RequestCtx, sent bool) {
 // unanswered says that the origin did not answer. A payment that has been sent
 // may have been taken, and its credential may be sent again: the origin then
 // gives the answer that was lost.
-func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
+func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, by *pool, sent bool, err error) {
 	happened, lost := "forward: the origin does not answer", "The origin of this ring was lost before it answered."
 	if f.open.Err() != nil {
 		happened, lost = "forward: ending before the origin has answered", "This node ends, and the origin of this ring has not answered yet."
 	}
 	f.log.Warn(happened, requestOf(ctx), "err", err)
 	switch {
-	case isRead(ctx):
-		f.refuse(ctx, api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
+	case !f.paid(by):
+		f.refuse(ctx, api.OriginUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.")
 	case !sent:
 		f.refuse(ctx, api.PaymentsUnavailable, "The origin of this ring cannot be reached, "+notDelivered)
 	case hasCredential(ctx):
@@ -62,6 +62,9 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, sent bool, err error) {
 		f.refuse(ctx, api.PaymentsUnavailable, lost+" This request brought no payment and charges nothing. Reads go on.")
 	}
 }
+
+// paid says whether what a pool sends may cost money.
+func (f *Forwarder) paid(by *pool) bool { return by == f.payments || by == f.asks }
 
 func isRead(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 

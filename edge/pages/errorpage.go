@@ -195,5 +195,6 @@ var plainly = map[api.Code]plain{
 	api.Internal:         {"Something went wrong here", "The fault is not yours."},
 	api.NotLeader:        {"Out of reach for a moment", "What answers this is just moving to another machine. Nothing was charged."},
 
+	api.OriginUnavailable:   {"Out of reach at the moment", "The part of the ring that answers this cannot be reached. All other pages work."},
 	api.PaymentsUnavailable: {"Out of reach at the moment", "The part of the ring that answers this cannot be reached. Nothing was charged, and all other pages work."},
 }

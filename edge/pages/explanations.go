@@ -143,6 +143,9 @@ var explanations = map[api.Code]explanation{
 	api.NotLeader: {
 		"The ring's origin runs on several machines, of which one takes payments at a time, and this one does not know which that is: another is about to take over. Nothing was done with the request, and it charges nothing.",
 		"Send it again after the seconds that Retry-After says; a machine takes over within seconds. If you sent a credential before, do not pay anew: send the same request with the same credential."},
+	api.OriginUnavailable: {
+		"Only the origin of the ring has what was asked for, and this node cannot ask it now: it does not answer, or as many questions as may be are on their way. Payments have no part in it.",
+		"Try again after the seconds that Retry-After says, or ask another node. All other reads work meanwhile."},
 	api.ScoreUnavailable: {
 		"The service that scores sites cannot be reached, and without a score nobody joins. Nothing was charged.",
 		"Try again after the seconds that Retry-After says."},

@@ -120,7 +120,7 @@ func (r *Relay) without(last *held) api.Document {
 		d.MaxAge = refusedAge
 		return d
 	}
-	return api.Refusal(r.baseURL(), api.PaymentsUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.", "")
+	return api.Refusal(r.baseURL(), api.OriginUnavailable, "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.", "")
 }
 
 // fetch asks the origin, and caches what it answers.

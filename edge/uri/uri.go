@@ -72,6 +72,22 @@ func Decode(path []byte) []byte {
 	return fasthttp.AppendUnquotedArg(nil, bytes.ReplaceAll(path, []byte("+"), []byte("%2B")))
 }
 
+// AppendEscaped appends parts of a target as they were sent, but for bytes that no header
+// field takes: these are escaped.
+func AppendEscaped(dst []byte, parts ...[]byte) []byte {
+	const hex = "0123456789ABCDEF"
+	for _, part := range parts {
+		for _, c := range part {
+			if c <= ' ' || c > '~' {
+				dst = append(dst, '%', hex[c>>4], hex[c&15])
+			} else {
+				dst = append(dst, c)
+			}
+		}
+	}
+	return dst
+}
+
 // IsPrintable reports whether b has no bytes but those from space to tilde, as targets
 // and header fields have. It looks at eight at a time.
 func IsPrintable(b []byte) bool {

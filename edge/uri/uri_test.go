@@ -65,7 +65,7 @@ func TestTargetsWithoutForeignHostsCostNothing(t *testing.T) {
 
 func FuzzASCIIHosts(f *testing.F) {
 	for _, from := range []string{"müller.example", "m%C3%BCller.example", "MÜLLER.Example", "mu%CC%88ller.example", "müller。example", "m%25C3%25BCller.example",
-		"%78n--mller-kva.example", "https%3A%2F%2Fm%C3%BCller.example%2F", "https%3a%2f%2fm%25c3%25bcller.example%3a443%2f", "https://m%C3%BCller.example/caf%E9"} {
+		"%78n--mller-kva.example", "https%3A%2F%2Fm%C3%BCller.example%2F", "https%3a%2f%2fm%25c3%25bcller.example%3a443%2f", "https://m%C3%BCller.example/caf%E9", "m%C3%BCller.example%2Fk%C3%A4se", "m%25C3%25BCller.example:443/x"} {
 		f.Add([]byte("/next?kind=x&from=" + from + "&y"))
 	}
 	f.Add([]byte("/next?from=%&from=%25&&=&from"))

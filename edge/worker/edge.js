@@ -4,6 +4,7 @@
 import { identify, Limiter, nameClient } from "./client.js";
 import { COMMON, describe, PROBLEM, versionServed } from "./fields.js";
 import { Hops } from "./hops.js";
+import { asciiHosts } from "./hosts.js";
 import { Origin } from "./pass.js";
 import { explained, forPeople, problem } from "./problem.js";
 import { Replica } from "./replica.js";
@@ -32,6 +33,28 @@ function decoded(path) {
 	} catch {
 		return path;
 	}
+}
+
+/** Whether the core answers at a path. @type {(path: string) => boolean} */
+const isKnown = (path) => PATHS.has(path) || MEMBER.test(path);
+
+/** An origin as the page of a site has it, and that of a page which has none of its own. */
+const ORIGIN = /^(?:[a-z][a-z0-9+.-]*:\/\/[^\s,/]+|null|file:\/\/)$/i;
+/** Hosts that no stranger's name leads to. */
+const OWN_HOST = /^(?:localhost|\d+(?:\.\d+){3}|\[.*\])$/;
+
+/**
+ * Says why a request from a browser to the MCP server is refused, as edge/mcp.go does: a page
+ * may reach this node under a name of its own, to which its host points.
+ *
+ * @type {(request: Request, base: string) => string}
+ */
+function foreignOrigin({ headers, url }, base) {
+	if (!ORIGIN.test(headers.get("Origin") ?? ""))
+		return "The request has an Origin field, which does not name one site. Ask from a page of a site, or without the field.";
+	const { hostname } = new URL(url);
+	if (hostname === new URL(base).hostname || OWN_HOST.test(hostname)) return "";
+	return "The request has an Origin field, and its Host field is not this ring's. Use the ring's own address.";
 }
 
 export class Edge {
@@ -79,7 +102,22 @@ export class Edge {
 			return problem(asked, fields, "rate_limited", detail);
 		}
 		const reads = method === "GET" || method === "HEAD";
-		const known = PATHS.has(path) || MEMBER.test(path);
+		if (method === "POST" && decoded(path) === "/mcp" && headers.has("Origin")) {
+			const news = this.#replica.visit(ctx);
+			if (news) await news;
+			asked.base = this.#base(request);
+			const why = foreignOrigin(request, asked.base);
+			if (why) return problem(asked, fields, "origin_not_allowed", why);
+		}
+		const short = path.slice(0, -1);
+		if (path.endsWith("/") && isKnown(short) && method !== "OPTIONS" && versionServed(headers)) {
+			const news = this.#replica.visit(ctx);
+			if (news) await news;
+			if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
+			fields.push(["Location", short + target.slice(path.length)], ["Cache-Control", "no-store"]);
+			return new Response(null, { status: 308, headers: fields });
+		}
+		const known = isKnown(path);
 		// What a URL spells otherwise would be asked for at another path of the origin. There is nothing at such a path.
 		const lost = !known && new URL(url).pathname !== path;
 		/** @type {Answer | null} what people are told if the origin, which draws it for them, is away */
@@ -107,8 +145,9 @@ export class Edge {
 
 	/** Asks the core, if there is one that may answer. @type {(target: string) => Answer | null} */
 	#serve(target) {
+		const plain = asciiHosts(target);
 		try {
-			return this.#replica.guest?.serve(target) ?? null;
+			return this.#replica.guest?.serve(plain) ?? null;
 		} catch (error) {
 			this.#replica.drop(error);
 			return null;

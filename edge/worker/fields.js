@@ -1,5 +1,7 @@
 // Header fields of answers, as edge/fields.go, edge/headers.go and edge/validator.go have them.
 
+import { createHash } from "node:crypto";
+
 /** @import { Answer } from "./guest.js" */
 /** @typedef {[string, string][]} Fields */
 
@@ -58,7 +60,7 @@ export function describe(fields, a, target, path, build, ifNoneMatch) {
 	if (a.validity === NEVER) {
 		fields.push(["Cache-Control", "no-store"]);
 	} else {
-		const tag = a.validity === TIMED ? `"${build}-${a.seq}-${a.since}"` : `"${build}-${a.seq}"`;
+		const tag = a.validity === TIMED ? `"${createHash("sha256").update(a.body).digest("hex").slice(0, 16)}"` : `"${build}-${a.seq}"`;
 		// A second less, because a part of the present one may be over.
 		const age = a.validity === TIMED ? Math.min(Math.max(a.until - a.second - 1, 0), MAX_AGE) : MAX_AGE;
 		fields.push(["Cache-Control", `public, max-age=${age}, stale-while-revalidate=30, stale-if-error=86400`]);

@@ -26,6 +26,8 @@ const NOT_SENT =
 /** Fields of an answer that this node writes for itself. */
 const NOT_GIVEN = /^(connection|keep-alive|transfer-encoding|date|x-request-id|ratelimit-.*)$/;
 
+/** Where drafts are checked, which costs nothing. */
+const CHECKS = new Set(["/api/check", "/join"]);
 const SEND_AGAIN = "Send the same request with the same credential again: it has one effect, and its answer is kept.";
 
 const encoder = new TextEncoder();
@@ -140,12 +142,12 @@ export class Origin {
 function unanswered(asked, fields, sent, reads) {
 	fields.push(["Retry-After", "5"]);
 	const lost = "The origin of this ring was lost before it answered.";
-	if (reads) {
+	const { path, request } = asked;
+	if (reads || CHECKS.has(path)) {
 		const detail = "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.";
-		// Documents for programs are described without payments_unavailable: an edge has them.
-		const { path, request } = asked;
-		const described = isForPrograms(path) || path.startsWith("/reports/") || forPeople(request, path);
-		return problem(asked, fields, described ? "payments_unavailable" : "internal", detail);
+		// Documents for programs are described without origin_unavailable: an edge has them.
+		const described = !reads || isForPrograms(path) || path.startsWith("/reports/") || forPeople(request, path);
+		return problem(asked, fields, described ? "origin_unavailable" : "internal", detail);
 	}
 	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE")) return problem(asked, fields, "payment_pending", `${lost} ${SEND_AGAIN}`);
 	return problem(asked, fields, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);

@@ -9,15 +9,17 @@ import { isForPrograms, MEDIA, PROBLEM } from "./fields.js";
 
 /** Status and title of each code, as in core/api. */
 const PROBLEMS = {
+	origin_not_allowed: { status: 403, title: "Pages of this origin may not call here" },
 	not_found: { status: 404, title: "Nothing is at this address" },
 	body_too_large: { status: 413, title: "The request body is too large" },
 	rate_limited: { status: 429, title: "Too many requests" },
 	internal: { status: 500, title: "Something went wrong here" },
 	payment_pending: { status: 503, title: "A payment is being settled" },
 	payments_unavailable: { status: 503, title: "Payments are unavailable at the moment" },
+	origin_unavailable: { status: 503, title: "The origin of this ring cannot be asked at the moment" },
 };
-/** The headings of pages, where titles are for those who pay. @type {Record<string, string>} */
-const HEADINGS = { payments_unavailable: "Out of reach at the moment" };
+/** The headings of pages, where titles are for programs. @type {Record<string, string>} */
+const HEADINGS = { origin_unavailable: "Out of reach at the moment" };
 
 /**
  * A request that has no other answer: its path as it was sent, what links begin with, and

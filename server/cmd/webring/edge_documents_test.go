@@ -68,21 +68,39 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 		}
 		text := r.Content[0].(*mcp.TextContent).Text
 		if slices.ContainsFunc(describe.Tools(), func(d describe.Tool) bool { return d.Name == c.tool && d.Sends() }) {
-			if got := at(t, value(t, []byte(text)), "code"); !r.IsError || got != "payments_unavailable" {
+			want := "payments_unavailable"
+			if c.tool == "ring_check" {
+				want = "origin_unavailable" // it is free
+			}
+			if got := at(t, value(t, []byte(text)), "code"); !r.IsError || got != want {
 				t.Errorf("%s %s without the origin: %s", c.tool, c.arguments, text)
 			}
 			continue
 		}
 		e.sameAsHTTP(n, r.StructuredContent, text, r.IsError)
 	}
-	// What only the origin can say.
-	found := e.get("/api/ring?q=al")
-	o.refused(found, http.StatusServiceUnavailable, "payments_unavailable")
-	if found.Header.Get("Retry-After") == "" {
-		t.Errorf("a search without the origin: %v", found.Header)
+	// What only the origin can say is free, and nothing is said of payments.
+	unavailable := func(what string, r reply) {
+		t.Helper()
+		o.refused(r, http.StatusServiceUnavailable, "origin_unavailable")
+		if r.Header.Get("Retry-After") == "" || strings.Contains(strings.ToLower(string(r.Body)), "payment") {
+			t.Errorf("%s without the origin: %v %s", what, r.Header, r.Body)
+		}
 	}
-	r := e.send(http.MethodPost, "/join", []byte("name=x"), "Content-Type", "application/x-www-form-urlencoded")
-	o.refused(r, http.StatusServiceUnavailable, "payments_unavailable")
+	for _, target := range []string{"/api/ring?q=al", "/api/events?since=77", "/api/ring/alpha/events", "/api/hops?days=99", "/api/ring/alpha/hops?days=99", "/reports/1"} {
+		unavailable(target, e.get(target))
+	}
+	unavailable("/join", e.send(http.MethodPost, "/join", []byte("name=x"), "Content-Type", "application/x-www-form-urlencoded"))
+	unavailable("/api/check", e.post("/api/check", `{"name":"Ada","url":"https://ada.dev/","kind":"agent"}`))
+	for tool, arguments := range map[string]string{"ring_list": `{"q":"al"}`, "ring_events": `{"since":77}`, "ring_member_events": `{"slug":"alpha"}`, "ring_hops": `{"days":99}`, "ring_member_hops": `{"slug":"alpha","days":99}`} {
+		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
+		if err != nil {
+			t.Fatalf("%s: %v", tool, err)
+		}
+		if text := r.Content[0].(*mcp.TextContent).Text; !r.IsError || at(t, value(t, []byte(text)), "code") != "origin_unavailable" {
+			t.Errorf("%s without the origin: %s", tool, text)
+		}
+	}
 }
 
 // relayed are what an edge passes on and caches, for pages and tools.

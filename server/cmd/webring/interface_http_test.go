@@ -154,14 +154,36 @@ func TestInterfaceMethods(t *testing.T) {
 func TestInterfaceUnknownPaths(t *testing.T) {
 	t.Parallel()
 	o := founded(t, reference, freely...)
-	for _, path := range []string{"/nowhere", "/api/", "/api/rings", "/api/ring/", "/api/ring/beta/x", "/API/ring", "/api/ring/beta/", "//api", "/next/",
-		"/api/register/", "/problems/", "/problems/no_such_code", "/api%2Fring", "/api%2fregister", "/api/ring%2Fbeta", "/api/ring/beta%2Fx", "/%2Fapi", "/sync%2Fcheckpoint"} {
+	for _, path := range []string{"/nowhere", "/nowhere/", "/api//", "/api/rings", "/api/ring//", "/api/ring/beta/x", "/API/ring", "/api/ring/beta/x/", "//api", "/next//",
+		"/api/register//", "//evil.example/", "/problems/no_such_code", "/api%2Fring", "/api%2fregister", "/api/ring%2Fbeta", "/api/ring/beta%2Fx", "/%2Fapi", "/sync%2Fcheckpoint"} {
 		t.Run(path, func(t *testing.T) {
 			o := o.in(t)
 			o.refused(o.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), 404, "not_found")
 			o.refused(o.send("POST", path, nil), 404, "not_found")
 			o.refused(o.send("OPTIONS", path, nil), 404, "not_found")
 		})
+	}
+}
+
+// TestInterfaceASlashTooMany holds 308 to the path without it, and that what follows it comes
+// where it meant to, a draft in its body too.
+func TestInterfaceASlashTooMany(t *testing.T) {
+	t.Parallel()
+	o := founded(t, reference, freely...)
+	for path, to := range map[string]string{"/api/": "/api", "/api/ring/?limit=1": "/api/ring?limit=1", "/api/ring/beta/": "/api/ring/beta", "/next/?from=beta": "/next?from=beta", "/problems/": "/problems", "/mcp/": "/mcp"} {
+		r := o.raw("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")
+		if r.Status != http.StatusPermanentRedirect || r.Header.Get("Location") != to {
+			t.Errorf("%s: %d to %q", path, r.Status, r.Header.Get("Location"))
+		}
+	}
+	want := o.post("/api/check", `{"name":"Zoe","url":"https://zoe.dev/","kind":"agent"}`)
+	r, err := http.Post(o.base+"/api/check/", "application/json", strings.NewReader(`{"name":"Zoe","url":"https://zoe.dev/","kind":"agent"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if got, err := io.ReadAll(r.Body); err != nil || r.StatusCode != want.Status || r.Request.URL.Path != "/api/check" || string(got) != string(want.Body) {
+		t.Errorf("%d %s, %v; want %d %s", r.StatusCode, got, err, want.Status, want.Body)
 	}
 }
 

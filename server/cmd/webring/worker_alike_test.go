@@ -91,27 +91,36 @@ type answered struct {
 // ask sends a GET with its target as it is.
 func ask(t *testing.T, o *origin, target string, header ...string) answered {
 	t.Helper()
+	return request(t, o, "GET", target, "", append([]string{"Host", "ring.test"}, header...)...)
+}
+
+// request sends a request with these fields and this target as they are.
+func request(t *testing.T, o *origin, method, target, body string, header ...string) answered {
+	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(o.base, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(longEnough))
-	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: ring.test\r\nConnection: close\r\n", target)
+	fmt.Fprintf(c, "%s %s HTTP/1.1\r\nConnection: close\r\n", method, target)
+	if body != "" {
+		fmt.Fprintf(c, "Content-Type: application/json\r\nContent-Length: %d\r\n", len(body))
+	}
 	for i := 0; i+1 < len(header); i += 2 {
 		fmt.Fprintf(c, "%s: %s\r\n", header[i], header[i+1])
 	}
-	io.WriteString(c, "\r\n")
+	io.WriteString(c, "\r\n"+body)
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		t.Fatalf("GET %s: %v\n%s", target, err, o.log)
+		t.Fatalf("%s %s: %v\n%s", method, target, err, o.log)
 	}
 	defer r.Body.Close()
-	body, err := io.ReadAll(r.Body)
+	got, err := io.ReadAll(r.Body)
 	if err != nil {
-		t.Fatalf("GET %s: %v", target, err)
+		t.Fatalf("%s %s: %v", method, target, err)
 	}
-	return answered{r.StatusCode, r.Header, string(body)}
+	return answered{r.StatusCode, r.Header, string(got)}
 }
 
 // sameAnswer holds two nodes to the same answer. What changes with the second is asked
@@ -180,4 +189,61 @@ func differ(x, y answered, exactly, named bool) string {
 		return fmt.Sprintf("%v\nand %v", a, b)
 	}
 	return ""
+}
+
+// TestAWorkerReadsAddressesAsAnEdgeDoes asks an edge, a Worker and the same files under Deno for
+// addresses as people write and paste them: hosts beyond ASCII in every spelling, pages
+// without a scheme, and a slash too many. Foreign pages reach the MCP server of none.
+func TestAWorkerReadsAddressesAsAnEdgeDoes(t *testing.T) {
+	t.Parallel()
+	h := newHostile(t)
+	h.post = func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Api-Version", "1") } // what is passed on
+	h.join("first", "xn--mller-kva", "last")
+	h.sign()
+	e, w, d := h.edge(h.base, true), h.worker(), h.deno()
+	h.reached(e)
+	h.reachedBy(w)
+	h.reachedBy(d)
+	nodes := []*origin{w.origin, d.origin}
+	for _, from := range []string{
+		"m%C3%BCller.test", "m%c3%bcller.test.", "M%C3%9CLLER.Test", "www.m%C3%BCller.test", "mu%CC%88ller.test", "m%C3%BCller%E3%80%82test", "%EF%BD%8D%C3%BCller%EF%BC%8Etest",
+		"m%25C3%25BCller.test", "xn--mller-kva.test", "%78n--mller-kva.test", "https%3A%2F%2Fm%C3%BCller.test%2F", "https://m%C3%BCller.test", "http://www.m%C3%BCller.test/index.html",
+		"https%3a%2f%2fm%25c3%25bcller.test%3a443%2f", "https%3A%2F%2Fm%C3%BCller.test%2Fk%C3%A4se%3Fq%3D%C3%BC", "https://m%C3%BCller.test/caf%E9", "m%C3%BCller.test/", "M%C3%9CLLER.test:443/x",
+		"m%25C3%25BCller.test%2Fx", "www.xn--mller-kva.test/x?y", "xn--mller-kva.test:80",
+	} {
+		for _, node := range nodes {
+			for _, target := range []string{"/api/ring/next?from=" + from, "/api/widget?x&from=" + from + "&y=%C3", "/prev?fr%6Fm=" + from} {
+				sameAnswer(t, e, node, target)
+			}
+		}
+		if a := ask(t, w.origin, "/api/widget?from="+from); !strings.Contains(a.body, `"member":{"slug":"xn--mller-kva"`) {
+			t.Errorf("from=%s: %s", from, a.body)
+		}
+	}
+	for _, target := range []string{
+		"/api/widget?from=m%C3%BCller", "/api/widget?from=m%C3%BC_ller.test", "/api/widget?from=https://x@m%C3%BCller.test/", "/api/widget?from=m%C3%BCller.test%00", "/api/widget?from=%FF.test", "/api/widget?from=%25", "/api/widget?from=m%FCller.test",
+		"/api/widget?from=https://m%C3%BCller%EF%BC%8F.test/", "/api/widget?from=m%C3%BCller.test:8443/x", "/api/widget?from=first&from=m%C3%BCller.test", "/api/widget?from=https://first.test/%C3%BC%25C3%25BC", "/api/widget?from=%C3%9F.%C2%AD.test",
+		"/next?from=first.test/page", "/next?from=www.first.test:80/page?x", "/next?from=data-first.test/page", "/next?from=mailto:x@first.test", "/next?from=//first.test/",
+		"/next/?from=first", "/next/?from=m%C3%BCller.test&x=%2F/", "/prev/", "/api/", "/api/ring/", "/api/ring/first/", "/api/ring/nobody/?x", "/api/widget/?", "/api/leaderboard/?page=2",
+		"/api/ring?page=18014398509482", "/api/ring?page=99999999999999999999", "/api/leaderboard?limit=1&page=9007199254740994",
+	} {
+		for _, node := range nodes {
+			sameAnswer(t, e, node, target)
+			sameAnswer(t, e, node, target, "Accept", "text/html", "Api-Version", "1")
+		}
+	}
+	for _, c := range []struct {
+		host, origin string
+		refused      bool
+	}{
+		{"ring.test", "https://elsewhere.example", false}, {"ring.test:8080", "http://elsewhere.example:81", false}, {"127.0.0.1", "https://elsewhere.example", false}, {"localhost", "https://elsewhere.example", false},
+		{"evil.example", "https://evil.example", true}, {"ring.test.evil.example", "http://ring.test.evil.example", true}, {"ring.test", "nonsense", true}, {"ring.test", "https://a.example, https://b.example", true},
+	} {
+		for _, node := range append(nodes, e) {
+			r := request(t, node, "POST", "/mcp", "{}", "Host", c.host, "Origin", c.origin)
+			if refused := r.status == http.StatusForbidden && strings.Contains(r.body, `"origin_not_allowed"`); refused != c.refused {
+				t.Errorf("from %q at %q: %d %s", c.origin, c.host, r.status, r.body)
+			}
+		}
+	}
 }

@@ -69,7 +69,7 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 
 	const bid = `{"member":"exactly","amount":"1.00"}`
 	edge.fields(edge.send(http.MethodOptions, "/api/bid", nil, "Origin", "https://elsewhere.dev", "Access-Control-Request-Method", "POST"),
-		"Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, Accept-Payment, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
+		"Access-Control-Allow-Headers", "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Accept-Payment, Wallet-Account, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
 	owner := s.send(http.MethodDelete, "/api/ring/exactly", nil)
 	if owner.Status != 402 || owner.Header.Get(x402.RequiredField) != "" {
 		t.Errorf("of an owner: %d with %s %q", owner.Status, x402.RequiredField, owner.Header.Get(x402.RequiredField))

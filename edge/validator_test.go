@@ -1,0 +1,75 @@
+package edge
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/edge/describe"
+	"webring/wasm/host"
+)
+
+// Nodes of one position that have looked at different seconds give what is the same the same
+// entity tag, and what is not another: so a client that a balancer sends to another of them
+// has its 304. Here the standing of the last member falls every five seconds.
+func TestAValidatorIsThatOfWhatIsShown(t *testing.T) {
+	looked := []int64{epoch + 503, epoch + 504, epoch + 506, epoch + 509}
+	var sites []*site
+	for _, second := range looked {
+		n := host.NewNative(100)
+		apply(t, n, coretest.NewStep(&core.Rules{Stamp: epoch * 1000, Name: "Test", BaseURL: base, Fee: 100, MinBid: 100, Grace: 10, Decay: 1000,
+			Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "usd"}}, Scorer: "fixed", RequiredScore: 40}, nil))
+		for i, slug := range []string{"first", "plain", "fading"} {
+			texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
+			apply(t, n, coretest.NewStep(&core.Joined{Stamp: (epoch+1)*1000 + int64(i), Slug: slug, Kind: core.Agent, Category: "general",
+				Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: []int64{0, 0, 100}[i]}, texts))
+		}
+		apply(t, n, coretest.NewStep(&core.Bid{Stamp: (epoch + 500) * 1000, Member: "first", Amount: 5000}, nil))
+		n.Tick(time.Unix(second, 0))
+		sites = append(sites, serve(t, Config{Core: n, CoreDigest: "one build", Contact: "mailto:x@ring.example", Now: func() time.Time { return time.Unix(second, 0) }}))
+	}
+	var targets []string
+	for _, path := range api.Paths() {
+		if !strings.HasSuffix(path, "random") {
+			targets = append(targets, strings.Replace(path, "{slug}", "fading", 1))
+		}
+	}
+	for _, d := range describe.Documents() {
+		targets = append(targets, d.Path)
+	}
+	targets = append(targets, "/", "/leaderboard", "/ring", "/members/first", "/members/fading", "/join", "/embed", "/docs", "/verify", "/categories/general", "/problems/not_found", "/widget.js")
+
+	same := []string{"/api/ring/first", "/api/leaderboard?limit=1", "/api/widget?from=fading", "/api/ring?limit=2"}
+	differed := 0
+	for _, target := range append(targets, same...) {
+		for _, fields := range [][]string{nil, {"Accept", "text/markdown"}, {"Accept-Encoding", "zstd"}} {
+			bodies, tags := map[string]string{}, map[string]string{}
+			for range 3 { // as it is made, and as it is cached
+				for i, s := range sites {
+					r := s.get(target, fields...)
+					tag := r.header.Get("ETag")
+					if seen, is := bodies[r.body]; is && seen != tag || tag != "" && tags[tag] != "" && tags[tag] != r.body {
+						t.Errorf("%s with %s at %d: the tag %s, and elsewhere %s", target, fields, looked[i], tag, seen)
+					}
+					if bodies[r.body], tags[tag] = tag, r.body; tag == "" {
+						continue
+					}
+					if again := s.get(target, append(fields, "If-None-Match", tag)...); again.status != http.StatusNotModified {
+						t.Errorf("%s with %s: %d for its tag", target, fields, again.status)
+					}
+				}
+			}
+			if differed += len(bodies) - 1; len(bodies) > 1 && slices.Contains(same, target) {
+				t.Errorf("%s with %s: the nodes show something else", target, fields)
+			}
+		}
+	}
+	if differed == 0 {
+		t.Error("nothing has changed from second to second")
+	}
+}
