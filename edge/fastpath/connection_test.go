@@ -168,7 +168,7 @@ func TestConnectionsEndEachForItself(t *testing.T) {
 	for i := range 9 {
 		c, server := net.Pipe()
 		defer c.Close()
-		one := &connection{Conn: server, fd: -1}
+		one := &connection{holder: unbounded{}, Conn: server, fd: -1}
 		if i > 0 {
 			open = append(open, c)
 		} else {
@@ -203,7 +203,7 @@ func TestAnEndIsNotLostBetweenTwoRequests(t *testing.T) {
 	for range 1000 {
 		open := make([]*connection, some)
 		for i := range open {
-			open[i] = &connection{Conn: sink{}, fd: -1}
+			open[i] = &connection{holder: unbounded{}, Conn: sink{}, fd: -1}
 			open[i].state.Store(busy)
 		}
 		var answered sync.WaitGroup
