@@ -36,7 +36,11 @@ func exchange(t *testing.T, s *site, answers int, pieces ...string) reply {
 	if n := strings.Count(string(all), "HTTP/1.1 "); n != answers {
 		t.Fatalf("%q: %d answers: %q", pieces, n, all)
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(string(all[at:]))), nil)
+	var of *http.Request
+	if answers == 1 && strings.HasPrefix(pieces[0], "HEAD ") && strings.Contains(string(all), " 200 OK\r\n") {
+		of = &http.Request{Method: http.MethodHead}
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(string(all[at:]))), of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +128,6 @@ func TestCloseIsSaidInAnyCaseAndInLists(t *testing.T) {
 			closes := closes || strings.Contains(request, "HTTP/1.0") && !strings.Contains(strings.ToLower(fields), "connection: keep-alive")
 			if closes {
 				r := exchange(t, s, 1, one+"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
-				if strings.HasPrefix(request, "HEAD") {
-					continue // its length is not sent
-				}
 				if r.status != answer || !r.closed {
 					t.Errorf("%q: %d, and it says that it closes: %v", one, r.status, r.closed)
 				}
