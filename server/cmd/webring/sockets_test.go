@@ -23,7 +23,7 @@ func TestACrowdOfSocketsTakesNeitherMemoryNorPlaces(t *testing.T) {
 		sockets = n
 	}
 	o := ring(t)
-	slug := o.register("https://owner.example/", "Owner")
+	slug := o.join("Owner", "agent", "")
 	before := o.memory()
 	address := strings.TrimPrefix(o.base, "http://")
 	part := "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 16384\r\n\r\n" + strings.Repeat(" ", 16383)
