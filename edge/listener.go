@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"webring/edge/clientaddr"
-	"webring/edge/metrics"
 )
 
 // boundedListener accepts connections into a room. One for which there is none is closed
@@ -19,7 +18,6 @@ type boundedListener struct {
 	net.Listener
 	room    *room
 	proxies *clientaddr.Proxies
-	metrics *metrics.Metrics // of refusals
 
 	closing sync.Once
 	closed  error
