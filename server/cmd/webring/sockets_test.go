@@ -85,7 +85,7 @@ func TestACrowdOfSocketsTakesNeitherMemoryNorPlaces(t *testing.T) {
 		}
 		ask("GET", "/next", "", 302)
 		ask("GET", "/ring", "", 200)
-		ask("POST", "/api/register", fmt.Sprintf(`{"url":"https://new%d.example/","name":"New"}`, i), 402)
+		ask("POST", "/api/register", fmt.Sprintf(`{"url":"https://new%d.dev/","name":"New %[1]d","kind":"agent"}`, i), 402)
 	}
 	o.bid(slug, "1.00")
 	t.Logf("%d sockets (%d not connected): %d MiB before, %d at most; %d honest requests, the slowest took %s", sockets, refused.Load(), before>>20, most>>20, asked, slowest.Round(time.Millisecond))
