@@ -49,8 +49,9 @@ const (
 func newRoom(open, each, holding int, m *metrics.Metrics) *room {
 	return &room{
 		open: crowd{index: amongOpen, most: open, each: [clientaddr.Widths]int{each}},
-		// Requests in work end when they end. So no network may have all places.
-		holding: crowd{index: amongHolding, most: holding, each: [clientaddr.Widths]int{holding / 8, holding / 4, 0, holding / 2}},
+		// Requests in work end when they end. So no network may have all places. An edge passes
+		// many on from one address.
+		holding: crowd{index: amongHolding, most: holding, each: [clientaddr.Widths]int{holding / 4, holding / 2, 0, holding / 4 * 3}},
 		metrics: m,
 	}
 }
