@@ -170,7 +170,7 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 		{strict, "GET /next", "", 429, api.RateLimited},
 	} {
 		for _, length := range []string{"transfer-encoding:chunked\r\n", "transfer-encoding:chunked\r\nContent-Length: 5\r\n",
-			"transfer-encoding:chunked\r\nContent-Length: 60\r\n", "Transfer-Encoding:\n chunked\r\n"} {
+			"transfer-encoding:chunked\r\nContent-Length: 60\r\n", "Transfer-Encoding:\r\n chunked\r\n"} {
 			if c.status == 503 && strings.Contains(length, "\n ") {
 				c.status, c.code = 400, api.Malformed // as every folded line that would have to be passed on
 			}
@@ -376,74 +376,10 @@ func (l *listenerOf) connect(addr string) net.Conn {
 	return client
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
-	p := proxies(t, "", "10.0.0.1")
-	inner := &listenerOf{conns: make(chan net.Conn, 100), closed: make(chan struct{})}
-	l := &boundedListener{Listener: inner, proxies: &p, max: 6, each: 2, by: map[clientaddr.Client]int{}}
-	var accepted []net.Conn
-	// take connects, and says whether the connection was accepted; a second
-	// one from the proxy shows that the first was dealt with.
-	accept := func(addr string) bool {
-		t.Helper()
-		inner.connect(addr)
-		marker := &net.UnixAddr{Name: "marker"}
-		_, server := net.Pipe()
-		inner.conns <- peerConn{server, marker}
-		l.max++ // room for the marker
-		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		ok := c.RemoteAddr() != net.Addr(marker)
-		if ok {
-			accepted = append(accepted, c)
-			if c, err = l.Accept(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		c.Close()
-		l.max--
-		return ok
-	}
-	for i, step := range []struct {
-		addr string
-		want bool
-	}{
-		{"192.0.2.1", true}, {"192.0.2.1", true}, {"192.0.2.1", false}, // each client has two
-		{"::ffff:192.0.2.1", false}, {"192.0.2.2", true},
-		{"2001:db8::1", true}, {"2001:db8::2", true}, // a /64 is a client
-	} {
-		if got := accept(step.addr); got != step.want {
-			t.Errorf("step %d, %s: %v", i, step.addr, got)
-		}
-	}
-	if got := l.open; got != 5 {
-		t.Fatalf("%d open", got)
-	}
-	if accept("2001:db8::3") {
-		t.Error("a third of one /64")
-	}
-	if !accept("10.0.0.1") {
-		t.Error("the proxy")
-	}
-	for _, c := range accepted {
-		c.Close()
-		c.Close() // counts once
-	}
-	if l.open != 0 || len(l.by) != 0 {
-		t.Errorf("%d open, by client %v", l.open, l.by)
-	}
-	for range 5 {
-		if !accept("10.0.0.1") {
-			t.Error("proxies and this machine have no bound of their own")
-		}
-	}
-}
-
 func TestAShortageDoesNotEndTheServer(t *testing.T) {
 	inner := &listenerOf{conns: make(chan net.Conn, 1), closed: make(chan struct{}),
 		errs: []error{&net.OpError{Op: "accept", Err: syscall.EMFILE}, &net.OpError{Op: "accept", Err: syscall.ECONNABORTED}}}
-	l := &boundedListener{Listener: inner, proxies: &clientaddr.Proxies{}, max: 1, each: 1, by: map[clientaddr.Client]int{}}
+	l := &boundedListener{Listener: inner, proxies: &clientaddr.Proxies{}, room: newRoom(1, 1, 1, nil)}
 	inner.connect("192.0.2.1")
 	if _, err := l.Accept(); err != nil {
 		t.Errorf("Accept: %v", err)

@@ -28,7 +28,7 @@
 //     [webring/edge/accesslog] its line
 //   - [webring/edge/uri] reads targets and puts their hosts into A-labels;
 //     [webring/edge/clientaddr] finds the client of a request, [webring/edge/limit] counts
-//     requests, and listener.go bounds connections; count.go has
+//     requests, room.go and listener.go bound connections and what they hold; count.go has
 //     [webring/edge/metrics] count answers
 //   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
 //     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]

@@ -18,7 +18,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
 	"webring/wasm/host"
 )
 
@@ -77,15 +76,9 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		case 1:
 			l = noSockets{l}
 		case 2:
-			l = fastServed{&boundedListener{Listener: l, proxies: &s.proxies, max: 100, each: 100, by: map[clientaddr.Client]int{}}}
+			*s.plain = plainPaths{} // all is for fasthttp
 		}
-		go func() {
-			if _, alone := l.(fastServed); alone {
-				s.server.Serve(l)
-			} else {
-				s.Serve(l)
-			}
-		}()
+		go s.Serve(l)
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
@@ -96,8 +89,6 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 	}
 	return three
 }
-
-type fastServed struct{ net.Listener }
 
 // noSockets hides that connections are sockets.
 type noSockets struct{ net.Listener }

@@ -10,29 +10,17 @@ import (
 	"time"
 
 	"webring/edge/clientaddr"
-	"webring/edge/metrics"
 )
 
-// How many connections may be open, and how many of one client.
-const (
-	maxConns          = 16384
-	maxConnsPerClient = 256
-)
-
-// boundedListener accepts no more connections than a process can hold, and no more from
-// one client than it needs. A connection beyond a bound is closed without an answer.
+// boundedListener accepts connections into a room. One for which there is none is closed
+// without an answer.
 type boundedListener struct {
 	net.Listener
-	proxies   *clientaddr.Proxies
-	max, each int
-	metrics   *metrics.Metrics // of refusals
+	room    *room
+	proxies *clientaddr.Proxies
 
 	closing sync.Once
 	closed  error
-
-	mu   sync.Mutex
-	open int
-	by   map[clientaddr.Client]int
 }
 
 // Accept also outlasts shortages of descriptors and memory, which would end
@@ -49,13 +37,14 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			continue
 		}
 		addr := clientaddr.Peer(c.RemoteAddr())
+		b := &boundedConn{Conn: c, room: l.room, client: clientaddr.Of(addr)}
 		// A proxy connects for many clients, and a process on this machine has other
 		// ways to exhaust it.
-		counted := addr.IsValid() && !addr.IsLoopback() && !l.proxies.Trusts(addr)
-		if b := (&boundedConn{Conn: c, from: l, client: clientaddr.Of(addr), counted: counted}); l.admit(b) {
+		b.counted = b.client.IsOne() && !addr.IsLoopback() && !l.proxies.Trusts(addr)
+		b.since.Store(time.Now().UnixNano())
+		if l.room.enter(b) {
 			return b, nil
 		}
-		l.metrics.Any().Refused(metrics.ByConnection)
 		c.Close()
 	}
 }
@@ -69,45 +58,10 @@ func isShortage(err error) bool {
 	return false
 }
 
-func (l *boundedListener) admit(c *boundedConn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open >= l.max || c.counted && l.by[c.client] >= l.each {
-		return false
-	}
-	l.open++
-	if c.counted {
-		l.by[c.client]++
-	}
-	return true
-}
-
-func (l *boundedListener) release(c *boundedConn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open--
-	if c.counted {
-		if l.by[c.client]--; l.by[c.client] == 0 {
-			delete(l.by, c.client)
-		}
-	}
-}
-
 // Close may be called more than once.
 func (l *boundedListener) Close() error {
 	l.closing.Do(func() { l.closed = l.Listener.Close() })
 	return l.closed
-}
-
-// boundedConn gives its slot back when it is closed.
-type boundedConn struct {
-	net.Conn
-	from    *boundedListener
-	client  clientaddr.Client
-	counted bool
-	linger  bool // set by the goroutine that serves the connection
-	closing sync.Once
-	closed  error
 }
 
 // SyscallConn gives the socket below, if it is one.
@@ -123,12 +77,13 @@ func (c *boundedConn) SyscallConn() (syscall.RawConn, error) {
 // answer.
 func (c *boundedConn) Close() error {
 	c.closing.Do(func() {
+		c.Free()
 		if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.linger && half.CloseWrite() == nil {
 			c.Conn.SetReadDeadline(time.Now().Add(lingerTime))
 			io.CopyN(io.Discard, c.Conn, lingerBytes)
 		}
 		c.closed = c.Conn.Close()
-		c.from.release(c)
+		c.room.leave(c)
 	})
 	return c.closed
 }
@@ -138,12 +93,18 @@ const (
 	lingerBytes = 256 << 10
 )
 
-// lingering has the connection under c read on for a moment when it is closed.
-func lingering(c net.Conn) {
+// bounded gives the connection of a room that is under c, or nil.
+func bounded(c net.Conn) *boundedConn {
 	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = t.NetConn()
 	}
-	if b, ok := c.(*boundedConn); ok {
+	b, _ := c.(*boundedConn)
+	return b
+}
+
+// lingering has the connection under c read on for a moment when it is closed.
+func lingering(c net.Conn) {
+	if b := bounded(c); b != nil {
 		b.linger = true
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/fastpath"
 	"webring/edge/limit"
 )
 
@@ -29,6 +30,8 @@ var (
 	malformed       = refusal{api.Malformed, "The request is not well-formed HTTP/1.1.", ""}
 	headerTooLarge  = refusal{api.HeaderTooLarge, "Request line and header fields must fit into 24 KiB.", ""}
 	bodyTooLarge    = refusal{api.BodyTooLarge, "A request body may have 16 KiB, without its content coding too.", ""}
+	otherVersion    = refusal{api.UnsupportedHTTP, "This node speaks HTTP/1.1, and HTTP/1.0.", ""}
+	overloaded      = refusal{api.Overloaded, "Too many requests are being sent or answered. Retry-After says in how many seconds to try again. No money has moved.", ""}
 	tooSlow         = refusal{api.RequestTimeout, "The request did not arrive in time.", ""}
 )
 
@@ -41,6 +44,15 @@ func (p *refusal) write(ctx *fasthttp.RequestCtx, baseURL string) {
 	ctx.Response.Header.SetContentType(problemMedia)
 	setHeader(ctx, "Cache-Control", "no-store")
 	ctx.Response.SetBodyRaw(api.AppendProblem(nil, baseURL, p.code, p.detail, []byte(p.more)))
+}
+
+// overloadedFor is in how many seconds there may be room again.
+const overloadedFor = "10"
+
+// evicted reports whether a connection had to make room for others.
+func evicted(c net.Conn) bool {
+	b := bounded(c)
+	return b != nil && b.Evicted()
 }
 
 // unread answers a request that could not be read to its end. The connection
@@ -61,6 +73,10 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 		p = bodyTooLarge
 	case errors.As(err, new(*fasthttp.ErrSmallBuffer)):
 		p = headerTooLarge
+	case errors.Is(err, fastpath.ErrVersion):
+		p = otherVersion
+	case errors.Is(err, fastpath.ErrNoRoom), evicted(ctx.Conn()):
+		p, count = overloaded, limiter.Look
 	case errors.As(err, &timeout) && timeout.Timeout():
 		// A connection on which nothing was asked counts as no request.
 		p, count = tooSlow, limiter.Look
@@ -70,6 +86,9 @@ func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
 		p = tooManyRequests
 	}
 	s.problem(ctx, p)
+	if p.code == api.Overloaded {
+		setHeader(ctx, "Retry-After", overloadedFor)
+	}
 	ctx.Response.SkipBody = ctx.Request.Header.IsHead()
 	s.finish(ctx, w)
 }

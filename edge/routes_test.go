@@ -269,7 +269,6 @@ func TestRequestsWithBrokenFramingAreMalformed(t *testing.T) {
 		"unknown coding":       "POST /api/bid HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
 		"broken chunk":         "POST /api/bid HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab\r\n0\r\n\r\n",
 		"TLS to a plain port":  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-		"HTTP/2 preface":       "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		"control in the field": "GET /api HTTP/1.1\r\nHost: x\r\nX\x01Y: a\r\n\r\n",
 	} {
 		r := s.raw(request)

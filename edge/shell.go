@@ -35,7 +35,7 @@ const (
 	// MaxHeader is the longest request header in bytes, request line included.
 	// A payment credential of 16 KiB fits in with room to spare. The payment code
 	// refuses a longer one with a code of its own.
-	MaxHeader = 24 << 10
+	MaxHeader = fastpath.MaxHead
 )
 
 // ErrClosed is what [Shell.Serve] returns after [Shell.Shutdown].
@@ -67,6 +67,7 @@ type Shell struct {
 	plain      *plainPaths
 	answers    sync.Pool // of *answer
 	draining   atomic.Bool
+	room       *room
 	fast       *fastpath.Server
 	server     fasthttp.Server
 }
@@ -130,10 +131,11 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	if cfg.Count {
 		s.countAll()
 	}
+	s.room = newRoom(maxConns, maxConnsPerClient, maxHolding, s.metrics)
 	s.server = fasthttp.Server{
 		Handler:        s.handle,
 		ErrorHandler:   s.unread,
-		HeaderReceived: readExpectation,
+		HeaderReceived: readHead,
 
 		ReadTimeout:  cmp.Or(cfg.ReadTimeout, 10*time.Second),
 		IdleTimeout:  cmp.Or(cfg.IdleTimeout, 30*time.Second),
@@ -169,7 +171,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 // while requests may still be in work. It closes l. It may be called for
 // several listeners.
 func (s *Shell) Serve(l net.Listener) error {
-	l = &boundedListener{Listener: l, proxies: &s.proxies, max: maxConns, each: maxConnsPerClient, by: map[clientaddr.Client]int{}, metrics: s.metrics}
+	l = &boundedListener{Listener: l, room: s.room, proxies: &s.proxies}
 	if s.tls != nil {
 		l = tls.NewListener(l, s.tls)
 	}
@@ -214,12 +216,32 @@ func inHeader(h *fasthttp.RequestHeader, name string) (lines int) {
 	return lines
 }
 
-// readExpectation spells the expectation 100-continue as fasthttp knows it. Its case does
-// not count (RFC 9110, 10.1.1), and a client may not send its body until it is answered.
-func readExpectation(h *fasthttp.RequestHeader) (bounds fasthttp.RequestConfig) {
+// readHead reads what fasthttp does not read as it is written. The expectation
+// 100-continue comes in any case (RFC 9110, 10.1.1), and a client may not send its body
+// until it is answered. Connection is a list of options in any case, on one line or
+// several, and close among them is the last word (RFC 9110, 7.6.1).
+func readHead(h *fasthttp.RequestHeader) (bounds fasthttp.RequestConfig) {
 	const known = "100-continue"
 	if sent := h.Peek("Expect"); len(sent) > 0 && bytes.EqualFold(sent, []byte(known)) {
 		h.Set("Expect", known)
+	}
+	ours := false // a line that goes on is of Connection
+	for line := range bytes.SplitSeq(h.RawHeaders(), []byte("\n")) {
+		options := line
+		if len(line) == 0 || line[0] != ' ' && line[0] != '\t' {
+			var name []byte
+			name, options, _ = bytes.Cut(line, []byte(":"))
+			ours = bytes.EqualFold(name, []byte("Connection"))
+		} else {
+			h.SetConnectionClose() // a folded line may be read otherwise by a proxy
+		}
+		for ours && len(options) > 0 {
+			var option []byte
+			if option, options, _ = bytes.Cut(options, []byte(",")); bytes.EqualFold(bytes.TrimSpace(option), []byte("close")) {
+				h.SetConnectionClose()
+				break
+			}
+		}
 	}
 	return bounds
 }
@@ -249,6 +271,14 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	var w limit.Window
 	defer s.measure(ctx, s.began())
+	if b := bounded(ctx.Conn()); b != nil {
+		b.work()
+		defer func() {
+			if h := &ctx.Request.Header; (h.IsGet() || h.IsHead()) && !ctx.Response.IsBodyStream() {
+				b.send()
+			}
+		}()
+	}
 	defer s.contain(ctx, &w)
 	dropTrailers(&ctx.Request.Header, s.proxies.Field())
 	s.identify(&ctx.Request.Header)

@@ -26,6 +26,8 @@ const (
 	Malformed             Code = "bad_request"
 	RequestTimeout        Code = "request_timeout"
 	OriginNotAllowed      Code = "origin_not_allowed"
+	Overloaded            Code = "overloaded"
+	UnsupportedHTTP       Code = "unsupported_http_version"
 
 	ScoreTooLow      Code = "agentic_score_too_low"
 	ScoreUnavailable Code = "score_unavailable"
@@ -123,6 +125,8 @@ var problems = [...]problem{
 	{ScoreUnavailable, 503, "The scoring service is unavailable", ""},
 	{ScorePending, 503, "The scoring service is still at work", ""},
 	{RingFull, 503, "The ring is full", ""},
+	{Overloaded, 503, "This node is overloaded", ""},
+	{UnsupportedHTTP, 505, "This version of HTTP is not supported", ""},
 }
 
 // Codes lists every problem code in the order of the table.

@@ -77,6 +77,28 @@ func (c Client) String() string {
 	return "local"
 }
 
+// Widths is how many networks [Client.Within] tells apart, the client itself among them.
+const Widths = 4
+
+// shifts are how many bits the networks around a client leave open, by width.
+var shifts4, shifts6 = [Widths]uint8{0, 8, 12, 16}, [Widths]uint8{0, 16, 24, 32}
+
+// Within gives the network around the client: at width 0 the client, then its /24, /20 and
+// /16, or /48, /40 and /32. A client without an address is its own network.
+func (c Client) Within(width int) Client {
+	switch c.kind {
+	case ipv4:
+		c.net = c.net >> shifts4[width] << shifts4[width]
+	case ipv6:
+		c.net = c.net >> shifts6[width] << shifts6[width]
+	}
+	return c
+}
+
+// IsOne reports whether this is the address of one client, and not a trusted proxy, the
+// clients that a proxy does not name, or peers without an address.
+func (c Client) IsOne() bool { return c.kind == ipv4 || c.kind == ipv6 }
+
 // AppendNetwork appends a name of the network that the client is in: of String's names,
 // an address is cut to its /24, or /48.
 func (c Client) AppendNetwork(dst []byte) []byte {

@@ -91,7 +91,7 @@ func slugParam() param {
 
 // Problems that any request can meet, and those of the paid operations.
 var (
-	anyCodes = []api.Code{api.Malformed, api.UnsupportedAPIVersion, api.RequestTimeout, api.BodyTooLarge, api.RateLimited, api.HeaderTooLarge, api.Internal}
+	anyCodes = []api.Code{api.Malformed, api.UnsupportedAPIVersion, api.RequestTimeout, api.BodyTooLarge, api.RateLimited, api.HeaderTooLarge, api.Internal, api.Overloaded, api.UnsupportedHTTP}
 
 	bodyCodes = []api.Code{api.UnsupportedEncoding, api.InvalidRequest} // of what reads a body
 

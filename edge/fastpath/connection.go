@@ -19,6 +19,7 @@ type connection struct {
 	to         *listener         // takes it when it is handed over
 	peer       clientaddr.Client // the client, or the proxy that it is
 	proxyField string            // the field in which it names its client, if it is a trusted proxy
+	holder     Holder
 
 	state atomic.Int32
 	spoke bool // anything has arrived
@@ -29,6 +30,7 @@ type connection struct {
 	// is set once: more of it gives no more time.
 	moved time.Time // zero where none for an idle connection is set
 	begun bool
+	holds bool // memory, as the holder knows
 	looks bool // it looks for the end of the connection after each pause
 }
 
@@ -88,7 +90,7 @@ func (c *connection) run() {
 		if n > 0 {
 			unread = append(unread, w.in[:n]...)
 		}
-		c.to.hand(handedOver(c.Conn, unread, expired))
+		c.handOver(unread, expired)
 	} else {
 		c.Close()
 	}
@@ -131,7 +133,7 @@ func (c *connection) serveBlocking() (w *scratch, n int, what outcome, expired b
 // refusal and counts the incomplete request.
 func (c *connection) unread(n int, err error) (what outcome, expired bool) {
 	t, ok := err.(net.Error)
-	if expired = ok && t.Timeout(); n > 0 || expired && !c.spoke && c.state.Load() == fresh {
+	if expired = ok && t.Timeout(); n > 0 || expired && !c.spoke && c.state.Load() == fresh && !c.holder.Evicted() {
 		return handOver, expired
 	}
 	return ends, false
@@ -145,6 +147,9 @@ func (c *connection) wait(some int) {
 	case some > 0 && !c.begun:
 		c.SetReadDeadline(time.Now().Add(c.s.cfg.ReadTimeout))
 		c.begun, c.moved = true, time.Time{}
+		if c.holds = c.holder.Hold(c.peer, false); !c.holds {
+			c.SetReadDeadline(c.moved) // over: what has come is handed over, and refused
+		}
 	case some == 0 && time.Since(c.moved) > min(timeout/8, time.Second):
 		if c.looks {
 			timeout = c.pause()
@@ -210,6 +215,10 @@ func (c *connection) batch(w *scratch, n int) (left int, what outcome) {
 		return 0, ends
 	}
 	left = copy(w.in[:], w.in[at:n])
+	if c.holds && left == 0 && read != isOther {
+		c.holds = false
+		c.holder.Free()
+	}
 	switch {
 	case read == isOther:
 		return left, handOver
@@ -227,6 +236,15 @@ func (c *connection) send(w *scratch) bool {
 	}
 	head, body := c.writeNow(w.out, w.lent)
 	w.out, w.lent = w.out[:0], nil
+	if len(head) == 0 && len(body) == 0 {
+		return true
+	}
+	// Of what is no socket it is not known whether the client reads.
+	if c.fd >= 0 || len(head)+len(body) > minLent {
+		if c.holds = c.holder.Hold(w.request.Client, true); !c.holds {
+			return false
+		}
+	}
 	return c.writeAll(head) && c.writeAll(body)
 }
 

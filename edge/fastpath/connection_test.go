@@ -68,7 +68,7 @@ func dial(t *testing.T, addr string) net.Conn {
 // The first request that is not plain, or that the answerer leaves, goes to the next
 // server whole, with all that came after it and what comes later.
 func TestOtherRequestsAreHandedOver(t *testing.T) {
-	const plain = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+	const plain, later = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /later HTTP/1.1\r\n\r\n"
 	for _, other := range []string{"POST /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET /other HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a HTTP/1.0\r\n\r\n"} {
 		addr, handed := serve(t, newServer(always, nil))
 		c := dial(t, addr)
@@ -87,10 +87,10 @@ func TestOtherRequestsAreHandedOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := io.WriteString(c, "later"); err != nil {
+		if _, err := io.WriteString(c, later); err != nil {
 			t.Fatal(err)
 		}
-		want := other + plain + "later"
+		want := other + plain + later
 		b := make([]byte, len(want))
 		got.SetDeadline(time.Now().Add(20 * time.Second))
 		if _, err := io.ReadFull(got, b); err != nil || string(b) != want {
@@ -135,7 +135,7 @@ func (sink) SetWriteDeadline(time.Time) error { return nil }
 func (sink) Close() error                     { return nil }
 
 func TestBatchesAllocateNothing(t *testing.T) {
-	c, w := &connection{s: newServer(always, nil), Conn: sink{}, fd: -1}, &scratch{answerer: constant{}}
+	c, w := &connection{holder: unbounded{}, s: newServer(always, nil), Conn: sink{}, fd: -1}, &scratch{answerer: constant{}}
 	requests := strings.Repeat("GET /next?from=a HTTP/1.1\r\nHost: x\r\nUser-Agent: test\r\nAccept: */*\r\nIf-None-Match: \"old\"\r\n\r\n", 3)
 	batch := func() {
 		if left, what := c.batch(w, copy(w.in[:], requests)); left != 0 || what != goesOn {
@@ -168,7 +168,7 @@ func TestConnectionsEndEachForItself(t *testing.T) {
 	for i := range 9 {
 		c, server := net.Pipe()
 		defer c.Close()
-		one := &connection{Conn: server, fd: -1}
+		one := &connection{holder: unbounded{}, Conn: server, fd: -1}
 		if i > 0 {
 			open = append(open, c)
 		} else {
@@ -203,7 +203,7 @@ func TestAnEndIsNotLostBetweenTwoRequests(t *testing.T) {
 	for range 1000 {
 		open := make([]*connection, some)
 		for i := range open {
-			open[i] = &connection{Conn: sink{}, fd: -1}
+			open[i] = &connection{holder: unbounded{}, Conn: sink{}, fd: -1}
 			open[i].state.Store(busy)
 		}
 		var answered sync.WaitGroup

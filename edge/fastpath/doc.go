@@ -3,7 +3,7 @@
 // Every connection begins here. Plain reads, which are nearly all that a ring is asked,
 // are answered in one pass over the request, with one write for all that have arrived
 // together. The first request of any other kind hands the connection over to fasthttp,
-// with what has been read of it; it never comes back. So nothing unusual is decided
+// with what has been read of it; it never comes back. So nothing unusual but a broken head is decided
 // here, and what is answered here is answered as fasthttp's handlers would: an
 // [Answerer] writes the same header fields.
 //
@@ -16,7 +16,8 @@
 // at, is 1.15 times what fasthttp takes for a constant. Four fifths of what is left
 // are the kernel's: three for the write, one for the read and for waiting.
 //
-// request.go says which requests are plain, connection.go serves one connection, and
+// request.go says which requests are plain, connection.go serves one connection, head.go
+// gives fasthttp one whole request at a time and refuses heads that are not HTTP/1, and
 // server.go takes connections from listeners. Sockets are read and written by
 // [webring/edge/fastpath/socket].
 package fastpath

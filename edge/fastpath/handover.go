@@ -33,7 +33,7 @@ func (l *listener) accept() {
 			return
 		}
 		peer := clientaddr.Peer(conn.RemoteAddr())
-		c := &connection{Conn: conn, s: l.s, to: l, fd: -1, peer: clientaddr.Of(peer)}
+		c := &connection{Conn: conn, s: l.s, to: l, fd: -1, peer: clientaddr.Of(peer), holder: holderOf(conn)}
 		if l.s.cfg.Proxies.Trusts(peer) {
 			c.proxyField = l.s.cfg.Proxies.Field()
 		}
@@ -75,35 +75,18 @@ func (l *listener) hand(c net.Conn) {
 	}
 }
 
-// handedOver gives a connection of which something has been read, and of which
-// no more can be when the time for it is over.
-func handedOver(c net.Conn, unread []byte, expired bool) net.Conn {
-	h := &handedConn{Conn: c, unread: unread, expired: expired}
-	if t, ok := c.(*tls.Conn); ok {
-		return &handedTLS{t, h}
+// handOver gives the connection to fasthttp. Of it, unread has been read, and no more can
+// be when the time for it is over.
+func (c *connection) handOver(unread []byte, expired bool) {
+	h := &handedConn{Conn: c.Conn, from: c, buf: unread}
+	if expired {
+		h.err = os.ErrDeadlineExceeded
 	}
-	return h
-}
-
-type handedConn struct {
-	net.Conn
-	unread  []byte
-	expired bool
-}
-
-// Read gives first what was read before.
-func (c *handedConn) Read(p []byte) (int, error) {
-	switch {
-	case len(c.unread) > 0:
-		n := copy(p, c.unread)
-		if c.unread = c.unread[n:]; len(c.unread) == 0 {
-			c.unread = nil
-		}
-		return n, nil
-	case c.expired:
-		return 0, os.ErrDeadlineExceeded
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		c.to.hand(&handedTLS{t, h})
+		return
 	}
-	return c.Conn.Read(p)
+	c.to.hand(h)
 }
 
 // NetConn is the connection below.
@@ -115,5 +98,6 @@ type handedTLS struct {
 	from *handedConn
 }
 
-// Read gives first what was read before.
 func (c *handedTLS) Read(p []byte) (int, error) { return c.from.Read(p) }
+
+func (c *handedTLS) SetReadDeadline(t time.Time) error { return c.from.SetReadDeadline(t) }

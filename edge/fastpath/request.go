@@ -124,7 +124,8 @@ func (r *Request) identify() {
 
 // partial says what a request is of which more is to come.
 func partial(b []byte) reading {
-	if len(b) >= maxRequest {
+	line := b[bytes.LastIndexByte(b, '\n')+1:]
+	if len(b) >= maxRequest || !uri.IsPrintable(bytes.TrimSuffix(line, []byte("\r"))) {
 		return isOther
 	}
 	return isPart

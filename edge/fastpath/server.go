@@ -31,6 +31,40 @@ type Answer struct {
 	Body   []byte
 }
 
+// Holder is a connection, or what is under one, that bounds what connections hold while
+// they wait for their clients.
+type Holder interface {
+	// Hold says that memory is held for a request of this client, and with writing that
+	// the client has to read before it is given up. It reports false if there is no room.
+	Hold(of clientaddr.Client, writing bool) bool
+	// Free says that nothing is held any more.
+	Free()
+	// Await says that the answer has been sent, and that the next request may come.
+	Await()
+	// Evicted reports whether the connection had to make room for others. Then the
+	// deadline for reading is over.
+	Evicted() bool
+}
+
+// holderOf gives the holder that a connection is, or has under it.
+func holderOf(c net.Conn) Holder {
+	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = t.NetConn()
+	}
+	if h, ok := c.(Holder); ok {
+		return h
+	}
+	return unbounded{}
+}
+
+// unbounded is the holder of connections that have none.
+type unbounded struct{}
+
+func (unbounded) Hold(clientaddr.Client, bool) bool { return true }
+func (unbounded) Free()                             {}
+func (unbounded) Await()                            {}
+func (unbounded) Evicted() bool                     { return false }
+
 // Config says how connections are served. Every field is needed.
 type Config struct {
 	// Serves reports whether a target may be answered here, and gives its route for

@@ -62,6 +62,12 @@ var explanations = map[api.Code]explanation{
 	api.RequestTimeout: {
 		"The request did not arrive in full within the time that it has.",
 		"Send it again. Large headers and bodies are not needed anywhere here."},
+	api.Overloaded: {
+		"Too many requests are being sent to this node, or answered by it. This one was not read. Nothing was charged.",
+		"Try again after the seconds that Retry-After gives. Send each request in one piece, and read its answer."},
+	api.UnsupportedHTTP: {
+		"The request names a version of HTTP that this node does not speak.",
+		"Use HTTP/1.1. Over TLS, let the client and the server agree on it."},
 	api.AlreadyRegistered: {
 		"A member of the ring has this URL. URLs that differ in the scheme, a leading www. or a slash at the end are the same. Nothing was charged.",
 		"To raise that member's rank, bid on it. To join with another site, register that one."},
