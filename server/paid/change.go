@@ -33,7 +33,7 @@ type change struct {
 
 // ParseChange reads the body of a change in the way of [ParseRegister]. An empty
 // description removes the one that there is.
-func ParseChange(body []byte, canonical func(raw string) (url, key string, err error), named func(string) error) (ChangeRequest, error) {
+func ParseChange(body []byte, canonical func(raw string) (url, key string, err error), named func(field, text string) error) (ChangeRequest, error) {
 	var f findings
 	fields := f.object(body, "name", "url", "kind", "category", "description")
 	if fields == nil {
@@ -51,7 +51,7 @@ func ParseChange(body []byte, canonical func(raw string) (url, key string, err e
 		r.Kind = f.kind(s)
 	}
 	if s, ok := f.optional(fields, "category"); ok {
-		s = f.category(s)
+		s = f.category(s, named)
 		r.Category = &s
 	}
 	if s, ok := f.optional(fields, "description"); ok {
@@ -68,7 +68,7 @@ func ParseChange(body []byte, canonical func(raw string) (url, key string, err e
 }
 
 func (p changing) read(c *Call, rules *core.Rules) (deed, error) {
-	named := func(name string) error { return p.Names.check(name, rules.Name) }
+	named := func(field, text string) error { return p.Names.checkField(field, text, rules.Name) }
 	r, err := ParseChange(c.Body, p.Sites.Canonical, named)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (o *change) owner(m *member) core.Account { return m.Owner }
 
 func (o *change) check(v *ledger.View, m *member) error {
 	st := v.State()
-	site, name, description := m.URL, "", ""
+	site, name, description, category := m.URL, "", "", ""
 	if o.URL != "" {
 		site = o.URL
 	}
@@ -103,13 +103,16 @@ func (o *change) check(v *ledger.View, m *member) error {
 	if o.Description != nil {
 		description = *o.Description
 	}
+	if o.Category != nil {
+		category = *o.Category
+	}
 	switch {
 	case !o.promised && !o.alters(m):
 		return invalidRequest("the member is like this already, and nothing would change")
 	case blockedSite(v, site):
 		return notAdmitted("The operator of this ring does not admit sites on this host.")
-	case blockedWords(v, name, description):
-		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
+	case blockedWords(v, name, description, category):
+		return notAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
 	case blockedPayer(v, m.Owner.String()):
 		return errPayerBlocked
 	}

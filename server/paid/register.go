@@ -44,7 +44,7 @@ func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
 
 // first parses a registration without a challenge, under the rules in force.
 func (s *Service) first(body []byte, rules *core.Rules) (RegisterRequest, error) {
-	named := func(name string) error { return s.Names.check(name, rules.Name) }
+	named := func(field, text string) error { return s.Names.checkField(field, text, rules.Name) }
 	return ParseRegister(body, s.Sites.Canonical, named, rules.MinBid)
 }
 
@@ -166,8 +166,8 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 	switch {
 	case blockedSite(v, o.URL):
 		return notAdmitted("The operator of this ring does not admit sites on this host.")
-	case blockedWords(v, o.Name, o.Description):
-		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
+	case blockedWords(v, o.Name, o.Description, o.Category):
+		return notAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
 	case blockedPayer(v, payer):
 		return errPayerBlocked
 	}
