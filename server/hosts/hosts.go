@@ -42,6 +42,23 @@ func Domain(host string) string {
 	return host[strings.LastIndexByte(above, '.')+1:]
 }
 
+// Delegated gives the domain of host that was registered below a suffix that ICANN
+// delegated: unlike [Domain], one for all names below a company's suffix.
+func Delegated(host string) string {
+	domain := host
+	for rest := host; ; {
+		suffix, icann := publicsuffix.PublicSuffix(rest)
+		above, ok := strings.CutSuffix(rest, "."+suffix)
+		if ok {
+			domain = rest[strings.LastIndexByte(above, '.')+1:]
+		}
+		if icann || !strings.Contains(suffix, ".") {
+			return domain
+		}
+		rest = suffix
+	}
+}
+
 // Matches reports whether pattern matches host, which is in lower case. A pattern is a
 // host name, or "*." and a host name, which matches every name below it at any depth.
 func Matches(pattern, host string) bool {

@@ -24,6 +24,8 @@ type ChangeRequest struct {
 // change is one order to change a member.
 type change struct {
 	service *Service
+	slug    string
+	named   namedBy // by the site of URL, if that matters
 	// promised is set once a challenge was issued for it.
 	promised bool
 
@@ -73,7 +75,7 @@ func (p changing) read(c *Call, rules *core.Rules) (deed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &change{service: p.Service, ChangeRequest: r}, nil
+	return &change{service: p.Service, slug: c.Slug, ChangeRequest: r}, nil
 }
 
 func (p changing) restore(c *Call, pinned map[string]string) (deed, error) {
@@ -82,7 +84,7 @@ func (p changing) restore(c *Call, pinned map[string]string) (deed, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &change{service: p.Service, promised: true, ChangeRequest: r}
+	o := &change{service: p.Service, slug: c.Slug, promised: true, ChangeRequest: r, named: pinnedNames(pinned)}
 	if r.URL != "" {
 		o.score, err = pinnedScore(pinned, r.URL)
 	}
@@ -92,7 +94,6 @@ func (p changing) restore(c *Call, pinned map[string]string) (deed, error) {
 func (o *change) owner(m *member) core.Account { return m.Owner }
 
 func (o *change) check(v *ledger.View, m *member) error {
-	st := v.State()
 	site, name, description, category := m.URL, "", "", ""
 	if o.URL != "" {
 		site = o.URL
@@ -120,7 +121,10 @@ func (o *change) check(v *ledger.View, m *member) error {
 		return err
 	}
 	if o.URL != "" {
-		err := cmp.Or(o.service.urlFree(v, o.Key, &m.at), o.service.sharesDomain(v, o.Key, m.Owner, &m.at))
+		err := o.service.urlFree(v, o.Key, &m.at)
+		if o.promised { // before, decide asks the site first
+			err = cmp.Or(err, o.service.sharesDomain(v, o.Key, m.Owner, &m.at, o.named))
+		}
 		if err != nil {
 			return err
 		}
@@ -128,14 +132,10 @@ func (o *change) check(v *ledger.View, m *member) error {
 	if o.Category == nil || *o.Category == m.Category {
 		return nil
 	}
-	limit := core.MaxCategories
-	if o.promised {
-		limit *= 2 // as for registrations
-	}
-	if len(st.Categories())+v.OpenRegistrations() >= limit && st.Select(0, []byte(*o.Category)).Len() == 0 {
-		return errNoCategory
-	}
-	return o.service.opensCategory(v, *o.Category, m.Owner)
+	// The site of a move has proved nothing yet.
+	proven := o.URL == "" && (m.Proof == core.ByFile || m.Proof == core.ByDNS)
+	key := string(core.AppendKey(nil, []byte(m.URL)))
+	return cmp.Or(categoryLeft(v, *o.Category, o.promised), o.service.opensCategory(v, *o.Category, key, m.Owner, proven, o.promised))
 }
 
 // alters says whether the change gives m another value of any field.
@@ -158,9 +158,25 @@ func (o *change) given() (names []string) {
 }
 
 func (o *change) decide(ctx context.Context, _, client string) (err error) {
-	if o.URL != "" {
-		o.score, err = o.service.measure(ctx, client, o.service.Scorer, o.URL)
+	if o.URL == "" {
+		return nil
 	}
+	shares := func() (err error) {
+		o.service.Ledger.View(func(v *ledger.View) {
+			var m *member
+			if m, err = memberOf(v.State(), o.slug); err == nil {
+				err = o.service.sharesDomain(v, o.Key, m.Owner, &m.at, o.named)
+			}
+		})
+		return err
+	}
+	if shares() != nil {
+		o.named = o.service.accountsAt(ctx, client, o.URL)
+		if err := shares(); err != nil {
+			return err
+		}
+	}
+	o.score, err = o.service.measure(ctx, client, o.service.Scorer, o.URL)
 	return err
 }
 
@@ -168,6 +184,7 @@ func (o *change) pin() map[string]string {
 	pinned := map[string]string{}
 	if o.URL != "" {
 		pinSite(pinned, o.URL, o.score)
+		o.named.pin(pinned)
 	}
 	return pinned
 }
