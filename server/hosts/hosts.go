@@ -45,18 +45,19 @@ func Domain(host string) string {
 // Delegated gives the domain of host that was registered below a suffix that ICANN
 // delegated: unlike [Domain], one for all names below a company's suffix.
 func Delegated(host string) string {
-	domain := host
-	for rest := host; ; {
-		suffix, icann := publicsuffix.PublicSuffix(rest)
-		above, ok := strings.CutSuffix(rest, "."+suffix)
-		if ok {
-			domain = rest[strings.LastIndexByte(above, '.')+1:]
+	suffix, icann := publicsuffix.PublicSuffix(host)
+	for !icann {
+		_, above, ok := strings.Cut(suffix, ".")
+		if !ok {
+			break
 		}
-		if icann || !strings.Contains(suffix, ".") {
-			return domain
-		}
-		rest = suffix
+		suffix, icann = publicsuffix.PublicSuffix(above)
 	}
+	above, ok := strings.CutSuffix(host, "."+suffix)
+	if !ok {
+		return host
+	}
+	return host[strings.LastIndexByte(above, '.')+1:]
 }
 
 // Matches reports whether pattern matches host, which is in lower case. A pattern is a
