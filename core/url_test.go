@@ -318,3 +318,21 @@ func FuzzAppendURL(f *testing.F) {
 		}
 	})
 }
+
+// Letters composed and decomposed name different resources, written raw or as escapes.
+func TestNormalFormsOfAnAddressStayApart(t *testing.T) {
+	spell := func(raw string) string {
+		got, err := AppendURL(nil, []byte(raw))
+		if err != nil {
+			t.Fatalf("%q: %v", raw, err)
+		}
+		return string(got)
+	}
+	composed, decomposed := spell("https://a.com/caf\u00e9"), spell("https://a.com/cafe\u0301")
+	if composed != "https://a.com/caf%C3%A9" || decomposed != "https://a.com/cafe%CC%81" {
+		t.Errorf("%s and %s", composed, decomposed)
+	}
+	if spell("https://a.com/caf%c3%a9") != composed || spell("https://a.com/cafe%cc%81") != decomposed {
+		t.Error("escapes name another resource than the letters")
+	}
+}

@@ -31,3 +31,11 @@ func (s MemberSites) Look(ctx context.Context, client string, at paid.Place, tok
 	}
 	return paid.Sight{Proof: proof}
 }
+
+// Accounts gives the accounts that a site names.
+func (s MemberSites) Accounts(ctx context.Context, client, url string) (all []paid.Named) {
+	for _, n := range siteproof.Accounts(fair.NewContext(ctx, fair.AskerOf(client)), s.Client, url) {
+		all = append(all, paid.Named{Account: n.Account, Host: n.Host})
+	}
+	return all
+}

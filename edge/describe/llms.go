@@ -61,7 +61,7 @@ func (r *recipe) rules() {
 	r.say("**Rules.** A 402 promises no rank: others may pay first. With `only_if_rank` in the body of either (a number: the rank wanted, or better) nothing is charged " +
 		"unless the payment gives that rank in the moment before it is sent, and payments that are being settled count; otherwise the answer is 409 `rank_taken`, with what the rank costs now. " +
 		"One domain takes at most three members by different accounts, and an account opens at most three new categories a day: " +
-		"only a payment says which account it is, so a 422 can follow a 402 for these two, and nothing is charged then. " +
+		"only a payment says which account it is, so a 422 can follow a 402 for these two, and nothing is charged then; its detail says how the site can name the account. " +
 		"The operator can keep out sites, accounts and words: that is 403 `not_admitted`, also after a 402, and nothing is charged. " +
 		"The root of a domain, such as `https://example.org/`, can be registered by every account, whoever has registered below it. " +
 		"The owner of a site that somebody else registered has it name an account: `POST /api/ring/{slug}/claim` with `account` (0x and 40 hexadecimal digits) says how. " +

@@ -123,7 +123,7 @@ var explanations = map[api.Code]explanation{
 		"With this payment the member's total would be above the highest that the ring can count.",
 		"Bid less. Nothing was charged."},
 	api.CategoryUnavailable: {
-		"The category is new, and as many are in use as the ring can have; or the account that pays has opened three within a day, as many as one may.",
+		"The category is new, and so many are in use that only a site that names the paying account opens another; or the account that pays has opened three within a day, as many as one may. The detail says which.",
 		"Use one of those that /api/categories lists. Nothing was charged."},
 	api.RateLimited: {
 		"This client has sent more requests than a client may in one minute, or a member was changed as often as it may be in a day, or its site was looked at as often as it may be in a minute. The detail says which.",

@@ -1,8 +1,11 @@
 package paid
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -21,17 +24,65 @@ const (
 	// maxCategories is how many new categories one account opens in categoriesSpan.
 	maxCategories  = 3
 	categoriesSpan = 24 * time.Hour
+
+	// provenCategories is how many categories may be in use where those beyond
+	// [core.MaxCategories] were opened by sites that name the account. The fold takes more.
+	provenCategories = 3 * core.MaxCategories
+	// categoriesShare is which part of those that are left may be opened in categoriesSpan.
+	categoriesShare = 64
 )
+
+// namedBy is what a site says before its URL has a member: the accounts that it names.
+type namedBy []Named
+
+// includes says whether an account is named; host, for the whole host.
+func (n namedBy) includes(account core.Account, host bool) bool {
+	return slices.ContainsFunc(n, func(a Named) bool { return a.Is(account) && (a.Host || !host) })
+}
+
+// pinNamed names the accounts in the opaque parameter, those of the whole host with a mark.
+const pinNamed = "named"
+
+func (n namedBy) pin(pinned map[string]string) {
+	var all []string
+	for _, a := range n {
+		text := a.String()
+		if a.Host {
+			text += "/"
+		}
+		all = append(all, text)
+	}
+	if len(all) > 0 {
+		pinned[pinNamed] = strings.Join(all, " ")
+	}
+}
+
+func pinnedNames(pinned map[string]string) (n namedBy) {
+	for text := range strings.FieldsSeq(pinned[pinNamed]) {
+		address, host := strings.CutSuffix(text, "/")
+		n = append(n, Named{core.AccountOf(address), host})
+	}
+	return n
+}
+
+// accountsAt gives the accounts that a site names.
+func (s *Service) accountsAt(ctx context.Context, client, url string) namedBy {
+	if s.MemberSites == nil {
+		return nil
+	}
+	return s.MemberSites.Accounts(ctx, client, url)
+}
 
 // sharesDomain refuses one account too many on the registrable domain of an identity key:
 // for a dollar, a stranger could have a name that readers take for one of the domain's
 // owner. member is the one that is to move there, nil for a registration.
 //
 // The root of the domain itself is open to every account, so strangers below it cannot
-// keep its owner away. A member whose site is verified takes nobody's place.
-func (s *Service) sharesDomain(v *ledger.View, key string, account core.Account, member *core.Ordinal) error {
+// keep its owner away. A member whose site is verified takes nobody's place, and an account
+// that the site names needs none.
+func (s *Service) sharesDomain(v *ledger.View, key string, account core.Account, member *core.Ordinal, named namedBy) error {
 	st, domain := v.State(), domainOf(key)
-	if key == domain {
+	if key == domain || named.includes(account, false) {
 		return nil
 	}
 	first, some := account, false
@@ -63,24 +114,45 @@ func (s *Service) sharesDomain(v *ledger.View, key string, account core.Account,
 	if taken < maxAccounts {
 		return nil
 	}
-	return accountProblem(api.InvalidRequest, "/url", fmt.Sprintf("lies on %s, where another account was first; at most %d members by different accounts are taken on one domain. Nothing was charged", domain, maxAccounts))
+	return accountProblem(api.InvalidRequest, "/url", fmt.Sprintf("lies on %s, where another account was first; at most %d members by different accounts are taken on one domain. Nothing was charged. "+
+		"If the site is yours, have it name your account, and send the request again without a payment: put the address of the account (0x and 40 digits) into a line of /.well-known/webring-online.txt, "+
+		"into a TXT record of _webring-online at its host, or into <meta name=\"webring-account\" content=\"0x…\"> in the head of the page", domain, maxAccounts))
 }
 
 // opensCategory refuses an account that opens one new category after another, because
-// their number is bounded. The default category does not count.
-func (s *Service) opensCategory(v *ledger.View, category string, account core.Account) error {
+// their number is bounded. The default category does not count, and is always open.
+//
+// Money alone opens the first [core.MaxCategories]; twice as many where they were promised.
+// The others are for sites whose hosts name the account (proven), one for each domain,
+// however many names it has, and the fewer are left, the fewer a day: so whoever buys all
+// that money buys closes none of these. It needs no account to say that no other account
+// could open one either.
+func (s *Service) opensCategory(v *ledger.View, category, key string, account core.Account, proven, promised bool) error {
 	st := v.State()
-	if category == defaultCategory || st.Select(0, []byte(category)).Len() > 0 {
+	if !opens(st, category) {
 		return nil
 	}
-	opened := map[string]bool{}
+	beyond := s.beyondMoney(v, promised)
+	if beyond >= 0 && !proven {
+		return errNoCategory
+	}
+	domain := hosts.Delegated(string(core.KeyHost([]byte(key))))
+	opened, lately := map[string]bool{}, 0
 	since := s.Now().Add(-categoriesSpan).UnixMilli()
 	for _, other := range st.Categories() {
 		first := st.Select(0, []byte(other)).At(0)
 		m := st.Member(first)
-		if m.Owner.Is(account) && (m.Joined > since || m.Changed > since && openedSince(v, m.Slug, other, account, since)) {
-			opened[other] = true
+		if beyond >= 0 && other != defaultCategory && isOrBelow(hostOf(m.URL), domain) {
+			return accountProblem(api.CategoryUnavailable, "/category", fmt.Sprintf("is new, and a member on %s has opened another. So many categories are in use that one domain opens one. Nothing was charged", domain))
 		}
+		if (beyond >= 0 || m.Owner.Is(account)) && (m.Joined > since || m.Changed > since && openedSince(v, m.Slug, other, m.Owner, since)) {
+			lately++
+			opened[other] = opened[other] || m.Owner.Is(account)
+		}
+	}
+	// Those that money opened before it was met do not count.
+	if left := provenCategories - core.MaxCategories - beyond; beyond >= 0 && min(lately, beyond) >= max(1, left/categoriesShare) {
+		return accountProblem(api.CategoryUnavailable, "/category", "is new, and as many categories were opened today as may be. Choose one that /api/categories lists, or come back tomorrow. Nothing was charged")
 	}
 	v.Registrations(func(r *ledger.Reservation) {
 		var open struct{ Category string }
@@ -89,11 +161,50 @@ func (s *Service) opensCategory(v *ledger.View, category string, account core.Ac
 		}
 	})
 	delete(opened, defaultCategory)
-	if opened[category] || len(opened) < maxCategories {
+	count := 0
+	for _, by := range opened {
+		if by {
+			count++
+		}
+	}
+	if opened[category] || count < maxCategories {
 		return nil
 	}
 	return accountProblem(api.CategoryUnavailable, "/category", fmt.Sprintf("is new, and an account opens at most %d new categories a day. Choose one that /api/categories lists, or come back tomorrow. Nothing was charged", maxCategories))
 }
+
+// opens says whether a member in a category would open it.
+func opens(st *core.State, category string) bool {
+	return category != defaultCategory && st.Select(0, []byte(category)).Len() == 0
+}
+
+// beyondMoney says how many categories are in use beyond those that every account may
+// open, and is negative if there are such.
+func (s *Service) beyondMoney(v *ledger.View, promised bool) int {
+	// Each registration that is open may open a category.
+	inUse, limit := len(v.State().Categories())+v.OpenRegistrations(), core.MaxCategories
+	if promised {
+		// The state has room for four times as many. What was promised before the limit
+		// was met may use some of that.
+		limit *= 2
+	}
+	return inUse - limit
+}
+
+// categoryLeft refuses a new category if there is no room for any.
+func categoryLeft(v *ledger.View, category string, promised bool) error {
+	limit := provenCategories
+	if promised {
+		limit += core.MaxCategories - 1 // one is kept for the default
+	}
+	if opens(v.State(), category) && len(v.State().Categories())+v.OpenRegistrations() >= limit {
+		return errNoCategory
+	}
+	return nil
+}
+
+var errNoCategory = &Problem{Code: api.CategoryUnavailable, Detail: "So many categories are in use that a new one is opened only by a site that names the paying account. " +
+	"Choose one that /api/categories lists, or put the address of the account (0x and 40 digits) into a line of /.well-known/webring-online.txt at your site, or into a TXT record of _webring-online at its host. Nothing was charged."}
 
 // accountProblem says which field of a request this account may not have.
 func accountProblem(code api.Code, pointer, detail string) *Problem {

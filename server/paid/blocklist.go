@@ -88,20 +88,20 @@ func blockedPayer(v *ledger.View, payer string) bool {
 	return address != "" && v.Blocked(ledger.BlockPayer, address)
 }
 
-// blockedWords says whether a name or a description holds a word on the blocklist. Words
-// are read as in names that are reserved: see [NamePolicy].
-func blockedWords(v *ledger.View, name, description string) bool {
+// blockedWords says whether one of the texts of a member holds a word on the blocklist.
+// Words are read as in names that are reserved: see [NamePolicy].
+func blockedWords(v *ledger.View, name string, others ...string) bool {
 	if v.BlocksOf(ledger.BlockWord) == 0 {
 		return false
 	}
 	// A slug spells in ASCII what a name spells in any script.
-	for _, text := range [...]string{name, slugify(name), description} {
+	for _, text := range append(others, name, slugify(name)) {
 		all := words(text)
 		for i := range all {
 			// An entry can be several words in a row.
 			for n, together := i, ""; n < len(all) && len(together) < maxBlockWords; n++ {
-				together += alike.Replace(all[n])
-				if v.Blocked(ledger.BlockWord, together) {
+				together += all[n].spelled
+				if v.Blocked(ledger.BlockWord, together) || v.Blocked(ledger.BlockWord, pairs.Replace(together)) {
 					return true
 				}
 			}

@@ -79,14 +79,14 @@ type BidRequest struct {
 // ParseRegister reads the body of a registration: one JSON object as
 // server/README.md ("Rules of paid requests") says.
 // canonical gives a site's URL and its identity key, or says why it may not
-// join: [SitePolicy.Canonical] does. named says why a name in its final form may not
-// be given, in the rest of a sentence; nil admits all. minimum is the least opening
+// join: [SitePolicy.Canonical] does. named says why a name or a category in its
+// final form may not be given, in the rest of a sentence; nil admits all. minimum is the least opening
 // bid in cents.
 // All fields are checked, whatever is wrong with the first; the error is always
 // an *[InputError].
 //
 // The caller bounds the length of body.
-func ParseRegister(body []byte, canonical func(raw string) (url, key string, err error), named func(string) error, minimum int64) (RegisterRequest, error) {
+func ParseRegister(body []byte, canonical func(raw string) (url, key string, err error), named func(field, text string) error, minimum int64) (RegisterRequest, error) {
 	var f findings
 	fields := f.object(body, "name", "url", "kind", "category", "description", "bid", onlyIfRank)
 	if fields == nil {
@@ -104,7 +104,7 @@ func ParseRegister(body []byte, canonical func(raw string) (url, key string, err
 		r.Kind = f.kind(s)
 	}
 	if s, ok := f.optional(fields, "category"); ok {
-		r.Category = f.category(s)
+		r.Category = f.category(s, named)
 	}
 	if s, ok := f.optional(fields, "description"); ok {
 		r.Description, _ = f.text("/description", s, 0, core.MaxDescription)
@@ -377,10 +377,10 @@ func (f *findings) text(pointer, s string, least, most int) (clean string, ok bo
 }
 
 // name gives the cleaned form of a member's name. named may be nil.
-func (f *findings) name(s string, named func(string) error) string {
+func (f *findings) name(s string, named func(field, text string) error) string {
 	clean, ok := f.text("/name", s, 1, core.MaxName)
 	if ok && named != nil {
-		if err := named(clean); err != nil {
+		if err := named("name", clean); err != nil {
 			f.add(api.InvalidRequest, "/name", err.Error())
 		}
 	}
@@ -404,9 +404,14 @@ func (f *findings) kind(s string) core.Kind {
 	return kind
 }
 
-func (f *findings) category(s string) string {
+// category gives a category as it was sent. named may be nil.
+func (f *findings) category(s string, named func(field, text string) error) string {
 	if !core.ValidCategory(s) {
 		f.add(api.InvalidRequest, "/category", "must match ^[a-z0-9][a-z0-9-]{0,31}$")
+	} else if named != nil && s != defaultCategory {
+		if err := named("category", s); err != nil {
+			f.add(api.InvalidRequest, "/category", err.Error())
+		}
 	}
 	return s
 }

@@ -28,6 +28,8 @@ type ChangeRequest struct {
 // change is one order to change a member.
 type change struct {
 	service *Service
+	slug    string
+	named   namedBy // by the site of URL, if that matters
 	// promised is set once a challenge was issued for it.
 	promised bool
 
@@ -37,7 +39,7 @@ type change struct {
 
 // ParseChange reads the body of a change in the way of [ParseRegister]. An empty
 // description removes the one that there is.
-func ParseChange(body []byte, canonical func(raw string) (url, key string, err error), named func(string) error) (ChangeRequest, error) {
+func ParseChange(body []byte, canonical func(raw string) (url, key string, err error), named func(field, text string) error) (ChangeRequest, error) {
 	var f findings
 	fields := f.object(body, "name", "url", "kind", "category", "description")
 	if fields == nil {
@@ -55,7 +57,7 @@ func ParseChange(body []byte, canonical func(raw string) (url, key string, err e
 		r.Kind = f.kind(s)
 	}
 	if s, ok := f.optional(fields, "category"); ok {
-		s = f.category(s)
+		s = f.category(s, named)
 		r.Category = &s
 	}
 	if s, ok := f.optional(fields, "description"); ok {
@@ -72,12 +74,12 @@ func ParseChange(body []byte, canonical func(raw string) (url, key string, err e
 }
 
 func (p changing) read(c *Call, rules *core.Rules) (deed, error) {
-	named := func(name string) error { return p.Names.check(name, rules.Name) }
+	named := func(field, text string) error { return p.Names.checkField(field, text, rules.Name) }
 	r, err := ParseChange(c.Body, p.Sites.Canonical, named)
 	if err != nil {
 		return nil, err
 	}
-	return &change{service: p.Service, ChangeRequest: r}, nil
+	return &change{service: p.Service, slug: c.Slug, ChangeRequest: r}, nil
 }
 
 func (p changing) restore(c *Call, pinned map[string]string) (deed, error) {
@@ -86,7 +88,7 @@ func (p changing) restore(c *Call, pinned map[string]string) (deed, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &change{service: p.Service, promised: true, ChangeRequest: r}
+	o := &change{service: p.Service, slug: c.Slug, promised: true, ChangeRequest: r, named: pinnedNames(pinned)}
 	if r.URL != "" {
 		o.score, err = pinnedScore(pinned, r.URL)
 	}
@@ -96,8 +98,7 @@ func (p changing) restore(c *Call, pinned map[string]string) (deed, error) {
 func (o *change) owner(m *member) core.Account { return m.Owner }
 
 func (o *change) check(v *ledger.View, m *member) error {
-	st := v.State()
-	site, name, description := m.URL, "", ""
+	site, name, description, category := m.URL, "", "", ""
 	if o.URL != "" {
 		site = o.URL
 	}
@@ -107,13 +108,16 @@ func (o *change) check(v *ledger.View, m *member) error {
 	if o.Description != nil {
 		description = *o.Description
 	}
+	if o.Category != nil {
+		category = *o.Category
+	}
 	switch {
 	case !o.promised && !o.alters(m):
 		return invalidRequest("the member is like this already, and nothing would change")
 	case blockedSite(v, site):
 		return notAdmitted("The operator of this ring does not admit sites on this host.")
-	case blockedWords(v, name, description):
-		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
+	case blockedWords(v, name, description, category):
+		return notAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
 	case blockedPayer(v, m.Owner.String()):
 		return errPayerBlocked
 	}
@@ -121,7 +125,10 @@ func (o *change) check(v *ledger.View, m *member) error {
 		return err
 	}
 	if o.URL != "" {
-		err := cmp.Or(o.service.urlFree(v, o.Key, &m.at), o.service.sharesDomain(v, o.Key, m.Owner, &m.at))
+		err := o.service.urlFree(v, o.Key, &m.at)
+		if o.promised { // before, decide asks the site first
+			err = cmp.Or(err, o.service.sharesDomain(v, o.Key, m.Owner, &m.at, o.named))
+		}
 		if err != nil {
 			return err
 		}
@@ -129,14 +136,10 @@ func (o *change) check(v *ledger.View, m *member) error {
 	if o.Category == nil || *o.Category == m.Category {
 		return nil
 	}
-	limit := core.MaxCategories
-	if o.promised {
-		limit *= 2 // as for registrations
-	}
-	if len(st.Categories())+v.OpenRegistrations() >= limit && st.Select(0, []byte(*o.Category)).Len() == 0 {
-		return errNoCategory
-	}
-	return o.service.opensCategory(v, *o.Category, m.Owner)
+	// The site of a move has proved nothing yet.
+	proven := o.URL == "" && (m.Proof == core.ByFile || m.Proof == core.ByDNS)
+	key := string(core.AppendKey(nil, []byte(m.URL)))
+	return cmp.Or(categoryLeft(v, *o.Category, o.promised), o.service.opensCategory(v, *o.Category, key, m.Owner, proven, o.promised))
 }
 
 // alters says whether the change gives m another value of any field.
@@ -159,9 +162,25 @@ func (o *change) given() (names []string) {
 }
 
 func (o *change) decide(ctx context.Context, _, client string) (err error) {
-	if o.URL != "" {
-		o.score, err = o.service.measure(ctx, client, o.service.Scorer, o.URL)
+	if o.URL == "" {
+		return nil
 	}
+	shares := func() (err error) {
+		o.service.Ledger.View(func(v *ledger.View) {
+			var m *member
+			if m, err = memberOf(v.State(), o.slug); err == nil {
+				err = o.service.sharesDomain(v, o.Key, m.Owner, &m.at, o.named)
+			}
+		})
+		return err
+	}
+	if shares() != nil {
+		o.named = o.service.accountsAt(ctx, client, o.URL)
+		if err := shares(); err != nil {
+			return err
+		}
+	}
+	o.score, err = o.service.measure(ctx, client, o.service.Scorer, o.URL)
 	return err
 }
 
@@ -169,6 +188,7 @@ func (o *change) pin() map[string]string {
 	pinned := map[string]string{}
 	if o.URL != "" {
 		pinSite(pinned, o.URL, o.score)
+		o.named.pin(pinned)
 	}
 	return pinned
 }

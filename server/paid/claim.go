@@ -24,6 +24,15 @@ type Sites interface {
 	Place(url string) (Place, error)
 	// Look looks for a token there, anew each time, for a client.
 	Look(ctx context.Context, client string, at Place, token string) Sight
+	// Accounts gives the accounts that the site at a URL names, a few at most, anew each
+	// time, for a client.
+	Accounts(ctx context.Context, client, url string) []Named
+}
+
+// Named is an account that a site names, in the page at its URL or for its whole host.
+type Named struct {
+	core.Account
+	Host bool
 }
 
 // Place is where a site shows tokens.

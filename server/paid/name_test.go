@@ -33,6 +33,71 @@ func TestNamesThatReadAsIfTheRingSaidSoAreRefused(t *testing.T) {
 	}
 }
 
+// Reserved words are refused in every disguise in which a reader still reads them.
+func TestDisguisedReservedWordsAreRefused(t *testing.T) {
+	var p NamePolicy
+	for what, names := range map[string]string{
+		"small capitals":      "ᴏꜰꜰɪᴄɪᴀʟ|ᴠᴇʀɪꜰɪᴇᴅ|ᴀᴅᴍɪɴ|ʀᴀɴᴋ 1|ᴡᴇʙʀɪɴɢ",
+		"Canadian syllabics":  "Oᖴᖴicial|ᐯEᖇIᖴIEᗪ|ᗩᗪᗰIᑎ|ᖇᗩᑎK 1|ᗯEᗷᖇIᑎG",
+		"Cherokee and Lisu":   "ᎾᏞ Ꭰdmin|ꓮꓓꓟꓲꓠ|ꓪꓰꓐꓣꓲꓠꓖ|ᎡᎪᎠ Ꮃebring",
+		"Cyrillic and Greek":  "ОFFІСІАL|аdмiн|ΑDΜΙΝ|VЕRІFІЕD|Wеbrіng|ѡebring",
+		"Armenian":            "օfficial|աebring|аdmiո|աebriոց",
+		"two letters for one": "VVebring|vvebring|V Vebring|adrnin|AdRnin|\u0475\u0475ebring",
+		"digits":              "0fficial|0FF1C1AL|adm1n|ver1fied",
+		"full width":          "ＯＦＦＩＣＩＡＬ|ｗｅｂｒｉｎｇ",
+		"mathematical":        "𝐎𝐟𝐟𝐢𝐜𝐢𝐚𝐥|𝓌𝑒𝒷𝓇𝒾𝓃𝑔|𝔸𝕕𝕞𝕚𝕟|𝚟𝚎𝚛𝚒𝚏𝚒𝚎𝚍",
+		"in boxes and discs":  "ⓐⓓⓜⓘⓝ|🄰🄳🄼🄸🄽|🅐🅓🅜🅘🅝|🅰🅳🅼🅸🅽|🇦🇩🇲🇮🇳|⒜⒟⒨⒤⒩",
+		"superscripts":        "ᵒᶠᶠⁱᶜⁱᵃˡ|ᴬᴰᴹᴵᴺ",
+		"strokes and hooks":   "øfficial|vɛrified admin|ađmin|adмıɴ",
+		"marks":               "a\u0336d\u0336m\u0336i\u0336n|Öffïcïàl",
+		"check marks":         "Acme \u2713|\u2714 Acme|Acme\u2705|\u2611\ufe0f Acme|Ac\u2714\ufe0fme|\U0001f5f8 Acme",
+		"joiners":             "ad\u200dmin|o\u200cfficial",
+	} {
+		for name := range strings.SplitSeq(names, "|") {
+			if p.check(name, "Webring") == nil {
+				t.Errorf("%s: %q is taken", what, name)
+			}
+		}
+	}
+	for _, name := range []string{"Modern Corner", "Savvy Agents", "Officina", "Adminton", "Ранний старт", "Новини дня", "ご案内", "Αθήνα", "دفتر رسمی", "می\u200cخواهم", "ශ්\u200dරී ලංකා",
+		"Veritas", "Ring of Webs", "Webbing", "Ranked Choice", "Acme 🇩🇪 2", "★ Acme", "Ödland", "C++ & Co", "Ärzte 1", "हिन्दी", "한국어", "שלום", "ᏣᎳᎩ", "ᐃᓄᒃᑎᑐᑦ", "Square \u221a2"} {
+		if err := p.check(name, "Webring"); err != nil {
+			t.Errorf("%q is refused: it %v", name, err)
+		}
+	}
+	if err := (NamePolicy{Allow: []string{check}}).check("Acme \u2705", "Webring"); err != nil {
+		t.Errorf("check marks are allowed, and it %v", err)
+	}
+}
+
+func TestCategoriesAreReadLikeNames(t *testing.T) {
+	for _, c := range []struct{ ring, refused, taken string }{
+		{"Example Ring", "official|0fficial|off1c1al|of-ficial|verified|ver1fied-agents|admin|adm1n|adrnin|rank-1|1st-rank|example-ring|examplering|exarnple-r1ng",
+			"general|agents|tools|administration|rank|ranking|top-10|unofficial|office|example|rings|modern-art|news-24|c0de"},
+		{"Agents", "official", "agents|agent-tools"},
+		{"Webring", "ver1fied", "webring"},
+	} {
+		body := func(category string) []byte { return []byte(register("category", `"`+category+`"`)) }
+		s, rules := &Service{}, &core.Rules{Name: c.ring, MinBid: minimumBid}
+		for category := range strings.SplitSeq(c.refused, "|") {
+			_, err := s.first(body(category), rules)
+			var input *InputError
+			if !errors.As(err, &input) || input.Code != "invalid_request" || input.Fields[0].Pointer != "/category" {
+				t.Errorf("category %q in the ring %q: %v", category, c.ring, err)
+			}
+		}
+		for category := range strings.SplitSeq(c.taken, "|") {
+			if r, err := s.first(body(category), rules); err != nil || r.Category != category {
+				t.Errorf("category %q in the ring %q: %v", category, c.ring, err)
+			}
+		}
+		s.Names.Allow = []string{"official"}
+		if _, err := s.first(body("official"), rules); err != nil {
+			t.Errorf("an allowed category: %v", err)
+		}
+	}
+}
+
 func TestTheOperatorAllowsNamesThatAreReserved(t *testing.T) {
 	for _, c := range []struct {
 		allow, name string

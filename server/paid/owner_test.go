@@ -78,6 +78,29 @@ func (s *sites) Look(_ context.Context, client string, at paid.Place, token stri
 	return paid.Sight{Why: "it is empty"}
 }
 
+// show puts the address of an account on a host, or on the page with a URL.
+func (s *sites) show(at, account string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown[at] = append(s.shown[at], account)
+}
+
+// Accounts gives the addresses that a host shows, and those that a page does: by the URL.
+func (s *sites) Accounts(_ context.Context, client, url string) (all []paid.Named) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
+	for _, at := range []string{host, url} {
+		for _, text := range s.shown[at] {
+			if a := core.AccountOf(text); a != (core.Account{}) && client == clientAddress {
+				all = append(all, paid.Named{Account: a, Host: at == host})
+			}
+		}
+	}
+	return all
+}
+
 // owned is a ring whose members prove themselves: ada is alice's, and bob is bob's.
 type owned struct {
 	*ring

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ type registration struct {
 	RegisterRequest
 	Fee   int64 // cents
 	Score score.Result
+	named namedBy // by the site, if that matters
 }
 
 func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
@@ -44,7 +46,7 @@ func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
 
 // first parses a registration without a challenge, under the rules in force.
 func (s *Service) first(body []byte, rules *core.Rules) (RegisterRequest, error) {
-	named := func(name string) error { return s.Names.check(name, rules.Name) }
+	named := func(field, text string) error { return s.Names.checkField(field, text, rules.Name) }
 	return ParseRegister(body, s.Sites.Canonical, named, rules.MinBid)
 }
 
@@ -62,6 +64,7 @@ const (
 func (o *registration) pin() map[string]string {
 	pinned := map[string]string{pinFee: strconv.FormatInt(o.Fee, 10)}
 	pinSite(pinned, o.URL, o.Score)
+	o.named.pin(pinned)
 	return pinned
 }
 
@@ -102,7 +105,7 @@ func (p *registering) restore(body []byte, pinned map[string]string) (order, err
 	if err != nil {
 		return nil, err
 	}
-	o := &registration{service: p.Service, promised: true, RegisterRequest: r}
+	o := &registration{service: p.Service, promised: true, RegisterRequest: r, named: pinnedNames(pinned)}
 	if o.Score, err = pinnedScore(pinned, r.URL); err != nil {
 		return nil, err
 	}
@@ -122,26 +125,16 @@ func (o *registration) check(v *ledger.View) error {
 	if err := o.service.urlFree(v, o.Key, nil); err != nil {
 		return err
 	}
-	rows, categories, limit := st.Rows()+v.OpenRegistrations(), len(st.Categories()), core.MaxCategories
-	if o.promised {
-		// The state has room for four times as many. The registrations that were
-		// promised before the limit was met may use some of that. Each open one may
-		// open a category.
-		categories += v.OpenRegistrations()
-		limit *= 2
-	} else {
+	// What was promised before a limit was met may go beyond it.
+	rows := st.Rows() + v.OpenRegistrations()
+	if !o.promised {
 		rows += st.Capacity() / 10
 	}
 	if rows >= st.Capacity() {
 		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring has no room for new members at the moment. Nothing was charged."}
 	}
-	if categories >= limit && st.Select(0, []byte(o.Category)).Len() == 0 {
-		return errNoCategory
-	}
-	return nil
+	return categoryLeft(v, o.Category, o.promised)
 }
-
-var errNoCategory = &Problem{Code: api.CategoryUnavailable, Detail: "No further category can be opened. Choose one that /api/categories lists."}
 
 // urlFree says why nobody can take the URL with an identity key now. member is the one that
 // is to move there, which may hold it already in another spelling; nil for a registration.
@@ -175,8 +168,8 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 	switch {
 	case blockedSite(v, o.URL):
 		return notAdmitted("The operator of this ring does not admit sites on this host.")
-	case blockedWords(v, o.Name, o.Description):
-		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
+	case blockedWords(v, o.Name, o.Description, o.Category):
+		return notAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
 	case blockedPayer(v, payer):
 		return errPayerBlocked
 	}
@@ -188,15 +181,29 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 		return nil
 	}
 	account := core.AccountOf(payer)
-	return cmp.Or(o.service.sharesDomain(v, o.Key, account, nil), o.service.opensCategory(v, o.Category, account))
+	// A challenge for which the site was asked promised those alone whom it names.
+	return cmp.Or(o.service.sharesDomain(v, o.Key, account, nil, o.named),
+		o.service.opensCategory(v, o.Category, o.Key, account, o.named.includes(account, true), o.promised && len(o.named) == 0))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
 	return o.measure(ctx, client, o.service.Scorer)
 }
 
-// measure puts the score of the site into o, and refuses one that is too low.
+// measure puts the score of the site into o, and refuses one that is too low. If a limit
+// keeps strangers out, it first asks the site for the accounts that it names.
 func (o *registration) measure(ctx context.Context, client string, scorer Scorer) (err error) {
+	var beyond, shared bool
+	o.service.Ledger.View(func(v *ledger.View) {
+		beyond = opens(v.State(), o.Category) && o.service.beyondMoney(v, false) >= 0
+		shared = o.service.sharesDomain(v, o.Key, core.Account{}, nil, nil) != nil
+	})
+	if beyond || shared {
+		o.named = o.service.accountsAt(ctx, client, o.URL)
+	}
+	if beyond && !slices.ContainsFunc(o.named, func(n Named) bool { return n.Host }) {
+		return errNoCategory
+	}
 	o.Score, err = o.service.measure(ctx, client, scorer, o.URL)
 	return err
 }

@@ -7,8 +7,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
-
 	"webring/core"
 	"webring/core/idn"
 	"webring/server/hosts"
@@ -69,12 +67,13 @@ func (p SitePolicy) Canonical(raw string) (url, key string, err error) {
 }
 
 // spell is [core.AppendURL] and [core.AppendKey] for what people write: the
-// text is brought to NFC and trimmed, the host name converted to A-labels.
+// text is trimmed, the host name converted to A-labels. Nothing else is normalised:
+// path and query in another normal form name another resource.
 func spell(raw string) (url, key string, err error) {
 	if !utf8.ValidString(raw) {
 		return "", "", errSiteUTF8
 	}
-	raw = strings.TrimFunc(norm.NFC.String(raw), unicode.IsSpace)
+	raw = strings.TrimFunc(raw, unicode.IsSpace)
 	// The limit is on what was sent too, fragment and U-labels included.
 	if codePoints(raw) > core.MaxURL {
 		return "", "", core.ErrURLTooLong
@@ -83,7 +82,7 @@ func spell(raw string) (url, key string, err error) {
 		switch {
 		case unicode.Is(unicode.Cc, r):
 			return "", "", core.ErrURLControl
-		case unicode.Is(unicode.Cf, r):
+		case unicode.Is(unicode.Cf, r) && r != zwnj && r != zwj: // with which words of some scripts are spelled
 			return "", "", errSiteInvisible
 		case unicode.IsSpace(r):
 			return "", "", core.ErrURLSpace

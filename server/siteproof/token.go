@@ -1,6 +1,7 @@
 package siteproof
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -9,6 +10,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"webring/core"
 	"webring/server/fetch"
@@ -21,11 +26,20 @@ const (
 	// Label is the label below which a host has tokens in TXT records.
 	Label = "_webring-online"
 
+	// Meta is the name of the element meta in the head of a page by which the page names an
+	// account.
+	Meta = "webring-account"
+
 	// claims is what calls itself so when it looks for the token of a claim.
 	claims = "webring/1 (looks for the proof of a claim)"
 
 	// maxFile is how much of a file is read, in bytes: hundreds of tokens.
 	maxFile = 64 << 10
+
+	// maxNamed is how many accounts of one site are looked at.
+	maxNamed = 8
+	// joins is what calls itself so when it looks for accounts that may join.
+	joins = "webring/1 (looks for an account that is to join)"
 )
 
 // Client reads strangers' sites: a [fetch.Client].
@@ -85,13 +99,16 @@ func Find(ctx context.Context, client Client, at Place, token string) (core.Proo
 	return 0, &NotFoundError{file, dns}
 }
 
-// Names says where a site shows a token that names an account, 0 if nowhere. known is false if
+// Names says where a site shows a token that names an account, or its address, 0 if nowhere. known is false if
 // it may show one and could not be read. agent is what the look calls itself.
 //
 // It does not ask by which key, and for which member, a token was made: whoever writes to the
 // site has named the account. So a token stays good when its key is gone.
 func Names(ctx context.Context, client Client, at Place, account core.Account, agent string) (proof core.Proof, known bool) {
 	file, dns := look(ctx, client, at, agent, func(text string) bool {
+		if named, ok := address(text); ok {
+			return named == account
+		}
 		token, err := base64.RawURLEncoding.DecodeString(text)
 		return err == nil && len(token) > len(account) && core.Account(token[:len(account)]) == account
 	})
@@ -102,6 +119,96 @@ func Names(ctx context.Context, client Client, at Place, account core.Account, a
 		return core.ByDNS, true
 	}
 	return 0, errors.Is(file, errAbsent) && errors.Is(dns, errAbsent)
+}
+
+// Named is an account that a site names.
+type Named struct {
+	core.Account
+	Host bool // by its file or its DNS, and not by the one page alone
+}
+
+// Accounts gives the accounts that may register a URL by what its site says: their addresses
+// stand in the file of its host, each in a line of its own, in TXT records, or in the page
+// itself, in an element meta with the name [Meta]. At most 8 are given.
+func Accounts(ctx context.Context, client Client, site string) (all []Named) {
+	at, err := PlaceOf(site)
+	if err != nil {
+		return nil
+	}
+	var mu sync.Mutex
+	add := func(text string, host bool) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		if account, ok := address(text); ok && len(all) < maxNamed {
+			all = append(all, Named{account, host})
+		}
+		return false
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		page, err := client.Get(ctx, fetch.Request{URL: site, Accept: "text/html", UserAgent: joins})
+		// Another page of the host can be somebody else's.
+		if err != nil || page.Status != http.StatusOK || keyOf(page.URL.String()) != keyOf(site) {
+			return
+		}
+		for _, text := range metas(page.Body) {
+			add(text, false)
+		}
+	}()
+	_, _ = look(ctx, client, at, joins, func(text string) bool { return add(text, true) })
+	<-done
+	return all
+}
+
+// keyOf gives the identity key of a URL, "" if it is none.
+func keyOf(site string) string {
+	canonical, err := core.AppendURL(nil, []byte(site))
+	if err != nil {
+		return ""
+	}
+	return string(core.AppendKey(nil, canonical))
+}
+
+// address reads the address of an account.
+func address(text string) (core.Account, bool) {
+	account := core.AccountOf(text)
+	return account, account != core.Account{} && strings.HasPrefix(text, "0x")
+}
+
+// metas gives the contents of the elements meta with the name [Meta] in the head of a page.
+// What readers write on a page stands in its body.
+func metas(page []byte) (all []string) {
+	z := html.NewTokenizer(bytes.NewReader(page))
+	for range maxElements {
+		switch z.Next() {
+		case html.ErrorToken:
+			return all
+		case html.EndTagToken:
+			if name, _ := z.TagName(); atom.Lookup(name) == atom.Head {
+				return all
+			}
+		case html.StartTagToken, html.SelfClosingTagToken:
+			t := z.Token()
+			if t.DataAtom == atom.Body {
+				return all
+			}
+			if t.DataAtom != atom.Meta {
+				continue
+			}
+			is, content := false, ""
+			for _, a := range t.Attr {
+				is = is || a.Key == "name" && a.Val == Meta
+				if a.Key == "content" {
+					content = strings.TrimSpace(a.Val)
+				}
+			}
+			if is {
+				all = append(all, content)
+			}
+		}
+	}
+	return all
 }
 
 // look looks for a text in both places. Errors match errAbsent where it certainly is not.

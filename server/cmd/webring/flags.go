@@ -54,7 +54,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; made if absent")
 	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
-	fs.Var(&o.names, "allow-name", "`words` that members' names may hold although they are reserved: official, verified, admin, rank with a number, and the ring's name (repeatable)")
+	fs.Var(&o.names, "allow-name", "`words` that members' names and categories may hold although they are reserved: official, verified, admin, a check mark, rank with a number, and the ring's name (repeatable)")
 	fs.StringVar(&o.realm, "realm", "", "`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, on a second line the previous key, and below it retired ones, which are believed of payments that were made already (default: made in the data folder)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
