@@ -168,7 +168,7 @@ func (o *change) decide(ctx context.Context, _, client string) (err error) {
 	shares := func() (err error) {
 		o.service.Ledger.View(func(v *ledger.View) {
 			var m *member
-			if m, err = memberOf(v.State(), o.slug); err == nil {
+			if m, err = memberOf(v.State(), o.slug, OpChange); err == nil {
 				err = o.service.sharesDomain(v, o.Key, m.Owner, &m.at, o.named)
 			}
 		})
