@@ -11,9 +11,8 @@ import (
 )
 
 // What a site proves beats what payers prove, before it joins, too. Where payments for a URL
-// have come to nothing, its site can name the account that is to register it, by the token
-// of a claim ([claiming]). Then that account is barred by nobody's failures, and for a while
-// no other account can reserve the URL.
+// have come to nothing, its site can name the account that is to register it ([namedBy]). Then that
+// account is barred by no failures, and for a while no other account can reserve the URL.
 
 const (
 	// namedFor is for how long the account that a site names has the URL to itself.
@@ -74,13 +73,9 @@ func (s *Service) named(ctx context.Context, client string, o order, account cor
 	if failed < 2 {
 		return false
 	}
-	at, err := s.MemberSites.Place(r.URL)
-	if err != nil {
-		return false
-	}
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
-	if s.MemberSites.Look(ctx, client, at, s.newToken("", at.Host, account)).Proof == 0 {
+	if !s.accountsAt(ctx, client, r.URL).includes(account, false) {
 		return false
 	}
 	s.names.put(r.Key, account, s.Now())
@@ -100,5 +95,5 @@ func (s *Service) howToBeNamed(url string, account core.Account) string {
 	if account == (core.Account{}) {
 		return " So can the account that the site names; a request with an account in Wallet-Account is told how."
 	}
-	return fmt.Sprintf(" So can %s at once, if the site names it: by the line %s in %s, or in the TXT record %s.", account, s.newToken("", at.Host, account), at.File, at.Name)
+	return fmt.Sprintf(" So can %s at once, if the site names it: by the line %[1]s in %s, or in the TXT record %s.", account, at.File, at.Name)
 }

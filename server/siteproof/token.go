@@ -1,7 +1,6 @@
 package siteproof
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -11,9 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 
 	"webring/core"
 	"webring/server/fetch"
@@ -152,7 +148,7 @@ func Accounts(ctx context.Context, client Client, site string) (all []Named) {
 		if err != nil || page.Status != http.StatusOK || keyOf(page.URL.String()) != keyOf(site) {
 			return
 		}
-		for _, text := range metas(page.Body) {
+		for _, text := range metas(page.Body, page.Header.Get("Content-Type")) {
 			add(text, false)
 		}
 	}()
@@ -178,38 +174,23 @@ func address(text string) (core.Account, bool) {
 
 // metas gives the contents of the elements meta with the name [Meta] in the head of a page.
 // What readers write on a page stands in its body.
-func metas(page []byte) (all []string) {
-	z := html.NewTokenizer(bytes.NewReader(page))
-	for range maxElements {
-		switch z.Next() {
-		case html.ErrorToken:
-			return all
-		case html.EndTagToken:
-			if name, _ := z.TagName(); atom.Lookup(name) == atom.Head {
-				return all
-			}
-		case html.StartTagToken, html.SelfClosingTagToken:
-			t := z.Token()
-			if t.DataAtom == atom.Body {
-				return all
-			}
-			if t.DataAtom != atom.Meta {
-				continue
-			}
-			is, content := false, ""
-			for _, a := range t.Attr {
-				is = is || a.Key == "name" && a.Val == Meta
-				if a.Key == "content" {
-					content = strings.TrimSpace(a.Val)
-				}
-			}
-			if is {
-				all = append(all, content)
-			}
+func metas(page []byte, contentType string) (all []string) {
+	left := maxElements
+	for t := range markup.Tokens(page, contentType) {
+		if left--; left < 0 || t.Kind == markup.End && t.Name == "head" || t.Kind == markup.Start && !inHead[t.Name] {
+			break
+		}
+		if t.Kind == markup.Start && t.Name == "meta" && t.Attributes["name"] == Meta {
+			all = append(all, strings.TrimSpace(t.Attributes["content"]))
 		}
 	}
 	return all
 }
+
+// inHead are the elements up to the end of a head. Every other one begins the body, where a
+// page need not say so.
+var inHead = map[string]bool{"html": true, "head": true, "base": true, "link": true, "meta": true, "noscript": true, "script": true, "style": true,
+	"template": true, "title": true}
 
 // look looks for a text in both places. Errors match errAbsent where it certainly is not.
 func look(ctx context.Context, client Client, at Place, agent string, is func(text string) bool) (file, dns error) {
