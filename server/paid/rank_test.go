@@ -196,13 +196,17 @@ func TestTwoPaymentsForTheFirstRankAtOnce(t *testing.T) {
 		r := newRing(t)
 		r.join(ada, "alice")
 		r.join(bob, "bob")
+		var calls []paid.Call
 		var all []*held
 		payers := []string{"zoe", "yan"}
 		for i, member := range []string{"ada", "bob"} {
 			body := fmt.Sprintf(`{"member":"%s","amount":"5.00","only_if_rank":1}`, member)
 			r.network.fates[payers[i]] = fate{after: 2 * time.Second}
-			all = append(all, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(body),
-				Authorization: []string{r.sign(r.challenge(paid.OpBid, body), payers[i], 500)}}))
+			calls = append(calls, paid.Call{Operation: paid.OpBid, Body: []byte(body),
+				Authorization: []string{r.sign(r.challenge(paid.OpBid, body), payers[i], 500)}})
+		}
+		for _, c := range calls {
+			all = append(all, r.begin(c))
 		}
 		made := 0
 		for i, h := range all {
