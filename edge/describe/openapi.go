@@ -181,7 +181,7 @@ func (b *openapi) example(op *Operation) any {
 // there is nobody to bid on. offers are what draft-payment-discovery-00 has, price and
 // protocols what the directories of AgentCash read.
 func (b *openapi) payment(op *Operation) node {
-	least, words := b.ring.Fee, "The fee of "+b.ring.Fee+" USD and the opening bid, if there is one."
+	least, words := b.ring.Fee, "Fee of "+b.ring.Fee+" USD, and the opening bid."
 	if op.body == "BidRequest" {
 		if b.member == "" {
 			return nil
