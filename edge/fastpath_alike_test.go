@@ -204,7 +204,7 @@ func (d dialect) request() string {
 	b.WriteString(rare("", "\r\n", "\n", " ", "\x00", "\r\n\r\n"))
 	method := rare("GET", "HEAD", "OPTIONS", "POST", "PUT", "get", "GETT", "", "G\x00T", "PRI")
 	b.WriteString(method + rare(" ", "  ", "\t", ""))
-	target := d.pick("/next?from=a", "/api", "/api/ring?limit=2&page=1", "/api/ring/a-1", "/api/ring/next", "/api/widget?from=https%3A%2F%2Fa.com%2F", "/random", "/api/leaderboard")
+	target := d.pick("/next?from=a", "/api", "/api/ring?limit=2&page=1", "/api/ring/a-1", "/api/ring/next", "/api/widget?from=https%3A%2F%2Fa.com%2F", "/random", "/api/leaderboard", "/prev/?from=a")
 	target = rare(target, "/", "/nowhere", "/reports/1", "/api/ring/A", "/api/ring/%61", "/api/ring/a/b", "/api/ring/", "/next/?from=a", "/api/", "//evil.example/", "//", "//api", "/./api", "/api/../next", "/api#x", "/api?a#b", "*", "",
 		"http://x/api", "HTTP://x:1/next?a", "http://x?y", "https://", "api", "/api/ring?a b", "/api?\x7f", "/api?\xff", "/api?"+strings.Repeat("x", d.IntN(5000)), "/sync/events", "/api/bid", "/next;a", "/next%3Ffrom=a", "/%6eext")
 	b.WriteString(target + rare(" ", "  ", "\t", "") + rare("HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/1.1 ", "HTTP/01.1", "HTTP/1.10", "", "HTTP/1.1 HTTP/1.1") + end)
