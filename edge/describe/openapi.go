@@ -56,10 +56,10 @@ func openAPI(s *Source) ([]byte, error) {
 		"license":    node{"name": "Apache License 2.0", "identifier": "Apache-2.0"},
 		"x-guidance": guidance(&ring),
 		"description": "Reads need no authentication. What is paid answers 402 with `WWW-Authenticate: Payment` challenges (MPP). " + ring.How + " " + ring.Rule +
-			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem; outside /api, /mcp and /sync it is a page with the same status for those whose Accept puts text/html first. " +
+			" Answers to HEAD are those to GET without the body; OPTIONS answers 204. Every error is a Problem; outside /api, /mcp and /sync it is a page if Accept puts text/html first. " +
 			"A parameter without a value counts as absent. " +
-			"A request may name the version of the API in Api-Version, and itself in X-Request-Id: 8 to 64 letters, digits, dots, hyphens and underscores. A body may come in gzip or zstd, as Content-Encoding says; a challenge binds the bytes as they are sent. Every answer carries both and, where a limit is set, RateLimit-Limit, -Remaining, -Reset and -Policy; " +
-			"what is said of the ring carries Webring-Seq, the ledger position, and Webring-Stale: true where it may be behind the ring. What a GET may be asked for again carries an ETag, and is 304 to If-None-Match with it." +
+			"A request may name the version of the API in Api-Version, and itself in X-Request-Id: 8 to 64 letters, digits, dots, hyphens and underscores. A body may come in gzip or zstd, as Content-Encoding says; a challenge binds the bytes as sent. Every answer carries both, and RateLimit-Limit, -Remaining, -Reset and -Policy if there is a limit; " +
+			"what is said of the ring carries Webring-Seq, the ledger position, and Webring-Stale: true where it may be behind the ring. What can be asked for again has an ETag, and is 304 to If-None-Match." +
 			ring.Policies.lines(),
 	}
 	if p := ring.Policies; p.Terms != "" {
@@ -364,7 +364,7 @@ var problemHeaders = map[int][]string{
 
 // anyStatuses are those of what is wrong with a request as such. They are one answer, the
 // default of each operation.
-var anyStatuses = []int{400, 408, 413, 415, 431, 500}
+var anyStatuses = []int{400, 408, 413, 415, 431, 500, 505}
 
 // codesByStatus has the codes that operations give, by their status.
 func codesByStatus(all []Operation) map[int][]api.Code {

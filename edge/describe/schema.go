@@ -270,9 +270,9 @@ func schemas() map[string]*schema {
 			field{"offers?", list(object(
 				field{"method", text("")}, field{"intent", text("")}, field{"amount", text("Base units.")}, field{"currency", text("Token.")},
 				field{"network", text("")}, field{"recipient", text("")}, field{"expires", when("")},
-				field{"domain?", &schema{Type: "object", Description: "EIP-712 domain of the token, to sign under."}}, field{"wallet?", &schema{Type: "object"}}))},
+				field{"domain?", &schema{Type: "object", Description: "EIP-712 domain to sign under."}}, field{"wallet?", &schema{Type: "object"}}))},
 			field{"outcome?", oneOf("applied", "pending", "failed")}, field{"reason?", reasonSchema()},
-			field{"reference?", text("The transaction of a payment that came and has no effect; the operator finds it by that.")}, field{"links?", ref("Links")},
+			field{"reference?", text("The transaction of a payment without effect, for the operator.")}, field{"links?", ref("Links")},
 			field{"to_take_rank_usd?", usd("Bid that gives the rank wanted now, on rank_taken; above 1000000.00 what several must come to.")},
 			field{"join_at_rank_bid_usd?", usd("Opening bid that gives it; above 1000000.00: no opening bid does.")},
 			field{"score?", orNull(number(""))}, field{"required?", number("")}, field{"report?", orNull(link(""))},
