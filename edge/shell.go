@@ -274,7 +274,10 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	if b := bounded(ctx.Conn()); b != nil {
 		b.work()
 		defer func() {
-			if h := &ctx.Request.Header; (h.IsGet() || h.IsHead()) && !ctx.Response.IsBodyStream() {
+			// What a refused request did can be asked again; 409 says what a payment came to.
+			h, status := &ctx.Request.Header, ctx.Response.StatusCode()
+			refused := status >= 400 && status < 500 && status != fasthttp.StatusConflict
+			if (h.IsGet() || h.IsHead() || refused) && !ctx.Response.IsBodyStream() {
 				b.send()
 			}
 		}()

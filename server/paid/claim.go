@@ -184,6 +184,10 @@ func (o *claim) check(v *ledger.View, m *member) error {
 		var f findings
 		f.add(api.InvalidRequest, "/token", "is not for this member at its present host, or too old; ask for another one")
 		return f.err()
+	case o.returns:
+		if err := o.service.mayReturn(v, m, o.account, true); err != nil {
+			return err
+		}
 	case blockedSite(v, m.URL):
 		return notAdmitted("The operator of this ring does not admit sites on this host.")
 	case blockedPayer(v, o.account.String()):

@@ -2,7 +2,9 @@ package paid
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 
 	"webring/core"
 	"webring/core/api"
@@ -66,21 +68,28 @@ func (p returning) read(c *Call, _ *core.Rules) (deed, error) {
 
 func (p returning) restore(c *Call, _ map[string]string) (deed, error) { return p.read(c, nil) }
 
-// check refuses what the operator keeps out, as for a change. A return opens a category if it
-// must: the member had it.
 func (o comeBack) check(v *ledger.View, m *member) error {
+	return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
+}
+
+// mayReturn says why a departed member may not be put back for an account: it is too late, the
+// operator keeps it out, or its category is gone and cannot be opened. proven says that the
+// site names the account.
+func (s *Service) mayReturn(v *ledger.View, m *member, account core.Account, proven bool) error {
 	until, _ := v.State().Departed(m.at)
 	switch {
-	case o.service.Now().UnixMilli() >= until:
+	case s.Now().UnixMilli() >= until:
 		return &Problem{Code: api.MemberRemoved, Detail: "The time in which the owner could put this member back is over. Its URL can register again, as a new member."}
 	case blockedSite(v, m.URL):
 		return notAdmitted("The operator of this ring does not admit sites on this host.")
-	case blockedWords(v, m.Name, m.Description):
-		return notAdmitted("The name or the description holds a word that the operator of this ring does not admit.")
-	case blockedPayer(v, m.Owner.String()):
+	case blockedWords(v, m.Name, m.Description, m.Category):
+		return notAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
+	case blockedPayer(v, account.String()):
 		return errPayerBlocked
 	}
-	return nil
+	// It may use the room of what was promised: it had the category.
+	key := string(core.AppendKey(nil, []byte(m.URL)))
+	return cmp.Or(categoryLeft(v, m.Category, true), s.opensCategory(v, m.Category, key, account, proven, true))
 }
 
 func (comeBack) words(slug string) string { return "Put " + slug + " back into the ring" }
@@ -120,10 +129,13 @@ func (s *Service) endDepartures() {
 				return err
 			})
 			if err != nil {
-				if s.ctx.Err() == nil {
-					s.Log.Warn("the URL of a member that has left is not free yet", "member", slug, "err", err)
+				if s.ctx.Err() != nil {
+					return
 				}
-				return
+				s.Log.Warn("the URL of a member that has left is not free yet", "member", slug, "err", err)
+				if errors.Is(err, ledger.ErrNotNow) {
+					return
+				}
 			}
 		}
 	}

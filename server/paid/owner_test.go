@@ -277,6 +277,24 @@ func TestOwnersLeave(t *testing.T) {
 	})
 }
 
+// A return opens no category that its owner could not open otherwise, or members that leave and
+// come back would open any number.
+func TestAReturnOpensNoMoreCategories(t *testing.T) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t)
+		for n := range 4 {
+			body := fmt.Sprintf(`{"name":"N","url":"https://new-%d.dev/","kind":"agent","category":"new-%[1]d"}`, n)
+			o.post(paid.OpRegister, body, o.sign(o.challenge(paid.OpRegister, body), carol, 100)).is(201, "")
+			if n == 0 {
+				o.deed(paid.OpLeave, "n", "", carol).is(200, "")
+			}
+		}
+		o.unchanged("a fourth category in a day", func() { o.call(paid.OpReturn, "n", "").is(422, api.CategoryUnavailable) })
+		time.Sleep(25 * time.Hour)
+		o.deed(paid.OpReturn, "n", "", carol).is(200, "")
+	})
+}
+
 // A signature that took a member out of the ring, by mistake or by a trick, costs the owner
 // nothing: for seven days it returns to its place, with its money. Nobody else has the URL
 // meanwhile.

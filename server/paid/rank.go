@@ -16,6 +16,10 @@ import (
 // told to come again. A payment without it is never held up for that: one that is brought
 // later may pass an open one, as it may pass one that has settled.
 
+// maxPromised is how many payments with only_if_rank may be open: each is held against every
+// open payment.
+const maxPromised = 64
+
 // contest is what the ranks come to if all payments that are open now settle.
 type contest struct {
 	st *core.State
@@ -147,6 +151,10 @@ func ranks(v *ledger.View, x core.Ordinal, has, cents int64, rank int, spare int
 		return nil
 	}
 	c := contestOf(v)
+	if len(c.promised) >= maxPromised {
+		return &Problem{Code: api.RankTaken,
+			Detail: "So many payments for a rank are being settled that no other is taken now. Nothing was charged; send the request again in a few seconds."}
+	}
 	if need := c.need(x, rank); has+cents < need {
 		return rankTaken(rank, member, max(need-has-spare, c.st.Rules().MinBid), what)
 	}

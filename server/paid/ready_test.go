@@ -36,6 +36,7 @@ func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
 					}
 				}
 			})
+			synctest.Wait() // each network was asked
 			a := r.post(paid.OpRegister, ada)
 			if c.want == "" {
 				a.is(503, api.PaymentsUnavailable)

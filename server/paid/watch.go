@@ -96,7 +96,6 @@ func (s *Service) watch(n *network) {
 		case <-n.wanted: // this is the answer
 		default:
 		}
-		s.Told("the newest block of "+n.Network(), a.block)
 		n.publish(a)
 		switch {
 		case a.err != nil && (before.asked.IsZero() || before.err == nil):
@@ -139,10 +138,14 @@ func (s *Service) ask(n *network, before answer) answer {
 	defer cancel()
 	overdue := time.AfterFunc(max(clockLate, 2*before.took), func() { n.overdue(before) })
 	defer overdue.Stop()
+	began := time.Now()
 	a := answer{asked: s.Now()}
 	a.block, a.err = n.Clock(ctx)
 	if a.err == nil {
-		a.took = s.Now().Sub(a.asked)
+		a.took = time.Since(began)
+		// Our clock may be held back by a chain that is behind until this one is heard.
+		s.Told("the newest block of "+n.Network(), a.block)
+		a.asked = s.Now().Add(-a.took)
 		if a.asked.Sub(a.block).Abs() > MaxSkew {
 			a.err = ErrSkew
 		}

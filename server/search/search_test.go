@@ -254,13 +254,13 @@ func TestHostileSearches(t *testing.T) {
 			t.Errorf("%.40q: %+v", query, d)
 		}
 	}
-	for query, parameter := range map[string]string{"q=a&kind=x": "kind", "q=a&limit=501": "limit", "q=a&offset=-1": "offset", "q=a&page=0": "page", "q=%ff&limit=0": "q"} {
+	for query, parameter := range map[string]string{"q=a&kind=x": "kind", "q=a&limit=501": "limit", "q=a&offset=-1": "offset", "q=a&page=0": "page", "q=a&page=18014398509483": "page", "q=%ff&limit=0": "q"} {
 		if d := ask(t, x, query, 400); d.Parameter != parameter {
 			t.Errorf("%s: %+v", query, d)
 		}
 	}
 	for query, total := range map[string]int{"q=" + strings.Repeat("a", 100): 0, "q=one&category=" + url.QueryEscape(`"><x`): 0, "q=ONE%22%3C%26%23+%E2%80%AE": 2, "q=&q=one&q=x": 2,
-		"q=a+b+c+d+e+f+g+h": 0, "q=one&page=9007199254740993": 2, "q=one&unknown=x": 2} {
+		"q=a+b+c+d+e+f+g+h": 0, "q=one&page=18014398509482": 2, "q=one&unknown=x": 2} {
 		d := ask(t, x, query+"&limit=1", 200)
 		if d.Total != total || d.Links.Next != nil && strings.ContainsAny(*d.Links.Next, "\"<> \u202e") {
 			t.Errorf("%s: %+v", query, d)

@@ -152,7 +152,7 @@ func holds(doc *openapi3.T, method, target string, r reply) error {
 		return err
 	}
 	// What all answers of a kind have, the document says once.
-	if again := operation.Responses.Status(http.StatusNotModified) != nil || operation.Responses.Default() == nil; again && r.Status < 400 && r.Header.Get("ETag") == "" {
+	if again := operation.Responses.Status(http.StatusNotModified) != nil || operation.Responses.Default() == nil; again && (r.Status < 300 || r.Status == http.StatusNotModified) && r.Header.Get("ETag") == "" {
 		return errors.New("no ETag")
 	}
 	response := responseTo(operation, r.Status).Value

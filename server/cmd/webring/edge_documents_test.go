@@ -87,12 +87,12 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 			t.Errorf("%s without the origin: %v %s", what, r.Header, r.Body)
 		}
 	}
-	for _, target := range []string{"/api/ring?q=al", "/api/events?since=77", "/api/ring/alpha/events", "/api/hops?days=99", "/api/ring/alpha/hops?days=99", "/reports/1"} {
+	for _, target := range []string{"/api/ring?q=al", "/api/events?since=77", "/api/ring/zeta/events", "/api/hops?days=99", "/api/ring/alpha/hops?days=99", "/reports/1"} {
 		unavailable(target, e.get(target))
 	}
 	unavailable("/join", e.send(http.MethodPost, "/join", []byte("name=x"), "Content-Type", "application/x-www-form-urlencoded"))
 	unavailable("/api/check", e.post("/api/check", `{"name":"Ada","url":"https://ada.dev/","kind":"agent"}`))
-	for tool, arguments := range map[string]string{"ring_list": `{"q":"al"}`, "ring_events": `{"since":77}`, "ring_member_events": `{"slug":"alpha"}`, "ring_hops": `{"days":99}`, "ring_member_hops": `{"slug":"alpha","days":99}`} {
+	for tool, arguments := range map[string]string{"ring_list": `{"q":"al"}`, "ring_events": `{"since":77}`, "ring_member_events": `{"slug":"zeta"}`, "ring_hops": `{"days":99}`, "ring_member_hops": `{"slug":"alpha","days":99}`} {
 		r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
 		if err != nil {
 			t.Fatalf("%s: %v", tool, err)
@@ -105,7 +105,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 
 // relayed are what an edge passes on and caches, for pages and tools.
 var relayed = []string{"/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/events?limit=1", "/api/ring/beta/events",
-	"/api/ring?q=BET+app&limit=2", "/api/ring?q=bet&kind=website"}
+	"/api/ring?q=BET+app&limit=2", "/api/ring?q=bet&kind=website&limit=20"}
 
 // sameID names the requests that are to be answered alike: error pages show it.
 const sameID = "the-same-request"

@@ -263,7 +263,7 @@ func TestInterfaceFullRing(t *testing.T) {
 			t.Fatalf("%v categories", n)
 		}
 		o.refused(o.post("/api/register", registration(t, map[string]any{"category": "new"})), 422, "category_unavailable")
-		o.refused(o.post("/api/register", registration(t, nil)), 422, "category_unavailable") // the default is new, too
+		o.offered(o.post("/api/register", registration(t, nil)), "payment_required") // the default is always open
 		o.offered(o.post("/api/register", registration(t, map[string]any{"category": "cm0007"})), "payment_required")
 	})
 	t.Run("a total that would go beyond 2³⁶−1 cents is refused before the 402", func(t *testing.T) {

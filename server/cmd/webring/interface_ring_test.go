@@ -259,7 +259,9 @@ func TestInterfaceFromResolution(t *testing.T) {
 		"javascript:alert(1)//https://alpha.dev/": "null",
 		// A bare host, only for input without scheme, port and path.
 		"shared.dev": "gamma", "WWW.Shared.dev": "gamma", "data.dev": "epsilon", "beta.dev": "beta", "ports.dev": "port", "shared.dev.": "gamma",
-		"shared.dev:443": "null", "shared.dev/foo": "null", "shared.dev/": "null", "ta.dev": "null", "dev": "null", "www.sub.alpha.dev": "null",
+		"shared.dev:443": "null", "shared.dev/": "null", "ta.dev": "null", "dev": "null", "www.sub.alpha.dev": "null",
+		// A host and a path mean that page.
+		"shared.dev/foo": "gamma", "www.shared.dev/foo/bar/x": "delta", "shared.dev/foobar": "null", "alpha.dev/deep/page.html": "alpha", "beta.dev:443/app/": "beta", "x@alpha.dev/": "null",
 		// Removed members count as unknown.
 		"eta": "null", "https://eta.dev/": "null", "eta.dev": "null",
 	} {
