@@ -157,7 +157,7 @@ func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {
 		return ""
 	}
 	origin, err := url.Parse(string(origins[0]))
-	if len(origins) > 1 || err != nil || string(origins[0]) != "null" && origin.Scheme == "" {
+	if len(origins) > 1 || err != nil || string(origins[0]) != "null" && origin.Scheme != "file" && (origin.Scheme == "" || origin.Host == "") {
 		return "The request has an Origin field, which does not name one site. Ask from a page, or without the field."
 	}
 	if s.proxies.Trusts(clientaddr.Peer(ctx.RemoteAddr())) {

@@ -163,11 +163,14 @@ func (s *Shell) endsInSlash(path []byte) bool {
 }
 
 // toPath sends a request for a path that ends in a slash too many, with its method, body and
-// query, to the path without it. That begins as a path of this node does: with one slash.
+// query, to the path without it. The reference is relative, so it also leads there where a
+// proxy takes the path of the base URL off before this node, and never to another host.
 func (s *Shell) toPath(ctx *fasthttp.RequestCtx, target []byte) {
 	path := uri.Path(target)
+	short := path[:len(path)-1]
+	last := short[bytes.LastIndexByte(short, '/')+1:]
 	ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
-	setHeader(ctx, "Location", string(uri.AppendEscaped(nil, path[:len(path)-1], target[len(path):])))
+	setHeader(ctx, "Location", string(uri.AppendEscaped([]byte("../"), last, target[len(path):])))
 	setHeader(ctx, "Cache-Control", "no-store")
 }
 

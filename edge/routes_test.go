@@ -3,6 +3,7 @@ package edge
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -81,12 +82,26 @@ func TestASlashTooManyLeadsToThePathWithoutIt(t *testing.T) {
 		{"GET", "/next%2f", ""}, {"GET", "/next/%2F/", ""}, {"GET", "/%5Cevil.example/", ""}, {"GET", "/nowhere/", ""}, {"GET", "/api/ring/a/b/", ""}, {"GET", "///", ""}, {"GET", "/.//evil.example/", ""},
 	} {
 		r := s.raw(c.method + " " + c.sent + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
-		if got := r.header.Get("Location"); got != c.location || (r.status == 308) != (c.location != "") || r.status < 300 {
-			t.Errorf("%s %s: status %d, to %q, want %q", c.method, c.sent, r.status, got, c.location)
+		want := ""
+		if path, query, more := strings.Cut(c.location, "?"); path != "" {
+			if want = "../" + path[strings.LastIndexByte(path, '/')+1:]; more {
+				want += "?" + query
+			}
+		}
+		if got := r.header.Get("Location"); got != want || (r.status == 308) != (c.location != "") || r.status < 300 {
+			t.Errorf("%s %s: status %d, to %q, want %q", c.method, c.sent, r.status, got, want)
 		}
 		if wantCommon(t, r); r.status == 308 {
 			wantFields(t, r, "Cache-Control", "no-store")
 		}
+	}
+	// It is right behind a proxy that takes a path off, too.
+	there, err := url.Parse("https://ring.example/below/next/?from=alpha")
+	if err == nil {
+		there, err = there.Parse(s.raw("GET /next/?from=alpha HTTP/1.1\r\nHost: x\r\n\r\n").header.Get("Location"))
+	}
+	if err != nil || there.String() != "https://ring.example/below/next?from=alpha" {
+		t.Errorf("%v, %v", there, err)
 	}
 	// A browser's preflight is answered where it comes, and the request after it is led on.
 	wantFields(t, s.do("OPTIONS", "/api/register/", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST"), "Allow", "OPTIONS, POST", "Location", "")

@@ -39,13 +39,13 @@ function decoded(path) {
 const isKnown = (path) => PATHS.has(path) || MEMBER.test(path);
 
 /** An origin as the page of a site has it, and that of a page which has none of its own. */
-const ORIGIN = /^(?:[a-z][a-z0-9+.-]*:\/\/[^\s,/]+|null|file:\/\/)$/i;
+const ORIGIN = /^(?:[a-z][a-z0-9+.-]*:\/\/[^\s,/]+|null|file:\/\/\S*)$/i;
 /** Hosts that no stranger's name leads to. */
 const OWN_HOST = /^(?:localhost|\d+(?:\.\d+){3}|\[.*\])$/;
 
 /**
  * Says why a request from a browser to the MCP server is refused, as edge/mcp.go does: a page
- * may reach this node under a name of its own, to which its host points.
+ * of a stranger can point a host name of its own at this node.
  *
  * @type {(request: Request, base: string) => string}
  */
@@ -114,7 +114,9 @@ export class Edge {
 			const news = this.#replica.visit(ctx);
 			if (news) await news;
 			if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
-			fields.push(["Location", short + target.slice(path.length)], ["Cache-Control", "no-store"]);
+			// Relative, as edge/routes.go has it: a proxy may have taken a path off.
+			const last = short.slice(short.lastIndexOf("/") + 1);
+			fields.push(["Location", `../${last}${target.slice(path.length)}`], ["Cache-Control", "no-store"]);
 			return new Response(null, { status: 308, headers: fields });
 		}
 		const known = isKnown(path);

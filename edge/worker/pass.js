@@ -149,6 +149,14 @@ function unanswered(asked, fields, sent, reads) {
 		const described = !reads || isForPrograms(path) || path.startsWith("/reports/") || forPeople(request, path);
 		return problem(asked, fields, described ? "origin_unavailable" : "internal", detail);
 	}
+	// Whether a call brought a payment, its body says.
+	if (path === "/mcp")
+		return problem(
+			asked,
+			fields,
+			"origin_unavailable",
+			`${lost} Only it answers MCP. If the call brought a credential, send the same call again.`,
+		);
 	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE")) return problem(asked, fields, "payment_pending", `${lost} ${SEND_AGAIN}`);
 	return problem(asked, fields, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
 }

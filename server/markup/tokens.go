@@ -55,7 +55,8 @@ func isXML(contentType string) bool {
 func htmlTokens(body []byte) iter.Seq[Token] {
 	return func(yield func(Token) bool) {
 		z := html.NewTokenizer(bytes.NewReader(body))
-		foreign := 0 // open elements of SVG and MathML, in which tags can close themselves
+		foreign := 0      // open elements of SVG and MathML, in which tags can close themselves
+		var outside []int // what foreign was outside the parts of HTML that are open in them
 		for {
 			z.AllowCDATA(foreign > 0)
 			kind := z.Next()
@@ -67,8 +68,11 @@ func htmlTokens(body []byte) iter.Seq[Token] {
 				t.Text = z.Text()
 			case html.EndTagToken:
 				name, _ := z.TagName()
-				t = Token{Kind: End, Name: string(name), Foreign: foreign > 0}
-				if root(t.Name) && foreign > 0 {
+				t = Token{Kind: End, Name: string(name)}
+				if last := len(outside) - 1; integrates[t.Name] && last >= 0 && foreign == 0 {
+					foreign, outside = outside[last], outside[:last]
+				}
+				if t.Foreign = foreign > 0; t.Foreign && root(t.Name) {
 					foreign--
 				}
 			case html.StartTagToken, html.SelfClosingTagToken:
@@ -79,8 +83,12 @@ func htmlTokens(body []byte) iter.Seq[Token] {
 				if t.Foreign = foreign > 0 || root(t.Name); t.Foreign {
 					z.NextIsNotRawText()
 				}
-				if root(t.Name) && kind == html.StartTagToken {
+				switch {
+				case kind == html.SelfClosingTagToken && t.Foreign:
+				case root(t.Name):
 					foreign++
+				case t.Foreign && integrates[t.Name] && len(outside) < maxDepth:
+					foreign, outside = 0, append(outside, foreign)
 				}
 			default:
 				continue
@@ -91,6 +99,10 @@ func htmlTokens(body []byte) iter.Seq[Token] {
 		}
 	}
 }
+
+// integrates are elements of SVG and MathML that hold HTML (HTML, section 13.2.4.2 and below), in
+// the spelling of tokens.
+var integrates = map[string]bool{"foreignobject": true, "annotation-xml": true}
 
 // root says whether an element in HTML begins a part in another language.
 func root(name string) bool { return name == "svg" || name == "math" }

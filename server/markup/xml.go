@@ -48,7 +48,7 @@ func declared(body []byte) encoding.Encoding {
 	if e := charsetNamed(string(label)); e != utf16LE && e != utf16BE {
 		return e
 	}
-	return nil // it could not be read so far if that were so
+	return nil // a declaration that can be read byte by byte is not in UTF-16
 }
 
 // declaration cuts the XML declaration off a document; nil if it has none.

@@ -1,4 +1,4 @@
-// Package siteproof finds what the site of a member says of the ring: a token by which it
-// names an account, and the accounts that it names before they join (token.go), and links back to the ring (link.go). Sites are read through
-// package fetch, and nothing is remembered.
+// Package siteproof finds what a site says of the ring: accounts that it names, by a token of a
+// claim or, before it joins, by their addresses (token.go); and links back to the ring
+// (link.go). Sites are read through package fetch, and nothing is remembered.
 package siteproof

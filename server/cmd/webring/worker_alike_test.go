@@ -237,7 +237,7 @@ func TestAWorkerReadsAddressesAsAnEdgeDoes(t *testing.T) {
 		refused      bool
 	}{
 		{"ring.test", "https://elsewhere.example", false}, {"ring.test:8080", "http://elsewhere.example:81", false}, {"127.0.0.1", "https://elsewhere.example", false}, {"localhost", "https://elsewhere.example", false},
-		{"evil.example", "https://evil.example", true}, {"ring.test.evil.example", "http://ring.test.evil.example", true}, {"ring.test", "nonsense", true}, {"ring.test", "https://a.example, https://b.example", true},
+		{"evil.example", "https://evil.example", true}, {"ring.test.evil.example", "http://ring.test.evil.example", true}, {"ring.test", "null", false}, {"ring.test", "file://", false}, {"ring.test", "file:///page", false}, {"ring.test", "nonsense", true}, {"ring.test", "https:x", true}, {"ring.test", "https://", true}, {"ring.test", "https://a.example, https://b.example", true},
 	} {
 		for _, node := range append(nodes, e) {
 			r := request(t, node, "POST", "/mcp", "{}", "Host", c.host, "Origin", c.origin)

@@ -65,6 +65,16 @@ func TestReadersTakeLittleMemory(t *testing.T) {
 	}
 }
 
+// A title in XHTML comes in as many parts as it is cut into.
+func TestTitlesInPartsTakeLittleMemory(t *testing.T) {
+	var p *page
+	if size := allocated(func() {
+		p = readPage(filled(fetch.MaxBody, `<html xmlns="http://www.w3.org/1999/xhtml"><title>`, "a<?b?>", `</title></html>`), "application/xhtml+xml")
+	}); size > 512<<20 || len(p.title) < fetch.MaxBody/7 {
+		t.Errorf("%d MiB, %d characters", size>>20, len(p.title))
+	}
+}
+
 // TestReadersTakeLargeDocuments holds that the bounds are beyond what is honest.
 func TestReadersTakeLargeDocuments(t *testing.T) {
 	d := &document{}

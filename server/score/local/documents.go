@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -267,9 +268,9 @@ func parseLinks(fields []string) (links []link) {
 	return links
 }
 
-// linkedData reads text as JSON-LD. json says whether it is JSON, and says whether it says
-// something by schema.org: under a context at any place, an alias for @type, or none where it
-// is spelled out.
+// linkedData reads text as JSON-LD. It reports whether the text is JSON, and whether it has
+// something with a type of schema.org: by a context at any place, by an alias of @type, or
+// spelled out.
 func linkedData(text []byte) (isJSON, says bool) {
 	var value any
 	if manyValues(text) || json.Unmarshal(bytes.TrimSpace(text), &value) != nil {
@@ -294,8 +295,8 @@ func saysBySchema(value any, by bool, types []string) bool {
 			}
 			for _, c := range contexts {
 				terms, _ := c.(map[string]any)
-				for term, meaning := range terms {
-					if len(types) < maxAliases && (meaning == "@type" || isAlias(meaning)) {
+				for _, term := range slices.Sorted(maps.Keys(terms)) {
+					if meaning := terms[term]; len(types) < maxAliases && (meaning == "@type" || isAlias(meaning)) {
 						types = append(slices.Clip(types), term)
 					}
 				}
@@ -327,6 +328,7 @@ func spelledOut(is any) bool {
 	})
 }
 
+// maxAliases bounds the names of @type, each of which is looked for in each object.
 const maxAliases = 8
 
 // isAlias says whether the long form of a term stands for @type.

@@ -36,6 +36,7 @@ func readPage(body []byte, contentType string) *page {
 		inside  string // the hidden element that is open
 		within  int    // as many elements of that name are open in it
 		title   bool   // it is the title of the page
+		titled  []byte // what that says
 		jsonLD  bool   // it is a script with JSON-LD
 		heading bool   // an h1 is open
 		space   = true // the last character of the text was one
@@ -45,7 +46,7 @@ func readPage(body []byte, contentType string) *page {
 		case markup.Words:
 			switch {
 			case title:
-				p.title += string(t.Text)
+				titled = append(titled, t.Text...)
 			case jsonLD:
 				last := &p.jsonLD[len(p.jsonLD)-1]
 				*last = append(*last, t.Text...)
@@ -72,7 +73,7 @@ func readPage(body []byte, contentType string) *page {
 			case inside != "":
 			case hidden[t.Name]:
 				inside = t.Name
-				title = inside == "title" && !t.Foreign && p.title == ""
+				title = inside == "title" && !t.Foreign && len(titled) == 0
 				if jsonLD = inside == "script" && strings.EqualFold(mediaType(t.Attributes["type"]), "application/ld+json"); jsonLD {
 					p.jsonLD = append(p.jsonLD, nil)
 				}
@@ -83,7 +84,7 @@ func readPage(body []byte, contentType string) *page {
 			}
 		}
 	}
-	p.title = strings.TrimSpace(p.title)
+	p.title = string(bytes.TrimSpace(titled))
 	return p
 }
 

@@ -269,8 +269,8 @@ func (s *site) explore(ctx context.Context) {
 // maxSitemaps is how many sitemaps are asked for at most.
 const maxSitemaps = 2
 
-// findSitemap asks for the sitemaps that robots.txt names on this site, or else for the one at
-// the usual place, until one is there.
+// findSitemap asks for the sitemaps that robots.txt names on this site, and for the one at the
+// usual place, until one is there.
 func (s *site) findSitemap(ctx context.Context) {
 	var addresses []string
 	if s.rules != nil {
@@ -280,8 +280,8 @@ func (s *site) findSitemap(ctx context.Context) {
 			}
 		}
 	}
-	if len(addresses) == 0 {
-		addresses = []string{s.at("/sitemap.xml")}
+	if usual := s.at("/sitemap.xml"); len(addresses) < maxSitemaps && !slices.Contains(addresses, usual) {
+		addresses = append(addresses, usual)
 	}
 	for _, address := range addresses {
 		a := s.get(ctx, fetch.Request{URL: address, MaxBody: maxSitemap})
