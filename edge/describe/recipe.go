@@ -120,7 +120,7 @@ func (r *recipe) networks() {
 		}
 		r.say("\n")
 	}
-	r.say("\nIn the ledger, `eip155:8453` is `evm:8453`.\n\n")
+	r.say("\nThe ledger has the name of the method for `eip155`.\n\n")
 }
 
 // join is the paid request.
