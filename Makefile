@@ -111,7 +111,7 @@ check-foreign: wasm
 	GENERATORS=../../../edge/describe/generators $(GO) test ./server/cmd/webring -count=1 -run TestMoreGenerators
 
 test: wasm
-	$(GO) test -timeout 20m -parallel $(AT_ONCE) ./...
+	$(GO) test -timeout 30m -parallel $(AT_ONCE) ./...
 
 # The tests of the core once more, compiled to WebAssembly.
 test-wasm:
