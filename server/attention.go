@@ -1,6 +1,6 @@
 package server
 
-import "webring/server/mpp"
+import "webring/server/pay/mpp"
 
 // NeedsAttention says whether an operator should look at the payment: it is open beyond its
 // time, it was applied and has vanished, its money went elsewhere, or it settled without an

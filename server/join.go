@@ -11,8 +11,8 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/paid"
-	"webring/server/score"
-	"webring/server/score/report"
+	"webring/server/sites/score"
+	"webring/server/sites/score/report"
 	"webring/templates"
 )
 

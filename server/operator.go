@@ -17,7 +17,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/publish"
-	"webring/server/score/report"
+	"webring/server/sites/score/report"
 )
 
 // Operator is the running origin's interface for its operator: HTTP on a socket in the

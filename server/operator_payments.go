@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // PaymentRow is a payment as the operator sees it. It has neither the signed transaction

@@ -21,9 +21,9 @@ import (
 	"webring/core"
 	"webring/server"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score/report"
+	"webring/server/pay/mpp"
+	"webring/server/sites/score/report"
 )
 
 // listen serves the operator on its socket and gives a client of it.

@@ -18,10 +18,10 @@ import (
 	"webring/server"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
+	"webring/server/sites/score"
 )
 
 const (

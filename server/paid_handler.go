@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/server/paid"
-	"webring/server/x402"
+	"webring/server/pay/x402"
 )
 
 // letGo is the field by which an edge ends the wait of a request ([paid.Service.LetGo]).

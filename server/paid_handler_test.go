@@ -13,8 +13,8 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"webring/server"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // quiet keeps what fasthttp says about closed connections out of the output.

@@ -12,7 +12,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/score/report"
+	"webring/server/sites/score/report"
 	"webring/static"
 	"webring/templates"
 )

@@ -12,7 +12,7 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/score/report"
+	"webring/server/sites/score/report"
 	"webring/templates"
 )
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 
 	"webring/edge/fair"
-	"webring/server/fetch"
 	"webring/server/paid"
-	"webring/server/siteproof"
+	"webring/server/sites/fetch"
+	"webring/server/sites/siteproof"
 )
 
 // MemberSites looks at the sites of members through the client that reads strangers' sites.

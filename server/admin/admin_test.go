@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"webring/server/paid"
-	"webring/server/score"
+	"webring/server/sites/score"
 )
 
 func listen(t *testing.T) (s *Server, get func(path string) (status int, body string)) {

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"webring/server/paid"
-	"webring/server/score"
-	"webring/server/visits"
+	"webring/server/sites/score"
+	"webring/server/sites/visits"
 )
 
 // Counters count what an origin does and what nothing else remembers. Its functions may be

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // watched is how often [Files.Run] looks at the files.

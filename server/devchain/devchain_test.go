@@ -19,7 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"webring/server/devchain"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // seller is the smallest server that takes a payment: it believes every

@@ -10,6 +10,6 @@
 // started it. [InstallIn] and [Program] serve tests of what npm has elsewhere, such as the
 // engines of the Worker.
 //
-// README.md says how the recorded test vectors of server/mpp, server/tempo and
-// server/evm are made, and token/compile.mjs how the code of the token is made.
+// README.md says how the recorded test vectors of server/pay/mpp, server/pay/tempo and
+// server/pay/evm are made, and token/compile.mjs how the code of the token is made.
 package devchain

@@ -18,7 +18,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // ErrSaved says that a chain cannot go on from the file that it was saved in.

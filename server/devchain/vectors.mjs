@@ -1,5 +1,5 @@
-// Makes the recorded values that the tests of server/mpp, server/tempo and
-// server/evm compare with: everything in them comes from the reference client (mppx) and
+// Makes the recorded values that the tests of server/pay/mpp, server/pay/tempo and
+// server/pay/evm compare with: everything in them comes from the reference client (mppx) and
 // from viem, nothing from this repository. Run: node vectors.mjs
 //
 // The clock and the random source are fixed before anything is imported, so
@@ -29,7 +29,7 @@ const request = (amount) => ({
   methodDetails: { chainId: 42431, supportedModes: ['pull'] },
 })
 
-// ---- server/mpp
+// ---- server/pay/mpp
 
 const base = { realm: 'ring.example', method: 'tempo', intent: 'charge', request: request('1000000'), secretKey }
 const digest = 'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:'
@@ -60,7 +60,7 @@ const receipts = [
 ].map((receipt) => ({ receipt, header: Receipt.serialize(receipt) }))
 save('../mpp/testdata', { secretKey, challenges, digests, receipts })
 
-// ---- server/tempo
+// ---- server/pay/tempo
 
 // The node only has to name a gas price and a gas amount, and to know no keys.
 const node = createClient({
@@ -155,7 +155,7 @@ for (const name of ['secp256k1', 'p256', 'webAuthn', 'keychain of p256', 'keycha
 await record('swap', accounts.secp256k1, { autoSwap: { tokenIn: [sold] } })
 save('../tempo/testdata', { now: now / 1000, currency, recipient, memos, credentials, proofs })
 
-// ---- server/evm
+// ---- server/pay/evm
 
 const usdc = evm.assets.base.USDC
 const charge = {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 	"io"
 	"os"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // The head lies outside the store and says which transactions the store must have at

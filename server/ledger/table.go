@@ -16,12 +16,12 @@ type Table string
 
 // The tables. A name is a part of each stored key, so it never changes.
 const (
-	Reports Table = "reports" // readiness reports, by id: see server/score/report
+	Reports Table = "reports" // readiness reports, by id: see server/sites/score/report
 	Proofs  Table = "proofs"  // proofs of owners that are spent, by member and challenge: see server/paid
 	Drafts  Table = "drafts"  // of those, the ones that nothing may rest on, by age
-	Hops    Table = "hops"    // hops by days and members: see server/hops
-	Visits  Table = "visits"  // visits to members: see server/visits
-	News    Table = "news"    // what has happened to members: see server/news
+	Hops    Table = "hops"    // hops by days and members: see server/aside/hops
+	Visits  Table = "visits"  // visits to members: see server/sites/visits
+	News    Table = "news"    // what has happened to members: see server/aside/news
 )
 
 // tables are all of them.

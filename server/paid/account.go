@@ -10,8 +10,8 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/hosts"
 	"webring/server/ledger"
+	"webring/server/sites/hosts"
 )
 
 // Limits for each account. They are checked when a credential names the account, before

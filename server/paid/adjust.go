@@ -10,7 +10,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // ErrAdjustment says that an adjustment does not fit what the ledger and the

@@ -11,8 +11,8 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // What a transaction brought for several payments is not given away while one of

@@ -10,8 +10,8 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
-	"webring/server/score"
+	"webring/server/pay/mpp"
+	"webring/server/sites/score"
 )
 
 // changing is the operation by which the owner of a member changes what the member says of

@@ -9,7 +9,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/score"
+	"webring/server/sites/score"
 )
 
 // Draft is what [Service.Check] found about a registration.

@@ -9,7 +9,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // claiming is the operation by which the site of a member names an account as its owner. It

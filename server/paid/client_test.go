@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // answer is what a client got.

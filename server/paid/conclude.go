@@ -14,7 +14,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // conclude stores what a final outcome means. done is false while the outcome is open, and

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // confirmEvery is the first interval between two questions about a payment that may still

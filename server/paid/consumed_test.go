@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // keyed is a call with an Idempotency-Key, which is made long enough.

@@ -9,7 +9,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // pay answers a request that carries a credential. Cheap checks come first, and nothing

@@ -9,7 +9,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // settleWait is how long a deed waits for open payments for its member. Most are settled

@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"webring/core"
-	"webring/server/hosts"
 	"webring/server/ledger"
+	"webring/server/sites/hosts"
 )
 
 // domains finds the members on a registrable domain. The core's index is by host, because

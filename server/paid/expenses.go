@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // An attacker can make any number of accounts that have never paid here. So their

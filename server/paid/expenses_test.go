@@ -16,8 +16,8 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // place is the registration of some site.

@@ -11,9 +11,9 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score"
+	"webring/server/pay/mpp"
+	"webring/server/sites/score"
 )
 
 // bare is a service on a ring with one member, ada, outside of any bubble.

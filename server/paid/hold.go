@@ -9,7 +9,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // A registration holds its URL from its reservation until the outcome of its payment is

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // victim is what an honest client that wants to register a URL meets: it asks for a

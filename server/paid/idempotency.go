@@ -8,7 +8,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // A client that has lost its credential repeats its request with the same Idempotency-Key,

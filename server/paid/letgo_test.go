@@ -9,8 +9,8 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // A request that an edge has no place for any more is answered at once, and what it

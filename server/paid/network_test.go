@@ -13,9 +13,9 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // network is a payment network in memory. It moves money when a transaction is

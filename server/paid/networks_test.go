@@ -11,8 +11,8 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // A chain that makes no blocks is told of within 15 seconds though nobody pays, once, and

@@ -9,8 +9,8 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // The names in a challenge's opaque parameter that belong to every operation.

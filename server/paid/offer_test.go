@@ -10,9 +10,9 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score"
+	"webring/server/pay/mpp"
+	"webring/server/sites/score"
 )
 
 // in runs a test in a bubble, where time passes when everybody waits.

@@ -15,10 +15,10 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
+	"webring/server/sites/score"
 )
 
 // signer verifies proofs: an account signs by writing down what it signs.

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // The operator can change the payee, and earlier payments still count. A stored payment

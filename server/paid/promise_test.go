@@ -12,9 +12,9 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score"
+	"webring/server/pay/mpp"
+	"webring/server/sites/score"
 )
 
 // FuzzPromiseIsKept holds the whole to its first rule: whatever body gets a 402

@@ -10,7 +10,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // The owner of a member proves itself by a challenge for nothing. A proof holds for one

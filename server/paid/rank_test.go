@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // only_if_rank is checked before the 402, and what the refusal says it takes does it.

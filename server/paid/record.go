@@ -7,8 +7,8 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // What became of a payment is in the log as one line: when its outcome is known, whether

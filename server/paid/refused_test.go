@@ -15,11 +15,11 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/tempo"
-	"webring/server/tempo/tempotest"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/tempo"
+	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/x402"
 )
 
 // onTempo has the ring take Tempo charges: what people send is checked by the

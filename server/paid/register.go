@@ -14,7 +14,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/score"
+	"webring/server/sites/score"
 )
 
 // registering is the operation that joins the ring.

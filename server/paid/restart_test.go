@@ -15,8 +15,8 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // steps are the places at which the power may fail on the way of one payment,

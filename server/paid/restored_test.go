@@ -15,8 +15,8 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // rows copies what the ledger holds, as a backup does.

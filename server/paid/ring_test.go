@@ -22,9 +22,9 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score"
+	"webring/server/pay/mpp"
+	"webring/server/sites/score"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // Scanning for money without an event.

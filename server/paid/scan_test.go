@@ -11,8 +11,8 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // Money that reached the recipient without an event is found, daily and on

@@ -10,7 +10,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // A payment can be made without this process knowing: its record was lost with a disk, or

@@ -14,9 +14,9 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
-	"webring/server/score"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
+	"webring/server/sites/score"
 )
 
 // Method is one way to be paid. Its implementations know a network; this

@@ -9,7 +9,7 @@ import (
 
 	"webring/core"
 	"webring/core/idn"
-	"webring/server/hosts"
+	"webring/server/sites/hosts"
 )
 
 // Why a URL that is one may still not join. The texts continue those of

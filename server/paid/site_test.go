@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"webring/core"
-	"webring/server/hosts"
+	"webring/server/sites/hosts"
 )
 
 func TestSitesThatMayJoin(t *testing.T) {

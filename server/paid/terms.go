@@ -7,7 +7,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // terms are what a challenge asks for: its request parameter, and the same as members of a

@@ -5,7 +5,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // reused is the answer to a credential that was used before. It says what became of the

@@ -10,7 +10,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // ChainAudit is what the networks said of the payments in the ledger.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // ToSign lets the wallets of browsers prove themselves, too.

@@ -13,7 +13,7 @@ import (
 	"webring/core/api"
 	"webring/edge/fair"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // A payment that this service submits at its own expense can fail once it is mined, and

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"webring/core/api"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // burning is a ring with a second method that submits at the ring's expense; what

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // network is a payment method with the last answer about its newest block. One

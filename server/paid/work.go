@@ -10,7 +10,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // work is one payment on its way from claim to effect. It belongs to the

@@ -6,8 +6,8 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // An x402 payment is one of a payment method of this ring in another envelope: its offer

@@ -11,9 +11,9 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // exact has the ring take x402 payments, too.

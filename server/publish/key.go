@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/core/snap"
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // Key signs checkpoints: an ed25519 key in the format of signed notes. It may

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"webring/core/snap"
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // findSnapshot takes the newest file in the folder for the snapshot that is held. A name

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // Rotation changes the key of a running origin. First it makes and announces the next key:

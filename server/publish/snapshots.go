@@ -24,7 +24,7 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
-	"webring/server/durable"
+	"webring/edge/durable"
 	"webring/server/ledger"
 )
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // Until keeps up to which time, in milliseconds since 1970, checkpoints may have been

@@ -17,12 +17,12 @@ import (
 	"syscall"
 	"time"
 
+	"webring/edge/durable"
 	"webring/server/backup"
-	"webring/server/durable"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 	"webring/server/publish"
-	readiness "webring/server/score/report"
+	readiness "webring/server/sites/score/report"
 )
 
 // backupOptions are the flags of `webring backup`.

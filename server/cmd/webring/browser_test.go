@@ -21,7 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/server/devchain"
-	"webring/server/score/exemplar"
+	"webring/server/sites/score/exemplar"
 	"webring/static"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/mpp"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/mpp"
+	"webring/server/pay/tempo/tempotest"
 )
 
 var (

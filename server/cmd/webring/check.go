@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"webring/edge/durable"
 	"webring/server/certs"
-	"webring/server/durable"
 )
 
 // defineCheck defines --check.

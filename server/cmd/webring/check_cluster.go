@@ -10,7 +10,7 @@ import (
 
 	"webring/edge/voucher"
 	"webring/server/ledger/etcdstore"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // shared compares the secrets that all nodes share with those by which the ring works.

@@ -17,8 +17,8 @@ import (
 	"webring/server/ledger/badgerstore"
 	"webring/server/paid"
 	"webring/server/publish"
-	"webring/server/score"
-	"webring/server/score/local"
+	"webring/server/sites/score"
+	"webring/server/sites/score/local"
 	"webring/wasm/module"
 )
 

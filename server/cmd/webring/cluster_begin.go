@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 	"webring/server/ledger/etcdstore"

@@ -19,7 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/devchain/faults"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/tempo/tempotest"
 )
 
 // steps are the places on the paid path at which the power may fail, in order.

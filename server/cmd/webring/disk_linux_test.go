@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"webring/server/devchain/faults"
-	readiness "webring/server/score/report"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/tempo/tempotest"
+	readiness "webring/server/sites/score/report"
 )
 
 // disk is a file system in memory whose size can be changed.

@@ -13,8 +13,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/edge/forward"
-	"webring/server/score"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/tempo/tempotest"
+	"webring/server/sites/score"
 )
 
 // Clients who have sites scored leave others' payments and requests for challenges

@@ -12,7 +12,7 @@ import (
 
 	"webring/edge/forward"
 	"webring/server/devchain"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // TestFewPayersDoNotFillAnEdge has 14 wallets hold every place of an edge, with payments

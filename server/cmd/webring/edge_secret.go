@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"webring/edge/durable"
 	"webring/edge/voucher"
-	"webring/server/durable"
 )
 
 const edgeSecretUsage = "`file` with the secret that origin and edges share: a line of at least 64 hex digits, and on a second line the previous one, which still counts"

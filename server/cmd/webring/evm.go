@@ -11,10 +11,10 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/core"
-	"webring/server/durable"
-	"webring/server/evm"
-	"webring/server/node"
+	"webring/edge/durable"
 	"webring/server/paid"
+	"webring/server/pay/evm"
+	"webring/server/pay/node"
 )
 
 // evmFlags configure the offer on an Ethereum-like chain. Their defaults are USDC

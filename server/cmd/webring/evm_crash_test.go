@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/evm/evmtest"
-	"webring/server/mpp"
-	"webring/server/x402"
+	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // doomed starts the process anew, so that it ends at a step of the paid path.

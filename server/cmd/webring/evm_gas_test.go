@@ -14,8 +14,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/devchain"
-	"webring/server/evm/evmtest"
-	"webring/server/mpp"
+	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/mpp"
 )
 
 // juggledUnits is a dollar.

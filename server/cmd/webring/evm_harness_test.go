@@ -17,9 +17,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/devchain"
-	"webring/server/evm/evmtest"
-	"webring/server/mpp"
-	"webring/server/x402"
+	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // base is the chain in ordinary mode that all tests of the second offer use.

@@ -15,7 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/devchain"
-	"webring/server/evm/evmtest"
+	"webring/server/pay/evm/evmtest"
 )
 
 // TestBothOffersArePaidByTheReferenceClient holds that a 402 carries two offers and

@@ -16,8 +16,8 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // options are the flags of `webring serve`.

@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/fetch"
-	"webring/server/score/exemplar"
+	"webring/server/sites/fetch"
+	"webring/server/sites/score/exemplar"
 )
 
 // Requests that nobody pays for have sites looked at. The tests of this file have

@@ -12,8 +12,8 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/mpp"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/mpp"
+	"webring/server/pay/tempo/tempotest"
 )
 
 // endow gives an account so many base units of the currency, for a challenge of this

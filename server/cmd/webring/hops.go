@@ -18,8 +18,8 @@ import (
 	"webring/edge/relay"
 	"webring/edge/replica"
 	"webring/edge/voucher"
+	"webring/server/aside/news"
 	"webring/server/ledger"
-	"webring/server/news"
 )
 
 // hopsPath is where edges report hops.

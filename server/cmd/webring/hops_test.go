@@ -16,7 +16,7 @@ import (
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/edge/voucher"
-	serverhops "webring/server/hops"
+	serverhops "webring/server/aside/hops"
 )
 
 // TestHopsAreRightToTheLastMinute has three edges, one of them behind another, send visitors

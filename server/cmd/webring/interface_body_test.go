@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"webring/core/api"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // TestInterfaceBodies holds the line on bodies, for both paid operations: the

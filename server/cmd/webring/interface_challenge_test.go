@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 var challengeParam = regexp.MustCompile(`([a-z]+)="((?:[^"\\]|\\.)*)"(, |$)`)

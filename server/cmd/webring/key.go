@@ -6,8 +6,8 @@ import (
 	"io"
 	"net/http"
 
+	"webring/edge/durable"
 	"webring/server"
-	"webring/server/durable"
 )
 
 // keyOptions are the flags of `webring key`.

@@ -7,11 +7,11 @@ import (
 
 	"webring/edge"
 	"webring/server"
+	"webring/server/aside/news"
 	"webring/server/ledger"
-	"webring/server/news"
 	"webring/server/paid"
 	"webring/server/publish"
-	"webring/server/visits"
+	"webring/server/sites/visits"
 )
 
 // leading is what writes the ledger, publishes it to edges, and takes payments: the only

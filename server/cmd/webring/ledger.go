@@ -11,9 +11,9 @@ import (
 
 	"webring/core/snap"
 	"webring/edge/replica"
+	"webring/server/aside/news"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
-	"webring/server/news"
 	"webring/server/publish"
 )
 

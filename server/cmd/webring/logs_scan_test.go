@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"webring/server/logging/logscan"
-	"webring/server/x402"
+	"webring/server/pay/x402"
 )
 
 // What every process of these tests has written to its standard error is kept in files

@@ -12,7 +12,7 @@ import (
 	"webring/edge/describe"
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // shortly answers the challenge of a request with a transaction that is valid for

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"webring/server/devchain"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // toolCall is a call of a tool by the reference client.

@@ -18,7 +18,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/devchain"
-	"webring/server/evm"
+	"webring/server/pay/evm"
 )
 
 // What a new operator gets wrong first.

@@ -12,10 +12,10 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"webring/core"
-	"webring/server/evm"
-	"webring/server/node"
 	"webring/server/paid"
-	"webring/server/tempo"
+	"webring/server/pay/evm"
+	"webring/server/pay/node"
+	"webring/server/pay/tempo"
 )
 
 // offer is what the flags of a payment method say of its node, whose chain and token

@@ -11,8 +11,8 @@ import (
 
 	"webring/server"
 	"webring/server/devchain"
-	"webring/server/mpp"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/mpp"
+	"webring/server/pay/tempo/tempotest"
 )
 
 // confirmed waits until no network can undo a payment any more.

@@ -8,9 +8,9 @@ import (
 	"net/url"
 	"testing"
 
-	"webring/server/fetch"
-	"webring/server/score/exemplar"
-	"webring/server/score/local"
+	"webring/server/sites/fetch"
+	"webring/server/sites/score/exemplar"
+	"webring/server/sites/score/local"
 )
 
 // TestOwnPagesAreReadyForAgents has the ring's own scorer look at the ring, at an edge behind

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"webring/server/devchain"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/tempo/tempotest"
 )
 
 // deeds are what an owner does at a crash, in an order in which each can be done after

@@ -18,7 +18,7 @@ import (
 
 	"webring/server/backup"
 	"webring/server/ledger"
-	readiness "webring/server/score/report"
+	readiness "webring/server/sites/score/report"
 )
 
 // plugged is a disk whose power can be cut: what was not synced is gone then.

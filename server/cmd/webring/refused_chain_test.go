@@ -10,7 +10,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/tempo/tempotest"
 )
 
 // ranOut says of an answer that the credential was not valid long enough when it was

@@ -21,8 +21,8 @@ import (
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"webring/server/devchain"
-	"webring/server/mpp"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/mpp"
+	"webring/server/pay/tempo/tempotest"
 )
 
 type draft = tempotest.Draft

@@ -17,7 +17,7 @@ import (
 	"strings"
 
 	"webring/edge/describe"
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // registryOptions are the flags of `webring mcp-registry`.

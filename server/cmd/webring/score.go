@@ -11,9 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"webring/server/fetch"
-	"webring/server/score"
-	"webring/server/score/local"
+	"webring/server/sites/fetch"
+	"webring/server/sites/score"
+	"webring/server/sites/score/local"
 )
 
 // scoreOptions are the flags of `webring score`.

@@ -21,12 +21,12 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/fetch"
 	"webring/server/paid"
-	"webring/server/score"
-	"webring/server/score/exemplar"
-	"webring/server/score/local"
-	readiness "webring/server/score/report"
+	"webring/server/sites/fetch"
+	"webring/server/sites/score"
+	"webring/server/sites/score/exemplar"
+	"webring/server/sites/score/local"
+	readiness "webring/server/sites/score/report"
 )
 
 // scored starts a ring that scores sites itself, and what is at every host below

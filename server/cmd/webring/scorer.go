@@ -17,12 +17,12 @@ import (
 	"webring/edge"
 	"webring/edge/fair"
 	"webring/server"
-	"webring/server/fetch"
 	"webring/server/ledger"
 	"webring/server/paid"
-	"webring/server/score"
-	"webring/server/score/local"
-	readiness "webring/server/score/report"
+	"webring/server/sites/fetch"
+	"webring/server/sites/score"
+	"webring/server/sites/score/local"
+	readiness "webring/server/sites/score/report"
 )
 
 // sitesFlags say which sites may join, and where they are fetched from. All of

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"webring/server/durable"
-	"webring/server/mpp"
+	"webring/edge/durable"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 )
 
 // challengeKeys reads the key that signs challenges, none when the data folder is

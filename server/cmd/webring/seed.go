@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/server/durable"
+	"webring/edge/durable"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 )

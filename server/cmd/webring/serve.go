@@ -18,12 +18,12 @@ import (
 	"webring/edge"
 	"webring/edge/replica"
 	"webring/server"
-	"webring/server/fetch"
-	serverhops "webring/server/hops"
+	serverhops "webring/server/aside/hops"
+	"webring/server/aside/search"
 	"webring/server/ledger"
 	"webring/server/paid"
-	"webring/server/search"
-	"webring/server/visits"
+	"webring/server/sites/fetch"
+	"webring/server/sites/visits"
 )
 
 // controlHeaderTime bounds the reading of a header on the operator's socket.

@@ -5,7 +5,7 @@ import (
 
 	"webring/edge/voucher"
 	"webring/server/ledger/etcdstore"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 	"webring/server/publish"
 )
 

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/evm/evmtest"
 	"webring/server/ledger/history"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/tempo/tempotest"
 )
 
 // buyer pays for one wish after the other, at any node, and notes every answer that it is

@@ -24,8 +24,8 @@ import (
 	"webring/server/devchain/faults"
 	"webring/server/ledger"
 	"webring/server/ledger/history"
-	"webring/server/mpp"
-	"webring/server/node"
+	"webring/server/pay/mpp"
+	"webring/server/pay/node"
 )
 
 // seen is what can be seen of a cluster from outside while it runs.

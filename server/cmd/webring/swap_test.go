@@ -14,7 +14,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/tempo/tempotest"
+	"webring/server/pay/tempo/tempotest"
 )
 
 // calling is the calldata of a function, with its arguments as words.

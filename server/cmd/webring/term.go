@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"webring/server/ledger"
-	"webring/server/mpp"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
 	"webring/server/publish"
 )
 

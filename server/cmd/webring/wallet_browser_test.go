@@ -15,7 +15,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"webring/server/evm/evmtest"
+	"webring/server/pay/evm/evmtest"
 )
 
 // TestAWalletPaysInABrowser joins, bids and changes a member in real browsers, with a wallet

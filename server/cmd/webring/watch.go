@@ -14,7 +14,7 @@ import (
 	"webring/server/admin"
 	"webring/server/ledger"
 	"webring/server/paid"
-	"webring/server/visits"
+	"webring/server/sites/visits"
 )
 
 const adminListenUsage = "`address` on which whoever watches the process is answered: /healthz, /readyz, /metrics and /debug/pprof/; not for strangers; empty for none, and then nothing is counted"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/x402"
+	"webring/server/pay/x402"
 )
 
 // TestPayersReadTheirOwnWritesAtAWorker has the reference clients of MPP and x402 join and

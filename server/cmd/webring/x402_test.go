@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/evm/evmtest"
-	"webring/server/x402"
+	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/x402"
 )
 
 // settlement reads the PAYMENT-RESPONSE field.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"webring/server/score/exemplar"
+	"webring/server/sites/score/exemplar"
 )
 
 // unready says what some sites of the demonstration lack, as most sites do, by

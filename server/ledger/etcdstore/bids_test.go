@@ -22,10 +22,10 @@ import (
 	"webring/server/ledger/badgerstore"
 	"webring/server/ledger/etcdstore"
 	"webring/server/ledger/etcdstore/etcdtest"
-	"webring/server/mpp"
 	"webring/server/paid"
-	"webring/server/score"
-	"webring/server/x402"
+	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
+	"webring/server/sites/score"
 )
 
 var (

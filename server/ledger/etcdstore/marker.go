@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // MarkerName is the file in the data folder that holds the [Marker].

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"sync"
 
-	"webring/server/durable"
+	"webring/edge/durable"
 )
 
 // Values of the tail hold the words of members and signed transactions, and etcd keeps

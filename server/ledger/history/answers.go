@@ -8,7 +8,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/mpp"
+	"webring/server/pay/mpp"
 )
 
 // answers holds what clients were told against what every ledger has in the end, and

@@ -1,0 +1,191 @@
+package evm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"webring/server/pay/mpp"
+)
+
+// authorization is a signed TransferWithAuthorization (EIP-3009). One that was
+// read here has a signature by from, in the only spelling that tokens take.
+type authorization struct {
+	from, to    common.Address
+	value       uint64 // base units
+	validAfter  uint64 // Unix seconds; the block must be later
+	validBefore uint64 // Unix seconds; the block must be earlier
+	nonce       common.Hash
+	r, s        common.Hash
+	v           byte // 27 or 28
+}
+
+// challengeNonce binds an authorisation to a challenge (draft-evm-charge-00,
+// "Challenge Binding").
+func challengeNonce(c mpp.Challenge) common.Hash {
+	return crypto.Keccak256Hash([]byte(c.ID), []byte(c.Realm))
+}
+
+// Domain is the EIP-712 domain separator of a token.
+func Domain(name, version string, chainID uint64, token common.Address) common.Hash {
+	return crypto.Keccak256Hash(
+		crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
+		crypto.Keccak256([]byte(name)), crypto.Keccak256([]byte(version)), number(chainID), address(token))
+}
+
+// transferName is the type that is signed, as EIP-712 spells it.
+const transferName = "TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"
+
+var transferType = crypto.Keccak256([]byte(transferName))
+
+// digest is what the payer signs, under a token's domain.
+func (a *authorization) digest(domain common.Hash) []byte {
+	message := crypto.Keccak256(transferType, a.arguments())
+	return crypto.Keccak256([]byte{0x19, 0x01}, domain[:], message)
+}
+
+// arguments are the six that are signed, as ABI words.
+func (a *authorization) arguments() []byte {
+	return join(address(a.from), address(a.to), number(a.value), number(a.validAfter), number(a.validBefore), a.nonce[:])
+}
+
+func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+func address(a common.Address) []byte { return common.LeftPadBytes(a[:], 32) }
+
+func number(n uint64) []byte {
+	var word [32]byte
+	binary.BigEndian.PutUint64(word[24:], n)
+	return word[:]
+}
+
+// selector is the function transferWithAuthorization with v, r and s apart.
+var selector = crypto.Keccak256([]byte("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"))[:4]
+
+// calldata is the call that submits a: the selector and nine words. It is what
+// is stored of a payment.
+func (a *authorization) calldata() []byte {
+	return join(selector, a.arguments(), number(uint64(a.v)), a.r[:], a.s[:])
+}
+
+// readCalldata reads what calldata wrote, and nothing else.
+func readCalldata(data []byte) (*authorization, error) {
+	if len(data) != 4+9*32 {
+		return nil, errors.New("not the calldata of an authorisation")
+	}
+	word := func(i int) []byte { return data[4+i*32 : 4+i*32+32] }
+	low := func(i int) uint64 { return binary.BigEndian.Uint64(word(i)[24:]) }
+	a := &authorization{
+		from: common.BytesToAddress(word(0)), to: common.BytesToAddress(word(1)),
+		value: low(2), validAfter: low(3), validBefore: low(4), nonce: common.Hash(word(5)),
+		v: byte(low(6)), r: common.Hash(word(7)), s: common.Hash(word(8)),
+	}
+	if !bytes.Equal(a.calldata(), data) {
+		return nil, errors.New("not the calldata of an authorisation")
+	}
+	return a, nil
+}
+
+// signedBy says whether the signature is valid and of the account from. As tokens do, it
+// refuses the second form that every signature has, with a high s, and v other than 27
+// and 28.
+func (a *authorization) signedBy(domain common.Hash) bool {
+	r, s := new(big.Int).SetBytes(a.r[:]), new(big.Int).SetBytes(a.s[:])
+	if !crypto.ValidateSignatureValues(a.v-27, r, s, true) {
+		return false
+	}
+	key, err := crypto.SigToPub(a.digest(domain), join(a.r[:], a.s[:], []byte{a.v - 27}))
+	return err == nil && crypto.PubkeyToAddress(*key) == a.from
+}
+
+func refuse(reason, detail string) *mpp.Rejection {
+	return &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
+}
+
+var errMalformed = &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
+
+// readPayload takes the authorisation out of a credential (draft-evm-charge-00,
+// "Authorization Payload"). Its errors are *mpp.Rejection. It does not check the signature.
+func readPayload(c mpp.Credential) (*authorization, error) {
+	var p spelled
+	var form struct {
+		Type      string `json:"type"`
+		Signature string `json:"signature"`
+	}
+	if c.DecodePayload(&form) != nil || c.DecodePayload(&p) != nil {
+		return nil, errMalformed
+	}
+	switch form.Type {
+	case "authorization":
+	case "permit2", "transaction", "hash":
+		return nil, refuse(mpp.ReasonForm, "only authorisations are taken")
+	default:
+		return nil, errMalformed
+	}
+	return p.read(form.Signature)
+}
+
+// spelled is what is signed of an authorisation, as credentials write it.
+type spelled struct {
+	From        string `json:"from"`
+	To          string `json:"to"`
+	Value       string `json:"value"`
+	ValidAfter  string `json:"validAfter"`
+	ValidBefore string `json:"validBefore"`
+	Nonce       string `json:"nonce"`
+}
+
+// read gives the authorisation that is spelled so, with a signature. It does not check the
+// signature.
+func (p spelled) read(signed string) (*authorization, error) {
+	var a authorization
+	signature, ok := unhex(signed, -1)
+	if !ok {
+		return nil, errMalformed
+	}
+	if len(signature) != 65 {
+		// EIP-2098, and what contracts sign (EIP-1271, EIP-6492), say the same
+		// in ways that the function we call does not take.
+		return nil, refuse(mpp.ReasonForm, "only signatures of 65 bytes, by the account's own key, are taken")
+	}
+	a.r, a.s, a.v = common.Hash(signature[:32]), common.Hash(signature[32:64]), signature[64]
+	for _, field := range []struct {
+		text string
+		into []byte
+	}{{p.From, a.from[:]}, {p.To, a.to[:]}, {p.Nonce, a.nonce[:]}} {
+		b, ok := unhex(field.text, len(field.into))
+		if !ok {
+			return nil, errMalformed
+		}
+		copy(field.into, b)
+	}
+	for _, field := range []struct {
+		text string
+		into *uint64
+	}{{p.Value, &a.value}, {p.ValidAfter, &a.validAfter}, {p.ValidBefore, &a.validBefore}} {
+		n, err := strconv.ParseUint(field.text, 10, 64)
+		if err != nil || strconv.FormatUint(n, 10) != field.text {
+			return nil, errMalformed
+		}
+		*field.into = n
+	}
+	return &a, nil
+}
+
+// unhex reads 0x and the hex digits of size bytes, or of any number when size is
+// negative.
+func unhex(text string, size int) ([]byte, bool) {
+	digits, ok := strings.CutPrefix(text, "0x")
+	if !ok {
+		return nil, false
+	}
+	b, err := hex.DecodeString(digits)
+	return b, err == nil && (size < 0 || len(b) == size)
+}

@@ -1,0 +1,249 @@
+package evm
+
+import (
+	"encoding/json"
+	"errors"
+	"math/big"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/mpp"
+	"webring/server/pay/node"
+)
+
+var (
+	usdc      = common.HexToAddress("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913")
+	recipient = common.HexToAddress("0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
+)
+
+// wallet is the one whose key is the number n.
+func wallet(n byte) evmtest.Wallet {
+	key, err := crypto.ToECDSA(common.LeftPadBytes([]byte{n}, 32))
+	if err != nil {
+		panic(err)
+	}
+	return evmtest.Wallet{Key: key}
+}
+
+func newMethod(t testing.TB, change ...func(*Config)) *Method {
+	t.Helper()
+	cfg := Config{RPC: "http://127.0.0.1:1", ChainID: 8453, Currency: usdc, Name: "USD Coin", Version: "2", Recipient: recipient,
+		Depth: 2, GasKey: wallet(99).Key, MaxFee: 100e9, Timeout: 10 * time.Second}
+	for _, c := range change {
+		c(&cfg)
+	}
+	m, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// take is what the service asks a method about a credential, without a network.
+func take(m *Method, c mpp.Credential, now time.Time) (mpp.Payment, error) {
+	p, err := m.Decode(c)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	expires, err := c.Challenge.ExpiresAt()
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	if no := m.InTime(p, now, expires); no != nil {
+		return mpp.Payment{}, no
+	}
+	return p, nil
+}
+
+var (
+	keys = mpp.Keys{Current: make([]byte, 32)}
+	sold int
+)
+
+// challenge asks for 1.00, for five minutes from now on.
+func challenge(t testing.TB, m *Method) mpp.Challenge {
+	t.Helper()
+	request, err := m.Request(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sold++
+	opaque, err := mpp.EncodeJSON(map[string]int{"n": sold})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mpp.Challenge{Realm: "ring.example", Method: "evm", Intent: "charge", Request: request, Opaque: opaque,
+		Expires: time.Now().Add(5 * time.Minute).UTC().Format(time.RFC3339)}
+	keys.Sign(&c)
+	return c
+}
+
+// Credentials of the reference client decode to the payer, nonce and times that it
+// says it signed.
+func TestDecodeReferenceClient(t *testing.T) {
+	raw, err := os.ReadFile("testdata/mppx.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var recorded struct {
+		Now            int64
+		Authorizations []struct{ Challenge, Authorization, Source, From, Nonce, Signature, ValidBefore string }
+	}
+	if err := json.Unmarshal(raw, &recorded); err != nil || len(recorded.Authorizations) == 0 {
+		t.Fatal("nothing is recorded: ", err)
+	}
+	m := newMethod(t)
+	for _, v := range recorded.Authorizations {
+		cred, found, err := mpp.ParseAuthorization([]string{v.Authorization})
+		if err != nil || !found {
+			t.Fatalf("found %v, %v", found, err)
+		}
+		p, err := take(m, cred, time.Unix(recorded.Now, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := strings.ToLower(v.From)
+		if p.Payer != "did:pkh:eip155:8453:"+from || p.Payer != strings.ToLower(v.Source) || p.Reference != v.Nonce ||
+			p.ReplayKey != "evm:8453:"+from+":"+v.Nonce || p.ValidBefore.Unix() != recorded.Now+300 || p.Cents != 100 {
+			t.Errorf("payment %+v of %+v", p, v)
+		}
+		// After a crash the stored form leads to the same.
+		a, err := m.reopen(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sig := hexutil.Encode(join(a.r[:], a.s[:], []byte{a.v})); sig != v.Signature || a.to != recipient || a.value != 1_000_000 {
+			t.Errorf("authorisation %+v of %+v", a, v)
+		}
+	}
+}
+
+// The stored record is of no use to another configuration, and a changed one to
+// none.
+func TestReopenKnowsItsOwn(t *testing.T) {
+	m := newMethod(t)
+	p, err := take(m, wallet(1).Pay(challenge(t, m)), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.reopen(p); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(*Config){
+		"chain": func(c *Config) { c.ChainID++ }, "token": func(c *Config) { c.Currency[0]++ },
+		"name": func(c *Config) { c.Name += "." }, "version": func(c *Config) { c.Version += "." },
+	} {
+		if _, err := newMethod(t, change).reopen(p); err == nil {
+			t.Errorf("taken up with another %s", name)
+		}
+	}
+	for i := range p.Raw {
+		broken := p
+		broken.Raw = append([]byte(nil), p.Raw...)
+		broken.Raw[i] ^= 1
+		if _, err := m.reopen(broken); err == nil {
+			t.Errorf("taken up with byte %d changed", i)
+		}
+	}
+	for _, raw := range [][]byte{nil, p.Raw[:len(p.Raw)-1], append(append([]byte(nil), p.Raw...), 0)} {
+		if broken := (mpp.Payment{Raw: raw}); func() error { _, err := m.reopen(broken); return err }() == nil {
+			t.Errorf("taken up with %d bytes", len(raw))
+		}
+	}
+}
+
+// What no challenge of ours leads to, and so the tests over HTTP cannot show.
+func TestDecodeChecksTheChallengeAgain(t *testing.T) {
+	m := newMethod(t)
+	now := time.Now()
+	for name, c := range map[string]struct {
+		change func(*mpp.Challenge)
+		at     time.Time
+		code   string
+	}{
+		"another amount":    {func(c *mpp.Challenge) { c.Request, _ = m.request(101, usdc, recipient) }, now, mpp.CodeVerify},
+		"another recipient": {func(c *mpp.Challenge) { c.Request, _ = m.request(100, usdc, usdc) }, now, mpp.CodeVerify},
+		"another token":     {func(c *mpp.Challenge) { c.Request, _ = m.request(100, recipient, recipient) }, now, mpp.CodeUnapplied},
+		"another request":   {func(c *mpp.Challenge) { c.Request = c.Request[:4] + c.Request[5:] }, now, mpp.CodeUnapplied},
+		"nothing":           {func(c *mpp.Challenge) { c.Request = "" }, now, mpp.CodeUnapplied},
+		"expired":           {func(*mpp.Challenge) {}, now.Add(5 * time.Minute), mpp.CodeExpired},
+		"about to expire":   {func(*mpp.Challenge) {}, now.Add(5*time.Minute - 5*time.Second), mpp.CodeExpired},
+		"about to be late":  {func(*mpp.Challenge) {}, now.Add(5*time.Minute - 20*time.Second), mpp.CodeExpired},
+	} {
+		ch := challenge(t, m)
+		cred := wallet(1).Pay(ch)
+		c.change(&cred.Challenge)
+		_, err := take(m, cred, c.at)
+		var no *mpp.Rejection
+		if !errors.As(err, &no) || no.Code != c.code {
+			t.Errorf("%s: %v, want %s", name, err, c.code)
+		}
+	}
+	if _, err := take(m, wallet(1).Pay(challenge(t, m)), now.Add(5*time.Minute-22*time.Second)); err != nil {
+		t.Errorf("in time: %v", err)
+	}
+	before := newMethod(t, func(c *Config) { c.Recipient = wallet(2).Address() })
+	if p, err := take(m, wallet(1).Pay(challenge(t, before)), now); err != nil || p.Payee != before.Payee() {
+		t.Errorf("a payment to an earlier recipient: %+v, %v", p, err)
+	}
+	own := newMethod(t, func(c *Config) { c.Recipient = wallet(1).Address() })
+	if _, err := take(own, wallet(1).Pay(challenge(t, own)), now); err == nil {
+		t.Error("the recipient pays itself")
+	}
+}
+
+// FuzzDecode holds that no payload but one signed for the challenge is taken, and
+// that what is taken has one stored form.
+func FuzzDecode(f *testing.F) {
+	m := newMethod(f)
+	c, at := challenge(f, m), time.Now()
+	f.Add([]byte(wallet(1).Pay(c).Payload))
+	f.Add([]byte(wallet(1).Pay(c, func(d *evmtest.Draft) { d.Value = big.NewInt(1) }).Payload))
+	f.Add([]byte(`{"type":"authorization","from":"0x","value":"1e6","signature":"0x00"}`))
+	f.Add([]byte(`{"type":"hash"}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		p, err := take(m, mpp.Credential{Challenge: c, Payload: payload}, at)
+		var no *mpp.Rejection
+		if err != nil {
+			if !errors.As(err, &no) {
+				t.Fatalf("%v is no rejection", err)
+			}
+			return
+		}
+		if p.Payer != "did:pkh:eip155:8453:"+node.LowerHex(wallet(1).Address()) || p.Cents != 100 {
+			t.Fatalf("a payment nobody signed: %+v", p)
+		}
+		if _, err := m.reopen(p); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// FuzzCalldata holds that an authorisation has one stored form.
+func FuzzCalldata(f *testing.F) {
+	m := newMethod(f)
+	p, err := take(m, wallet(1).Pay(challenge(f, m)), time.Now())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(p.Raw)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := readCalldata(data)
+		if err != nil {
+			return
+		}
+		again, err := readCalldata(a.calldata())
+		if err != nil || !reflect.DeepEqual(a, again) || string(a.calldata()) != string(data) {
+			t.Fatalf("%x reads as %+v and then %+v, %v", data, a, again, err)
+		}
+	})
+}

@@ -1,0 +1,313 @@
+package evm
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"math/big"
+	"slices"
+	"sync"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"webring/server/pay/mpp"
+	"webring/server/pay/node"
+)
+
+const (
+	// maxGas is the most gas that one authorisation may take, and what the account must
+	// be able to pay for, for each in flight. USDC takes about 80 000 units; chains that
+	// reckon their data as gas take more.
+	maxGas = 200_000
+	// patience is for how long, by the chain's clock in seconds, a transaction that
+	// a node has taken is waited for before it is sent again with higher fees.
+	patience = 15
+)
+
+// gasAccount signs the transactions that submit authorisations. It gives each
+// the lowest nonce that no other in flight has, from what the chain says has been
+// mined, so a transaction that is lost leaves no gap that would hold up the rest.
+type gasAccount struct {
+	key     *ecdsa.PrivateKey
+	address common.Address
+	chainID uint64
+	token   common.Address
+	maxFee  *big.Int // wei for a unit of gas
+
+	mu     sync.Mutex
+	sent   map[uint64]*submission       // by nonce; what may be in flight
+	signed map[payerNonce][]*submission // all that were signed for an authorisation that has not ended
+}
+
+// submission is one transaction.
+type submission struct {
+	of          payerNonce
+	nonce       uint64 // of the gas account
+	validBefore uint64 // of the authorisation; 0 when it has ended
+	signed      uint64 // chain's clock when it was signed
+	gas         uint64
+	fees        fees
+	raw         []byte
+	hash        common.Hash
+	taken       bool // a node has said that it passes it on
+	mined       bool // as a node said last; then its authorisation is not submitted again
+}
+
+// payerNonce names an authorisation.
+type payerNonce struct {
+	from  common.Address
+	nonce common.Hash
+}
+
+func (a *authorization) name() payerNonce { return payerNonce{a.from, a.nonce} }
+
+// fees are what is bid for a unit of gas, in wei: the most in all, and for the
+// block's producer.
+type fees struct{ most, tip *big.Int }
+
+// standing is what the chain says of itself and of the account.
+type standing struct {
+	block   *node.Block
+	nonce   uint64   // transactions mined
+	balance *big.Int // wei
+	tip     *big.Int // wei that the node suggests for a unit of gas
+}
+
+func (s *standing) clock() uint64 { return uint64(*s.block.Timestamp) }
+
+func newGasAccount(key *ecdsa.PrivateKey, chainID uint64, token common.Address, maxFee *big.Int) *gasAccount {
+	return &gasAccount{key: key, address: crypto.PubkeyToAddress(key.PublicKey), chainID: chainID, token: token,
+		maxFee: maxFee, sent: map[uint64]*submission{}, signed: map[payerNonce][]*submission{}}
+}
+
+// ready says why no further authorisation could be submitted now.
+func (g *gasAccount) ready(st *standing) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if st.block.BaseFee == nil {
+		return node.Unavailable(errors.New("the chain names no base fee"))
+	}
+	if now := new(big.Int).Add((*big.Int)(st.block.BaseFee), st.tip); now.Cmp(g.maxFee) > 0 {
+		return node.Unavailable(errors.New("gas costs " + now.String() + " wei a unit, and the most that is paid is " + g.maxFee.String()))
+	}
+	n := int64(1)
+	for nonce, s := range g.sent {
+		if nonce >= st.nonce && st.clock() < s.validBefore {
+			n++
+		}
+	}
+	need := new(big.Int).Mul(g.bid(st).most, big.NewInt(n*maxGas))
+	if st.balance.Cmp(need) < 0 {
+		return node.Unavailable(errors.New("the gas account " + g.address.Hex() + " has " + st.balance.String() + " wei and needs " + need.String()))
+	}
+	return nil
+}
+
+// bid is what is offered for gas at first: enough for a few blocks, each of which
+// may raise the base fee by an eighth.
+func (g *gasAccount) bid(st *standing) fees {
+	base := new(big.Int)
+	if st.block.BaseFee != nil {
+		base.Set((*big.Int)(st.block.BaseFee))
+	}
+	return g.capped(base.Lsh(base, 1).Add(base, st.tip), st.tip)
+}
+
+func (g *gasAccount) capped(most, tip *big.Int) fees {
+	most = least(most, g.maxFee)
+	return fees{most, least(tip, most)}
+}
+
+// raised is what replaces a transaction in the pools of nodes, which want a tenth
+// more for it: an eighth more, or the present bid. It may be no more than before,
+// at the highest fee.
+func (g *gasAccount) raised(f fees, st *standing) fees {
+	bid := g.bid(st)
+	eighth := func(x *big.Int) *big.Int {
+		y := new(big.Int).Rsh(x, 3)
+		return y.Add(y, x).Add(y, common.Big1)
+	}
+	return g.capped(most(eighth(f.most), bid.most), most(eighth(f.tip), bid.tip))
+}
+
+func least(a, b *big.Int) *big.Int {
+	if a.Cmp(b) < 0 {
+		return a
+	}
+	return b
+}
+
+func most(a, b *big.Int) *big.Int {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
+}
+
+// inFlight gives the transaction for a that may yet be mined, or nil. It is to be sent
+// (again) unless it is taken. inFlight replaces a transaction that was not mined in time,
+// and one whose nonce comes after a nonce that no transaction will use.
+func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var mine *submission
+	at := st.nonce
+	for nonce, s := range g.sent {
+		switch {
+		case nonce < st.nonce:
+			delete(g.sent, nonce) // mined, that or another
+		case s.of == a.name() && s.validBefore != 0:
+			mine, at = s, nonce
+		}
+	}
+	switch free := g.free(st); {
+	case mine == nil:
+		return nil
+	case free < at:
+		// What was before it has ended without being mined.
+		mine.validBefore = 0
+		return g.sign(a, free, mine.gas, st)
+	case st.clock() >= mine.signed+patience:
+		return g.sign(a, at, mine.gas, st)
+	}
+	again := *mine
+	return &again
+}
+
+// limit is the gas limit of a transaction that takes so much gas in a trial.
+func limit(gas uint64) uint64 { return min(gas+gas/4, maxGas) }
+
+// submit gives a transaction for a, which has none in flight, with this gas limit.
+func (g *gasAccount) submit(a *authorization, limit uint64, st *standing) *submission {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.sign(a, g.free(st), limit, st)
+}
+
+// free is the lowest nonce without a transaction that can still settle an authorisation. The
+// caller holds mu.
+func (g *gasAccount) free(st *standing) uint64 {
+	nonce := st.nonce
+	for s := g.sent[nonce]; s != nil && st.clock() < s.validBefore; s = g.sent[nonce] {
+		nonce++
+	}
+	return nonce
+}
+
+// sign makes a transaction for a with this nonce, in place of the last one that had
+// it. The caller holds mu.
+func (g *gasAccount) sign(a *authorization, nonce, gas uint64, st *standing) *submission {
+	f := g.bid(st)
+	if last := g.sent[nonce]; last != nil {
+		f = g.raised(last.fees, st)
+	}
+	raw := g.encode(nonce, gas, f, a.calldata())
+	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, fees: f,
+		raw: raw, hash: crypto.Keccak256Hash(raw)}
+	signed := s
+	g.sent[nonce] = &signed
+	g.signed[s.of] = append(g.signed[s.of], &signed)
+	return &s
+}
+
+// taken notes that a node has the transaction with this hash.
+func (g *gasAccount) taken(hash common.Hash) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.sent {
+		if s.hash == hash {
+			s.taken = true
+		}
+	}
+}
+
+// encode makes the transaction, of type 2 (EIP-1559).
+func (g *gasAccount) encode(nonce, gas uint64, f fees, data []byte) []byte {
+	fields := []any{g.chainID, nonce, f.tip, f.most, gas, g.token, uint64(0), data, []any{}}
+	typed := func() []byte {
+		list, err := rlp.EncodeToBytes(fields)
+		if err != nil {
+			panic("evm: a transaction of plain fields does not encode: " + err.Error())
+		}
+		return append([]byte{2}, list...)
+	}
+	signature, err := crypto.Sign(crypto.Keccak256(typed()), g.key)
+	if err != nil {
+		panic("evm: the gas account's key does not sign: " + err.Error())
+	}
+	integer := func(b []byte) *big.Int { return new(big.Int).SetBytes(b) }
+	fields = append(fields, uint64(signature[64]), integer(signature[:32]), integer(signature[32:64]))
+	return typed()
+}
+
+// transactions gives all that were signed for a, the oldest first.
+func (g *gasAccount) transactions(a *authorization) []submission {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var all []submission
+	for _, s := range g.signed[a.name()] {
+		all = append(all, *s)
+	}
+	return all
+}
+
+// record is what is stored of s.
+func (s *submission) record() mpp.Submission {
+	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String()}
+}
+
+// signed gives all transactions that were signed for a: those that an earlier process
+// has stored with its payment, and those of this one.
+func (m *Method) signed(a *authorization, p mpp.Payment) []submission {
+	var all []submission
+	own := m.gas.transactions(a)
+	for _, x := range p.Submissions {
+		hash := common.HexToHash(x.Transaction)
+		if slices.ContainsFunc(own, func(s submission) bool { return s.hash == hash }) {
+			continue
+		}
+		price, ok := new(big.Int).SetString(x.Price, 10)
+		if !ok {
+			price = new(big.Int)
+		}
+		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, fees: fees{most: price}, hash: hash})
+	}
+	return append(all, own...)
+}
+
+// note stores which of the transactions for a are mined, by a node's receipts.
+func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Receipt) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.signed[a.name()] {
+		s.mined = receipts[s.hash] != nil
+	}
+}
+
+// waits says that a node has the transaction for a, and that inFlight would not replace it
+// now.
+func (g *gasAccount) waits(a *authorization, st *standing) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for at := st.nonce; ; at++ {
+		switch s := g.sent[at]; {
+		case s == nil || st.clock() >= s.validBefore:
+			return false
+		case s.of == a.name():
+			return s.taken && st.clock() < s.signed+patience
+		}
+	}
+}
+
+// ended forgets the transactions for a, and frees the nonce of one that is not mined.
+func (g *gasAccount) ended(a *authorization) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, s := range g.sent {
+		if s.of == a.name() {
+			s.validBefore = 0
+		}
+	}
+	delete(g.signed, a.name())
+}

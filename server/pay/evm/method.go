@@ -1,0 +1,221 @@
+package evm
+
+import (
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"webring/server/pay/mpp"
+	"webring/server/pay/node"
+	"webring/server/pay/x402"
+)
+
+// Config has the chain and token in which this service is paid, and the account that
+// pays for the transactions.
+type Config struct {
+	RPC     string // http or https URL of a node
+	ChainID uint64
+	// Currency is a token in US dollars with six decimals that has EIP-3009.
+	// Name and Version are those of its EIP-712 domain.
+	Currency      common.Address
+	Name, Version string
+	Recipient     common.Address
+	// Depth is how many blocks must follow one before it is taken to stay.
+	Depth uint64
+	// GasKey is the key of the account that submits authorisations and pays for
+	// it in the chain's coin. Nothing else may use the account. The key is never
+	// logged.
+	GasKey *ecdsa.PrivateKey
+	// MaxFee is the most that is paid for one unit of gas, in wei; above it no
+	// payments are taken. An authorisation takes about 80 000 units.
+	MaxFee uint64
+	// X402 offers each charge to x402 clients, too; see [Method.Exact].
+	X402 bool
+	// Timeout bounds each question to the node. 0: 15 seconds.
+	Timeout time.Duration
+}
+
+// Method is the evm charge. It is safe for concurrent use. It remembers the transactions
+// that it has signed only to save gas: everything that matters is in the [mpp.Payment] and
+// on the chain.
+type Method struct {
+	node.Payments
+	cfg    Config
+	domain common.Hash
+	gas    *gasAccount
+
+	asking chan struct{}            // holds a token while the node is asked for a standing
+	last   atomic.Pointer[standing] // the last answer; nil once that may have changed
+
+	tokenSeen atomic.Int64 // Unix time at which the token last agreed with the configuration
+}
+
+// permit2 is the contract of that name, at the same address on all chains. The draft
+// requires that it is named; credentials that need it are not taken.
+const permit2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
+
+// New checks cfg and makes the method. It asks the node nothing: a node that
+// is away at the start may come back.
+func New(cfg Config) (*Method, error) {
+	switch {
+	case cfg.ChainID == 0:
+		return nil, errors.New("evm: the chain id is missing")
+	case cfg.Currency == (common.Address{}):
+		return nil, errors.New("evm: the currency is missing")
+	case cfg.Name == "" || cfg.Version == "":
+		return nil, errors.New("evm: name or version of the currency's domain is missing")
+	case cfg.Recipient == (common.Address{}):
+		return nil, errors.New("evm: the recipient is missing")
+	case cfg.GasKey == nil:
+		return nil, errors.New("evm: the key of the gas account is missing")
+	case cfg.MaxFee == 0:
+		return nil, errors.New("evm: the highest fee is missing")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 15 * time.Second
+	}
+	connection, err := node.Dial(cfg.RPC, cfg.ChainID, cfg.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &Method{
+		Payments: node.Payments{Node: connection, Token: cfg.Currency, Recipient: cfg.Recipient, Depth: cfg.Depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", cfg.ChainID)},
+		cfg:      cfg,
+		domain:   Domain(cfg.Name, cfg.Version, cfg.ChainID, cfg.Currency),
+		gas:      newGasAccount(cfg.GasKey, cfg.ChainID, cfg.Currency, new(big.Int).SetUint64(cfg.MaxFee)),
+		asking:   make(chan struct{}, 1),
+	}, nil
+}
+
+// Name is the method's name in challenges and receipts.
+func (m *Method) Name() string { return "evm" }
+
+// Network names the chain for the ledger: the method's name and the chain id.
+func (m *Method) Network() string { return "evm:" + strconv.FormatUint(m.cfg.ChainID, 10) }
+
+// Life is how long its challenges may be answered. Clients let an authorisation end with its
+// challenge, and until then it can hold the URL that it is for.
+func (m *Method) Life() time.Duration { return time.Minute }
+
+// Request is the request parameter of a challenge for cents US cents. Addresses
+// have their checksum (EIP-55), as the draft wishes.
+func (m *Method) Request(cents int64) (string, error) {
+	return m.request(cents, m.Token, m.Recipient)
+}
+
+type details struct {
+	ChainID         uint64   `json:"chainId"`
+	CredentialTypes []string `json:"credentialTypes"`
+	Decimals        int      `json:"decimals"`
+	Permit2         string   `json:"permit2Address"`
+}
+
+func (m *Method) request(cents int64, currency, recipient common.Address) (string, error) {
+	if cents <= 0 {
+		return "", errors.New("evm: a charge must be positive")
+	}
+	return mpp.EncodeJSON(node.Terms{
+		Amount: strconv.FormatUint(node.Units(cents), 10), Currency: currency.Hex(), Recipient: recipient.Hex(),
+		MethodDetails: details{m.cfg.ChainID, []string{"authorization"}, node.Decimals, permit2},
+	})
+}
+
+// Decode reads the payment out of a credential whose challenge id has been
+// verified. It checks, without a network, that it pays what that challenge asks for,
+// and for that challenge. The payment's payee names the recipient. [Method.InTime] checks
+// its validity. Refusals are *mpp.Rejection; there is no other error.
+//
+// A challenge of [x402.Intent] is answered by an x402 payload, whose nonce is its payer's:
+// the payment is then one that any bearer of the signature can present.
+//
+// The reference of the payment is the authorisation's nonce until a transaction
+// has settled it, for which see [mpp.Outcome].
+func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
+	cents, token, recipient, err := node.Asked(c.Challenge.Request, m.request)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	if token != m.Token {
+		// The EIP-712 domain of an earlier token is not known any more.
+		return mpp.Payment{}, node.ErrElsewhere
+	}
+	bearer := c.Challenge.Intent == x402.Intent
+	read := readPayload
+	if bearer {
+		read = readExact
+	}
+	a, err := read(c)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	switch {
+	case a.to != recipient:
+		return mpp.Payment{}, refuse(mpp.ReasonRecipient, "the authorisation pays somebody else")
+	case a.from == recipient:
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
+	case a.value != node.Units(cents):
+		return mpp.Payment{}, refuse(mpp.ReasonAmount, "the authorisation pays another amount")
+	case !bearer && a.nonce != challengeNonce(c.Challenge):
+		return mpp.Payment{}, refuse(mpp.ReasonChallenge, "the authorisation's nonce is not for this challenge")
+	case a.validBefore > mpp.LastSecond:
+		return mpp.Payment{}, refuse(mpp.ReasonLong, "the authorisation has no usable validBefore")
+	}
+	payer := m.Account + node.LowerHex(a.from)
+	// Addresses are hex in any case; the rest of a DID is exact.
+	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the source is not the signer")
+	}
+	if !a.signedBy(m.domain) {
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
+	}
+	signed := m.Payments
+	signed.Recipient = recipient
+	return mpp.Payment{
+		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex(),
+		Payer: payer, Payee: signed.Payee(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
+		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer,
+	}, nil
+}
+
+// PaysGas says that this service pays for the gas of what it submits.
+func (m *Method) PaysGas() bool { return true }
+
+// InTime says why a payment for a challenge that ends at expires cannot be sent now, or nil.
+// Clients let an authorisation begin with the epoch, and end with the challenge; those of
+// x402 let it end as long after its signature as the offer says, by their own clock.
+func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
+	longest := expires.Sub(now)
+	if p.Bearer {
+		longest = exactTimeout + exactSkew
+	}
+	if no := p.InTime(now, expires, longest); no != nil {
+		return no
+	}
+	if p.ValidBefore.Sub(now) < ample {
+		return &mpp.Rejection{Code: mpp.CodeExpired, Reason: mpp.ReasonExpired,
+			Detail: fmt.Sprintf("the authorisation ends too soon: it must be valid for %v more", ample)}
+	}
+	return nil
+}
+
+// reopen reads a stored payment's authorisation again, by the same functions.
+// An error means that the record is damaged or from another configuration:
+// nothing can be concluded about the payment. The signature covers chain, token
+// and domain, which the calldata does not hold.
+func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
+	a, err := readCalldata(p.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("evm: stored payment %s: %w", p.Reference, err)
+	}
+	if !a.signedBy(m.domain) {
+		return nil, fmt.Errorf("evm: stored payment %s is not of this chain and token", p.Reference)
+	}
+	return a, nil
+}

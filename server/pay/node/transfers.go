@@ -1,0 +1,181 @@
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"webring/server/pay/mpp"
+)
+
+// TransferTopic marks the event Transfer(from, to, amount) of ERC-20 and TIP-20
+// tokens; the first two are indexed.
+var TransferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
+
+// Payments are the transfers of one token to one account. All fields but Depth must be
+// set. Payment methods embed it.
+type Payments struct {
+	Node             *Node
+	Token, Recipient common.Address
+	Depth            uint64 // blocks on top after which a block is taken to stay
+	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
+}
+
+// Payee names the token and the account: "0x…/0x…", in lower case.
+func (p Payments) Payee() string { return LowerHex(p.Token) + "/" + LowerHex(p.Recipient) }
+
+// Received is [Payments.By] for another payee, in the form of [Payments.Payee].
+func (p Payments) Received(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
+	p, err := p.at(payee)
+	if err != nil {
+		return mpp.Transfer{}, err
+	}
+	return p.By(ctx, reference)
+}
+
+func (p Payments) at(payee string) (Payments, error) {
+	token, account, _ := strings.Cut(payee, "/")
+	if !common.IsHexAddress(token) || !common.IsHexAddress(account) {
+		return p, fmt.Errorf("node: %q is no payee", payee)
+	}
+	p.Token, p.Recipient = common.HexToAddress(token), common.HexToAddress(account)
+	return p, nil
+}
+
+// LowerHex spells an address without the checksum that its case can carry.
+func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
+
+// Payer names an account as payments of it do.
+func (p Payments) Payer(account [20]byte) string { return p.Account + LowerHex(account) }
+
+// Transfers calls found for each transaction that paid the recipient in deep blocks from
+// the instant since on, oldest first, and gives the time of the last block that was
+// searched. Transfers of less than a cent are skipped. An error of found ends it; others
+// are [mpp.ErrUnavailable].
+func (p Payments) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
+	newest, err := p.Node.Head(ctx)
+	if err != nil {
+		return until, err
+	}
+	if newest.Height() < p.Depth {
+		return since, nil
+	}
+	last, err := p.Node.BlockAt(ctx, newest.Height()-p.Depth)
+	if err != nil {
+		return until, err
+	}
+	if last.Time().Before(since) {
+		return since, nil
+	}
+	from, err := p.Node.FirstSince(ctx, last.Height(), since.Unix())
+	if err != nil {
+		return until, err
+	}
+	topics := []any{TransferTopic, nil, common.BytesToHash(p.Recipient[:])}
+	err = p.Node.Logs(ctx, from, last.Height(), 0, p.Token, topics, func(logs []Log) error { return p.group(ctx, logs, found) })
+	if err != nil {
+		return until, err
+	}
+	return last.Time(), nil
+}
+
+// group sums the logs by transaction. The logs of one stand together.
+func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer) error) error {
+	for len(logs) > 0 {
+		l := logs[0]
+		if l.TxHash == nil || l.BlockNumber == nil {
+			return Unavailable(errors.New("a log of the node lacks fields"))
+		}
+		n := 1
+		for n < len(logs) && logs[n].TxHash != nil && *logs[n].TxHash == *l.TxHash {
+			n++
+		}
+		t, paid := p.sum(*l.TxHash, logs[:n])
+		logs = logs[n:]
+		if !paid {
+			continue
+		}
+		b, err := p.Node.BlockAt(ctx, uint64(*l.BlockNumber))
+		if err != nil {
+			return err
+		}
+		t.At = b.Time()
+		if err := found(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// In is what the transaction of a receipt that passed [Receipt.Check] brought the
+// recipient, in whole cents.
+func (p Payments) In(r *Receipt) int64 {
+	t, _ := p.sum(*r.Hash, r.Logs)
+	return t.Cents
+}
+
+// sum adds what the logs of one transaction brought. paid says that it is a cent
+// or more.
+func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) {
+	units, senders := new(big.Int), map[common.Hash]bool{}
+	for _, l := range logs {
+		if l.Removed || l.Address != p.Token || len(l.Topics) != 3 || l.Topics[0] != TransferTopic ||
+			l.Topics[2] != common.BytesToHash(p.Recipient[:]) || len(l.Data) != 32 {
+			continue
+		}
+		if t.Payer == "" {
+			t.Payer = p.Account + "0x" + hex.EncodeToString(l.Topics[1][12:])
+		}
+		senders[l.Topics[1]] = true
+		units.Add(units, new(big.Int).SetBytes(l.Data))
+	}
+	units.Quo(units, big.NewInt(UnitsPerCent))
+	if !units.IsInt64() {
+		return t, false // no token has so much of it
+	}
+	t.Reference, t.Cents, t.Senders = hash.Hex(), units.Int64(), len(senders)
+	return t, t.Cents > 0
+}
+
+// By says what one transaction, named by its hash, paid to the recipient. It is
+// [mpp.ErrNoTransfer] when the chain has no such transaction or it paid nothing,
+// and [mpp.ErrUnavailable] when that is not known or its block is not deep yet.
+func (p Payments) By(ctx context.Context, reference string) (mpp.Transfer, error) {
+	b, err := hexutil.Decode(strings.ToLower(reference))
+	if err != nil || len(b) != common.HashLength {
+		return mpp.Transfer{}, mpp.ErrNoTransfer
+	}
+	hash := common.Hash(b)
+	newest, got, err := p.Node.ReceiptOf(ctx, hash)
+	if err != nil {
+		return mpp.Transfer{}, err
+	}
+	if got == nil {
+		return mpp.Transfer{}, mpp.ErrNoTransfer
+	}
+	t, paid := p.sum(hash, got.Logs)
+	if !paid || *got.Status != 1 {
+		return mpp.Transfer{}, mpp.ErrNoTransfer
+	}
+	at := uint64(*got.BlockNumber)
+	if newest.Height() < at || newest.Height()-at < p.Depth {
+		return mpp.Transfer{}, Unavailable(errors.New("the transaction is not final yet"))
+	}
+	block, err := p.Node.BlockAt(ctx, at)
+	if err != nil {
+		return mpp.Transfer{}, err
+	}
+	if *block.Hash != *got.BlockHash {
+		return mpp.Transfer{}, Unavailable(errors.New("the transaction's block is no longer on the chain"))
+	}
+	t.At = block.Time()
+	return t, nil
+}

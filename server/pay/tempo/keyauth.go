@@ -1,0 +1,225 @@
+package tempo
+
+import (
+	"bytes"
+	"math/big"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"webring/server/pay/mpp"
+)
+
+// permission is what the account's own key lets an access key do. It comes
+// along with the first transaction that the access key signs:
+//
+//	[[chainId, keyType, keyId, expiry?, limits?, calls?], signature]
+//
+// signed over Keccak-256 of the inner list. An absent member is left out at the
+// end of the list and is the empty string before another. The chain knows more
+// members (a witness, administrators); a payment has no use for them.
+type permission struct {
+	ChainID uint64
+	KeyType uint8 // an index of kinds
+	KeyID   common.Address
+	Expiry  uint64            `rlp:"optional"`           // Unix seconds; 0: never
+	Limits  *[]spendingLimit  `rlp:"optional,nilString"` // nil: none; empty: nothing may be spent
+	Calls   *[]permittedCalls `rlp:"optional,nilString"` // nil: all; empty: none
+}
+
+// spendingLimit bounds what a key may spend of a token, in all or in a period.
+type spendingLimit struct {
+	Token  common.Address
+	Limit  *big.Int
+	Period uint64 `rlp:"optional"` // seconds; 0: once for all
+}
+
+// permittedCalls lets a key call a contract: all of it if there are no rules.
+type permittedCalls struct {
+	Target common.Address
+	Rules  []permittedFunction
+}
+
+// permittedFunction lets a key call one function, for any recipient if none is
+// named.
+type permittedFunction struct {
+	Selector   [4]byte
+	Recipients []common.Address
+}
+
+// kinds are the kinds of keys in the order of their numbers on the chain.
+var kinds = []string{"secp256k1", "p256", "webAuthn"}
+
+// readPermission checks the permission that a transaction brings along for the
+// access key that signed it. A permission that the chain does not take makes a
+// transaction that can never be mined but would hold a URL, so it is read as
+// the chain reads it: one spelling, nothing unknown.
+//
+// A transaction that the account signs itself may on the chain carry a
+// permission for any key. No client pays that way, and every flaw of such a
+// permission would be as fatal, so it is refused.
+func (tx *transaction) readPermission(field []byte) error {
+	bad := refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
+	parts, err := readList(field)
+	if err != nil || len(parts) != 2 || tx.accessKey == nil {
+		return bad
+	}
+	var p permission
+	if rlp.DecodeBytes(parts[0], &p) != nil {
+		return bad
+	}
+	// The decoder takes absent members that are spelt out; the chain does not.
+	if again, err := rlp.EncodeToBytes(&p); err != nil || !bytes.Equal(again, parts[0]) {
+		return bad
+	}
+	switch {
+	case p.ChainID != tx.chainID, p.KeyID != *tx.accessKey,
+		int(p.KeyType) != slices.Index(kinds, tx.keyKind),
+		p.Expiry != 0 && p.Expiry < tx.validBefore,
+		p.Limits != nil && !tx.within(*p.Limits),
+		p.Calls != nil && !distinct(*p.Calls):
+		return bad
+	}
+	sig, err := readString(parts[1])
+	if err != nil {
+		return bad
+	}
+	// Another spelling of this signature would change the bytes that the
+	// access key has signed, once the chain has spelt it its own way.
+	by, err := readPrimitive(sig, crypto.Keccak256Hash(parts[0]))
+	if err != nil || by.sender != tx.sender || !bytes.Equal(by.canonical, sig) {
+		return bad
+	}
+	tx.permission, tx.permissionBy = &p, by
+	return nil
+}
+
+// within says that the limits are the chain's, one to a token and below 2¹²⁸,
+// and leave room for the payment and its fee. The chain refuses a key that
+// cannot pay the fee; the rest would be mined and revert.
+func (tx *transaction) within(limits []spendingLimit) bool {
+	left := make(map[common.Address]*big.Int)
+	for _, l := range limits {
+		if left[l.Token] != nil || l.Limit.BitLen() > 128 {
+			return false
+		}
+		left[l.Token] = l.Limit
+	}
+	for token, spent := range tx.spends() {
+		if left[token] == nil || left[token].Cmp(spent) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// spends is the most that the transaction takes of each token; an approval counts as what
+// it allows. Which token an unnamed one for the fee will be is the account's own setting; it
+// is taken to be the one that the chain takes without a setting: the currency, or, with a
+// swap, the first of all tokens.
+func (tx *transaction) spends() map[common.Address]*big.Int {
+	fee := new(big.Int).Mul(new(big.Int).SetUint64(tx.gas), tx.maxFee)
+	fee.Add(fee, big.NewInt(feeScale-1)).Div(fee, big.NewInt(feeScale))
+	spent := map[common.Address]*big.Int{tx.token: new(big.Int).SetUint64(tx.amount)}
+	feeToken := tx.token
+	if tx.swap != nil {
+		spent[tx.swap.sold] = new(big.Int).SetUint64(tx.swap.approved)
+		feeToken = firstToken
+	}
+	if len(tx.feeToken) != 0 {
+		feeToken = common.Address(tx.feeToken)
+	}
+	if spent[feeToken] == nil {
+		spent[feeToken] = new(big.Int)
+	}
+	spent[feeToken].Add(spent[feeToken], fee)
+	return spent
+}
+
+// moved are the tokens that the transaction takes from the account, but for the fee.
+func (tx *transaction) moved() []common.Address {
+	if tx.swap != nil {
+		return []common.Address{tx.swap.sold, tx.token}
+	}
+	return []common.Address{tx.token}
+}
+
+// firstToken is pathUSD. The chain infers a token for the fee from one call, or from calls
+// of one token; without that, and without a setting, it takes this one.
+var firstToken = common.HexToAddress("0x20c0000000000000000000000000000000000000")
+
+// feeScale is how many of the units in which gas is priced, 10⁻¹⁸ of a dollar,
+// make a base unit of a six-decimal token.
+const feeScale = 1_000_000_000_000
+
+// distinct says that no contract, function or recipient is named twice, and
+// none is zero. Which functions can have recipients is the chain's to know.
+func distinct(calls []permittedCalls) bool {
+	targets := make(map[common.Address]bool)
+	for _, c := range calls {
+		if targets[c.Target] || c.Target == (common.Address{}) {
+			return false
+		}
+		targets[c.Target] = true
+		selectors := make(map[[4]byte]bool)
+		for _, f := range c.Rules {
+			if selectors[f.Selector] {
+				return false
+			}
+			selectors[f.Selector] = true
+			recipients := make(map[common.Address]bool)
+			for _, r := range f.Recipients {
+				if recipients[r] || r == (common.Address{}) {
+					return false
+				}
+				recipients[r] = true
+			}
+		}
+	}
+	return true
+}
+
+// rpc is the permission as nodes take it in a simulation.
+func (p *permission) rpc(by signed) map[string]any {
+	out := map[string]any{
+		"chainId": hexutil.Uint64(p.ChainID), "keyType": kinds[p.KeyType], "keyId": p.KeyID,
+		"expiry": nil, "signature": by.rpc(),
+	}
+	if p.Expiry != 0 {
+		out["expiry"] = hexutil.Uint64(p.Expiry)
+	}
+	if p.Limits != nil {
+		limits := []map[string]any{}
+		for _, l := range *p.Limits {
+			limit := map[string]any{"token": l.Token, "limit": (*hexutil.Big)(l.Limit)}
+			if l.Period != 0 {
+				limit["period"] = hexutil.Uint64(l.Period)
+			}
+			limits = append(limits, limit)
+		}
+		out["limits"] = limits
+	}
+	if p.Calls != nil {
+		calls := []map[string]any{}
+		for _, c := range *p.Calls {
+			call := map[string]any{"target": c.Target}
+			var rules []map[string]any
+			for _, f := range c.Rules {
+				rule := map[string]any{"selector": hexutil.Bytes(f.Selector[:])}
+				if len(f.Recipients) != 0 {
+					rule["recipients"] = f.Recipients
+				}
+				rules = append(rules, rule)
+			}
+			if rules != nil {
+				call["selectorRules"] = rules
+			}
+			calls = append(calls, call)
+		}
+		out["allowedCalls"] = calls
+	}
+	return out
+}

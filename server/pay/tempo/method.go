@@ -1,0 +1,232 @@
+package tempo
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+
+	"webring/server/pay/mpp"
+	"webring/server/pay/node"
+	"webring/server/pay/x402"
+)
+
+// Config says where and in what this service is paid.
+type Config struct {
+	RPC       string // http or https URL of a node
+	ChainID   uint64
+	Currency  common.Address // a TIP-20 token in US dollars with six decimals
+	Recipient common.Address
+	// Depth is how many blocks must follow one before it is taken to stay.
+	// Tempo's blocks are final when they are seen; 0 believes that.
+	Depth uint64
+	// Timeout bounds each question to the node, and the wait for a sent
+	// transaction to be mined. 0: 15 seconds.
+	Timeout time.Duration
+}
+
+// Method is the Tempo charge. It is safe for concurrent use and has no state: everything
+// that it has to remember is in the [mpp.Payment].
+type Method struct {
+	node.Payments
+	cfg Config
+}
+
+// maxAhead is how far ahead of now a transaction's validBefore may lie: it bounds
+// how long a reservation can be held without being paid. Clients give about 25
+// seconds.
+const maxAhead = 90 * time.Second
+
+// Bounds on a transaction's gas. A plain transfer of a token takes about
+// 50 000, and one to a fresh account half a million more, as clients estimate
+// it; a key authorization takes a quarter of a million for each slot of storage
+// that its limits and permitted calls fill. The upper bound leaves room for
+// thirty of them and stays far below what a block can hold: a transaction above
+// that is taken by no block, but by most simulations.
+const (
+	minGas = 21_000
+	maxGas = 10_000_000
+)
+
+// New checks cfg and makes the method. It asks the node nothing: a node that
+// is away at the start may come back.
+func New(cfg Config) (*Method, error) {
+	switch {
+	case cfg.ChainID == 0:
+		return nil, errors.New("tempo: the chain id is missing")
+	case cfg.Currency == (common.Address{}):
+		return nil, errors.New("tempo: the currency is missing")
+	case cfg.Recipient == (common.Address{}):
+		return nil, errors.New("tempo: the recipient is missing")
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 15 * time.Second
+	}
+	connection, err := node.Dial(cfg.RPC, cfg.ChainID, cfg.Timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &Method{
+		Payments: node.Payments{Node: connection, Token: cfg.Currency, Recipient: cfg.Recipient, Depth: cfg.Depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", cfg.ChainID)},
+		cfg:      cfg,
+	}, nil
+}
+
+// Name is the method's name in challenges and receipts.
+func (m *Method) Name() string { return "tempo" }
+
+// Network names the chain for the ledger: the method's name and the chain id.
+func (m *Method) Network() string { return "tempo:" + strconv.FormatUint(m.cfg.ChainID, 10) }
+
+// Clock is the time of the newest block.
+func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.Node.Clock(ctx) }
+
+// Pace is the usual time between two blocks; see [node.Node.Pace].
+func (m *Method) Pace() time.Duration { return m.Node.Pace() }
+
+type details struct {
+	ChainID        uint64   `json:"chainId"`
+	SupportedModes []string `json:"supportedModes"`
+}
+
+// Request is the request parameter of a challenge for cents US cents: no memo
+// and no splits, which lets the client bind the transfer to the challenge, and
+// no fee payer.
+func (m *Method) Request(cents int64) (string, error) {
+	return m.request(cents, m.Token, m.Recipient)
+}
+
+func (m *Method) request(cents int64, currency, recipient common.Address) (string, error) {
+	if cents <= 0 {
+		return "", errors.New("tempo: a charge must be positive")
+	}
+	return mpp.EncodeJSON(node.Terms{
+		Amount: strconv.FormatUint(node.Units(cents), 10), Currency: node.LowerHex(currency), Recipient: node.LowerHex(recipient),
+		MethodDetails: details{m.cfg.ChainID, []string{"pull"}},
+	})
+}
+
+// Exact offers nothing: no x402 scheme pays by transactions of Tempo.
+func (m *Method) Exact(string) (offer x402.Offer, ok bool) { return offer, false }
+
+// Decode reads the payment out of a credential whose challenge id has been
+// verified, and checks without a network that it pays what that challenge asks
+// for, and for that challenge; its payee names the recipient. Its validity is not
+// checked: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
+// error.
+func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
+	cents, currency, recipient, err := node.Asked(c.Challenge.Request, m.request)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	raw, err := payload(c)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	tx, err := readTransaction(raw)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
+	if err := m.checkTransfer(tx, c.Challenge, cents, currency, recipient); err != nil {
+		return mpp.Payment{}, err
+	}
+	if tx.validBefore == 0 || tx.validBefore > mpp.LastSecond {
+		return mpp.Payment{}, refuse(mpp.ReasonLong, "the transaction has no usable validBefore")
+	}
+	if tx.gas < minGas || tx.gas > maxGas {
+		return mpp.Payment{}, refuse(mpp.ReasonGas, "the transaction's gas is out of range")
+	}
+	if tx.maxFee.Sign() == 0 {
+		return mpp.Payment{}, refuse(mpp.ReasonFee, "the transaction offers no fee")
+	}
+	payer := m.Account + node.LowerHex(tx.sender)
+	// Addresses are hex in any case; the rest of a DID is exact.
+	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
+		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the source is not the signer")
+	}
+	signed := m.Payments
+	signed.Token, signed.Recipient = currency, recipient
+	return mpp.Payment{
+		Method: m.Name(), Cents: cents, Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
+		Payer: payer, Payee: signed.Payee(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
+		ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
+	}, nil
+}
+
+// Life is how long its challenges may be answered. The transaction has an end of its
+// own, within maxAhead.
+func (m *Method) Life() time.Duration { return 5 * time.Minute }
+
+// PaysGas says that payers pay for their gas.
+func (m *Method) PaysGas() bool { return false }
+
+// InTime says why a payment for a challenge that ends at expires cannot be sent now, or nil.
+// Clients draw validAfter at random from the past.
+func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
+	return p.InTime(now, expires, maxAhead)
+}
+
+// payload takes the signed transaction out of the credential. The field is
+// named signature (draft-tempo-charge-00, "Transaction Payload").
+func payload(c mpp.Credential) ([]byte, error) {
+	var p struct {
+		Type      string `json:"type"`
+		Signature string `json:"signature"`
+	}
+	malformed := &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
+	if err := c.DecodePayload(&p); err != nil {
+		return nil, malformed
+	}
+	switch p.Type {
+	case "transaction":
+	case "hash", "proof":
+		return nil, refuse(mpp.ReasonForm, "only signed transactions are taken")
+	default:
+		return nil, malformed
+	}
+	digits, ok := strings.CutPrefix(p.Signature, "0x")
+	raw, err := hex.DecodeString(digits)
+	if !ok || err != nil {
+		return nil, malformed
+	}
+	return raw, nil
+}
+
+// checkTransfer checks that the transaction pays what the challenge asks for,
+// and for that challenge.
+func (m *Method) checkTransfer(tx *transaction, c mpp.Challenge, cents int64, currency, recipient common.Address) error {
+	switch {
+	case tx.chainID != m.cfg.ChainID:
+		return refuse(mpp.ReasonChain, "the transaction is for another chain")
+	case tx.token != currency:
+		return refuse(mpp.ReasonToken, "the transaction pays in another token")
+	case tx.recipient != recipient:
+		return refuse(mpp.ReasonRecipient, "the transaction pays somebody else")
+	case tx.amount != node.Units(cents):
+		return refuse(mpp.ReasonAmount, "the transaction pays another amount")
+	case !tx.memo.ours(c.Realm):
+		return refuse(mpp.ReasonChallenge, "the transfer's memo is not for this realm")
+	case !tx.memo.answers(c.ID):
+		return refuse(mpp.ReasonChallenge, "the transfer's memo is not for this challenge")
+	}
+	return nil
+}
+
+// reopen reads a stored payment's transaction again, by the same functions.
+// An error means that the record is damaged or from another configuration:
+// nothing can be concluded about the payment.
+func (m *Method) reopen(p mpp.Payment) (*transaction, error) {
+	tx, err := readTransaction(p.Raw)
+	if err != nil {
+		return nil, fmt.Errorf("tempo: stored payment %s: %w", p.Reference, err)
+	}
+	if tx.hash.Hex() != p.Reference || tx.chainID != m.cfg.ChainID {
+		return nil, fmt.Errorf("tempo: stored payment %s is not of chain %d", p.Reference, m.cfg.ChainID)
+	}
+	return tx, nil
+}

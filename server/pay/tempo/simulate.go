@@ -1,0 +1,203 @@
+package tempo
+
+import (
+	"context"
+	"errors"
+	"math/big"
+	"regexp"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"webring/server/pay/mpp"
+	"webring/server/pay/node"
+)
+
+// Simulate asks the node whether the payment would go through now. It sends no
+// signature, so nothing can come of it. nil means yes, a *mpp.Rejection means
+// no, ErrUnavailable means that this is not known; any other error is a damaged
+// record. It keeps wallets that cannot pay from holding a reservation, and
+// promises nothing: only the logs of the mined transaction count.
+//
+// The node is asked twice. Tempo nodes execute the transaction's calls, check
+// its window and the sender's balance for the fee; but a node that does not
+// know the field "calls" executes nothing and says yes, so the transfer is
+// asked for again as a plain call, and a swap with its transfer as plain calls
+// one after the other. Nor does every node look at the access key in a
+// simulation, so the keychain itself is asked about it.
+func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
+	tx, err := m.reopen(p)
+	if err != nil {
+		return err
+	}
+	var ignored, holds, key hexutil.Bytes
+	var blocks []simulatedBlock
+	questions := []rpc.BatchElem{{Method: "eth_call", Args: []any{envelope(tx), "latest"}, Result: &ignored}}
+	if tx.swap == nil {
+		questions = append(questions,
+			rpc.BatchElem{Method: "eth_call", Args: []any{transfer(tx), "latest"}, Result: &ignored},
+			rpc.BatchElem{Method: "eth_call", Args: []any{ask(tx.token, balanceOf, tx.sender), "latest"}, Result: &holds})
+	} else {
+		questions = append(questions, rpc.BatchElem{Method: "eth_simulateV1", Args: []any{successively(tx), "latest"}, Result: &blocks})
+	}
+	var left []hexutil.Bytes // of each token that the transaction moves
+	if tx.accessKey != nil {
+		questions = append(questions, rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key})
+		left = make([]hexutil.Bytes, len(tx.moved()))
+		for i, token := range tx.moved() {
+			questions = append(questions,
+				rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getRemaining, tx.sender, *tx.accessKey, token), "latest"}, Result: &left[i]})
+		}
+	}
+	newest, err := m.Node.Head(ctx, questions...)
+	if err != nil {
+		return err
+	}
+	if tx.swap != nil {
+		if err := tx.swaps(questions[1].Error, blocks); err != nil {
+			return err
+		}
+	}
+	for _, q := range questions {
+		err := node.Refused(q.Error)
+		switch {
+		case err == nil:
+			continue
+		case errors.As(err, new(*mpp.Rejection)) && (node.Short(holds, tx.amount) || shortOfFee(q.Error)):
+			return node.Because(err, mpp.ReasonFunds, "the account holds less than is to be paid with the network's fee")
+		}
+		return err
+	}
+	if tx.accessKey != nil {
+		if err := tx.checkKey(key, left); err != nil {
+			return err
+		}
+	}
+	// Nodes lift the block's limit in a simulation, and not every one compares
+	// the cap; a transaction beyond either would wait in vain until validBefore.
+	if newest.GasLimit != nil && tx.gas > uint64(*newest.GasLimit) {
+		return refuse(mpp.ReasonGas, "the transaction's gas does not fit a block")
+	}
+	if newest.BaseFee != nil && tx.maxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
+		return refuse(mpp.ReasonFee, "the fee cap is below the network's base fee")
+	}
+	return nil
+}
+
+// Holds asks whether the account that pays holds so many cents of what it pays in. It
+// refuses with a *[mpp.Rejection]. Of the token that a swap sells, that is the most that the
+// swap takes, and the other cents at par.
+func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
+	tx, err := m.reopen(p)
+	if err != nil {
+		return err
+	}
+	if tx.swap != nil {
+		return m.Node.Holds(ctx, tx.swap.sold, tx.sender, tx.swap.most+node.Units(cents-p.Cents))
+	}
+	return m.Node.Holds(ctx, tx.token, tx.sender, node.Units(cents))
+}
+
+// shortOfFee says that a node refuses a simulation because the account cannot pay
+// the fee. The fee may be paid in another token than the payment, so only the node's
+// words tell.
+func shortOfFee(err error) bool {
+	return err != nil && feeWords.MatchString(err.Error())
+}
+
+var feeWords = regexp.MustCompile(`(?i)insufficient *(funds|balance|fee token balance)`)
+
+// envelope is the transaction as Tempo nodes take it for eth_call.
+func envelope(tx *transaction) map[string]any {
+	var calls []map[string]any
+	for _, c := range tx.calls {
+		calls = append(calls, map[string]any{"to": c.to, "value": "0x0", "data": hexutil.Bytes(c.data)})
+	}
+	e := map[string]any{
+		"type": "0x76", "chainId": hexutil.Uint64(tx.chainID), "from": tx.sender, "calls": calls,
+		"gas": hexutil.Uint64(tx.gas), "maxFeePerGas": (*hexutil.Big)(tx.maxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.maxPriorityFee),
+		"nonceKey": hexutil.Bytes(expiringNonce), "nonce": "0x0", "validBefore": hexutil.Uint64(tx.validBefore),
+	}
+	if tx.validAfter != 0 {
+		e["validAfter"] = hexutil.Uint64(tx.validAfter)
+	}
+	if len(tx.feeToken) != 0 {
+		e["feeToken"] = hexutil.Bytes(tx.feeToken)
+	}
+	// What stands in for the signature: without these the node reckons with the
+	// gas of a secp256k1 key of the account's own.
+	if tx.keyKind != kinds[0] || tx.accessKey != nil {
+		e["keyType"] = tx.keyKind
+	}
+	if tx.assertion != 0 {
+		e["keyData"] = hexutil.Bytes{byte(tx.assertion >> 8), byte(tx.assertion)}
+	}
+	if tx.accessKey != nil {
+		e["keyId"] = tx.accessKey
+	}
+	if tx.permission != nil {
+		e["keyAuthorization"] = tx.permission.rpc(tx.permissionBy)
+	}
+	return e
+}
+
+// transfer is the bare call of a transaction without a swap, which every node executes.
+func transfer(tx *transaction) map[string]any {
+	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.calls[0].data), "gas": hexutil.Uint64(tx.gas)}
+}
+
+// keychain is the precompile that knows the access keys of all accounts.
+var keychain = common.HexToAddress("0xaaaaaaaa00000000000000000000000000000000")
+
+// Functions that are asked, of tokens and of the keychain.
+const (
+	balanceOf    = "balanceOf(address)"                                   // account
+	getKey       = "getKey(address,address)"                              // account, key
+	getRemaining = "getRemainingLimitWithPeriod(address,address,address)" // account, key, token
+)
+
+// ask is a call of one of them.
+func ask(contract common.Address, function string, arguments ...common.Address) map[string]any {
+	data := selectorOf(function)
+	for _, a := range arguments {
+		data = append(data, common.LeftPadBytes(a[:], 32)...)
+	}
+	return map[string]any{"to": contract, "data": hexutil.Bytes(data)}
+}
+
+// checkKey reads what the keychain says of the access key: five words, which
+// are kind, key, expiry, whether limits apply, whether it is revoked; and, in
+// the first word of each of left, what it may still spend of a token that the transaction
+// moves. No block takes the transaction of a key that
+// the account has not got or that signs as another kind, nor the permission for
+// one that it has or has revoked. Of a key without enough left the chain takes
+// fees, or not even those.
+func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes) error {
+	if len(words) < 5*32 || slices.ContainsFunc(left, func(l hexutil.Bytes) bool { return len(l) < 32 }) {
+		return refuse(mpp.ReasonKey, "the account has no such access key")
+	}
+	word := func(i int) *big.Int { return new(big.Int).SetBytes(words[i*32 : i*32+32]) }
+	kind, key, expiry := word(0), word(1), word(2)
+	limited, revoked := word(3).Sign() != 0, word(4).Sign() != 0
+	if tx.permission != nil {
+		if key.Sign() != 0 || revoked {
+			return refuse(mpp.ReasonKey, "the key authorization has been used already")
+		}
+		return nil
+	}
+	known := key.Cmp(new(big.Int).SetBytes(tx.accessKey[:])) == 0 && !revoked &&
+		kind.Cmp(big.NewInt(int64(slices.Index(kinds, tx.keyKind)))) == 0 &&
+		expiry.Cmp(new(big.Int).SetUint64(tx.validBefore)) >= 0
+	if !known {
+		return refuse(mpp.ReasonKey, "the account has no such access key")
+	}
+	spends := tx.spends()
+	for i, token := range tx.moved() {
+		if limited && new(big.Int).SetBytes(left[i][:32]).Cmp(spends[token]) < 0 {
+			return refuse(mpp.ReasonKey, "the access key may not spend as much")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+package x402
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"webring/server/pay/mpp"
+)
+
+// The header fields.
+const (
+	RequiredField  = "PAYMENT-REQUIRED"
+	SignatureField = "PAYMENT-SIGNATURE"
+	ResponseField  = "PAYMENT-RESPONSE"
+)
+
+const (
+	// Version is the version of the protocol.
+	Version = 2
+	// Scheme is the name of the scheme that is offered: exactly the amount is paid.
+	Scheme = "exact"
+	// Intent is the intent of the challenges in offers. No challenge in WWW-Authenticate
+	// has it, so neither kind can be answered as the other.
+	Intent = "x402"
+)
+
+// Required is what a 402 asks for.
+type Required struct {
+	Version  int      `json:"x402Version"`
+	Error    string   `json:"error,omitempty"` // why the request was not carried out
+	Resource Resource `json:"resource"`
+	Accepts  []Offer  `json:"accepts"` // any one may be paid
+}
+
+// Resource is what is paid for.
+type Resource struct {
+	URL         string `json:"url"`
+	Description string `json:"description,omitempty"`
+	MIMEType    string `json:"mimeType,omitempty"`
+}
+
+// Offer is one way to pay.
+type Offer struct {
+	Scheme  string `json:"scheme"`
+	Network string `json:"network"` // "eip155:" and the chain id
+	Amount  string `json:"amount"`  // base units
+	Asset   string `json:"asset"`   // address of the token
+	PayTo   string `json:"payTo"`
+	// MaxTimeoutSeconds is how long, from when it is signed, an authorisation is valid.
+	MaxTimeoutSeconds int   `json:"maxTimeoutSeconds"`
+	Extra             Extra `json:"extra"`
+}
+
+// Extra has the token's EIP-712 domain, and the challenge that binds the offer to a request.
+type Extra struct {
+	Name      string        `json:"name"`
+	Version   string        `json:"version"`
+	Challenge mpp.Challenge `json:"challenge"`
+}
+
+// Header is the value of the PAYMENT-REQUIRED field that carries r.
+func (r Required) Header() (string, error) { return encode(r) }
+
+// Payment is what a client presents: the offer as it says it got it, and the signed
+// authorisation. Nothing in it is true until it is verified. Like a credential, it must not
+// reach a log, and prints itself redacted.
+type Payment struct {
+	Version  int             `json:"x402Version"`
+	Accepted Offer           `json:"accepted"`
+	Payload  json.RawMessage `json:"payload"` // a JSON object; the scheme's own
+}
+
+// Format keeps the payment out of logs and error texts.
+func (Payment) Format(s fmt.State, _ rune) { fmt.Fprint(s, "x402.Payment(redacted)") }
+
+// LogValue keeps the payment out of structured logs.
+func (Payment) LogValue() slog.Value { return slog.StringValue("redacted") }
+
+// Credential is p as an answer to the challenge in its offer.
+func (p Payment) Credential() mpp.Credential {
+	return mpp.Credential{Challenge: p.Accepted.Extra.Challenge, Payload: p.Payload}
+}
+
+// Parse finds the payment among the values of all PAYMENT-SIGNATURE fields of a request.
+// found says that one was there at all. With found and an error ([mpp.ErrMalformed],
+// [mpp.ErrTooLarge] or [mpp.ErrMultiple]) the payment is nil.
+func Parse(values []string) (p *Payment, found bool, err error) {
+	var text string
+	for _, value := range values {
+		// Proxies and clients join repeated fields with commas, which base64 does not have.
+		for element := range strings.SplitSeq(value, ",") {
+			switch element = strings.Trim(element, " \t"); {
+			case element == "":
+			case found:
+				return nil, true, mpp.ErrMultiple
+			default:
+				text, found = element, true
+			}
+		}
+	}
+	switch {
+	case !found:
+		return nil, false, nil
+	case len(text) > mpp.MaxCredential:
+		return nil, true, mpp.ErrTooLarge
+	}
+	p = &Payment{}
+	if err := decode(text, p); err != nil || p.Version != Version || len(p.Payload) == 0 || p.Payload[0] != '{' {
+		return nil, true, mpp.ErrMalformed
+	}
+	return p, true, nil
+}
+
+// Response says what came of a payment that was presented.
+type Response struct {
+	Success      bool   `json:"success"`
+	ErrorReason  string `json:"errorReason,omitempty"`  // for programs
+	ErrorMessage string `json:"errorMessage,omitempty"` // for people
+	Payer        string `json:"payer,omitempty"`        // address
+	Transaction  string `json:"transaction"`            // hash; "" where none is known
+	Network      string `json:"network"`
+}
+
+// Pending is the ErrorReason of a payment whose outcome is not known yet.
+const Pending = "settlement_pending"
+
+// Header is the value of the PAYMENT-RESPONSE field that carries r. Equal responses have
+// equal headers.
+func (r Response) Header() string {
+	text, err := encode(r)
+	if err != nil {
+		panic("x402: a response of plain strings does not encode: " + err.Error())
+	}
+	return text
+}
+
+func encode(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("x402: encode: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(text), nil
+}
+
+// decode is stricter than what the reference client writes needs: see [mpp.Unmarshal].
+func decode(text string, v any) error {
+	if strings.ContainsAny(text, "\r\n") {
+		return mpp.ErrEncoding
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return mpp.ErrEncoding
+	}
+	return mpp.Unmarshal(raw, v)
+}
