@@ -215,7 +215,7 @@ release: wasm
 	  $(BUILD_RELEASE) -o "$$file" ./server/cmd/webring; \
 	  bin/cyclonedx-gomod bin -json -std -noserial -notimestamp -version $(VERSION) -output "$$file.cdx.json" "$$file"; \
 	done
-	@git archive --format=tar --prefix=webring_$(VERSION)/ HEAD server/README.md edge/README.md CHANGELOG.md LICENSE server/deploy ':!*.go' ':!*/rehearse' | gzip -n >$(RELEASE)/webring_$(VERSION)_deploy.tar.gz
+	@git archive --format=tar --prefix=webring_$(VERSION)/ HEAD server/HANDBOOK.md edge/README.md CHANGELOG.md LICENSE server/deploy ':!*.go' ':!*/rehearse' | gzip -n >$(RELEASE)/webring_$(VERSION)_deploy.tar.gz
 	@cd $(RELEASE) && sha256sum webring_* >SHA256SUMS
 
 # What server/deploy/Containerfile is built from, for both processors:

@@ -34,7 +34,7 @@ func TestEveryAlertIsInTheHandbook(t *testing.T) {
 		}
 		return string(text)
 	}
-	rules, tests, handbook := read("prometheus/alerts.yml"), read("prometheus/alerts_test.yml"), read("../README.md")
+	rules, tests, handbook := read("prometheus/alerts.yml"), read("prometheus/alerts_test.yml"), read("../HANDBOOK.md")
 	_, part, found := strings.Cut(handbook, "\n## Every alert\n")
 	if !found {
 		t.Fatal("the handbook has no part about alerts")
@@ -51,7 +51,7 @@ func TestEveryAlertIsInTheHandbook(t *testing.T) {
 		if !regexp.MustCompile(`severity: (page|ticket)\n`).MatchString(rule) {
 			t.Errorf("%s does not say how urgent it is", name)
 		}
-		if !strings.Contains(rule, "runbook: server/README.md#"+strings.ToLower(name)+"\n") {
+		if !strings.Contains(rule, "runbook: server/HANDBOOK.md#"+strings.ToLower(name)+"\n") {
 			t.Errorf("%s does not lead to its part of the handbook", name)
 		}
 		if !regexp.MustCompile(`alertname: ` + name + `\n +eval_time: \S+\n +exp_alerts:`).MatchString(tests) {

@@ -11,7 +11,7 @@ import (
 	"webring/server/ledger"
 )
 
-// The blocklist is the operator's (server/README.md, "Moderation and takedown"). It is
+// The blocklist is the operator's (server/HANDBOOK.md, "Moderation and takedown"). It is
 // asked before a challenge, before a payment is sent, and in the transaction that
 // reserves; money that has come already is not refused for it.
 

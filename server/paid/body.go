@@ -77,7 +77,7 @@ type BidRequest struct {
 }
 
 // ParseRegister reads the body of a registration: one JSON object as
-// server/README.md ("Rules of paid requests") says.
+// server/DESIGN.md ("Rules of paid requests") says.
 // canonical gives a site's URL and its identity key, or says why it may not
 // join: [SitePolicy.Canonical] does. named says why a name or a category in its
 // final form may not be given, in the rest of a sentence; nil admits all. minimum is the least opening

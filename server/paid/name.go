@@ -13,7 +13,7 @@ import (
 )
 
 // NamePolicy refuses names with words by which a member would pass for the ring, or claim
-// what only the ring can say (server/README.md, "Members"): "official", "verified",
+// what only the ring can say (server/HANDBOOK.md, "Members"): "official", "verified",
 // "admin", "rank" with a number, a check mark, and the ring's own name. Categories are refused
 // with the same words, but for a ring's name of one word: a ring called Agents can have a
 // category agents. It is read-only and safe for concurrent use.

@@ -32,7 +32,7 @@ var reservedNames = []string{
 	"internal", "invalid", "local", "localhost", "onion", "test",
 }
 
-// SitePolicy says which sites may join (server/README.md, "Rules of paid requests"). Its zero
+// SitePolicy says which sites may join (server/DESIGN.md, "Rules of paid requests"). Its zero
 // value admits public names only. It is read-only after [SitePolicy.Validate]
 // and safe for concurrent use.
 type SitePolicy struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // cleanText gives the form in which names and descriptions are kept
-// (server/README.md, "Members"): NFC, without control characters (Cc), format
+// (server/HANDBOOK.md, "Members"): NFC, without control characters (Cc), format
 // characters (Cf) and all else that is not drawn, and without white space at either
 // end. A control character that stands for white space, and a line or paragraph
 // separator, becomes a space unless one is there already, so that words on two lines

@@ -38,7 +38,7 @@ func papers(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"README.md", "CHANGELOG.md", "core/README.md", "wasm/README.md", "edge/README.md", "server/README.md",
+	for _, name := range []string{"README.md", "CHANGELOG.md", "core/README.md", "wasm/README.md", "edge/README.md", "server/README.md", "server/HANDBOOK.md", "server/DESIGN.md",
 		"templates/README.md", "static/README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"} {
 		if found[name] == "" {
 			t.Errorf("there is no %s", name)

@@ -387,7 +387,7 @@ func TestStandingDecaysByTheClock(t *testing.T) {
 	}
 }
 
-// TestMembersAreRemovedByTheOperator holds what server/README.md says of removal.
+// TestMembersAreRemovedByTheOperator holds what server/HANDBOOK.md says of removal.
 func TestMembersAreRemovedByTheOperator(t *testing.T) {
 	t.Parallel()
 	o := ring(t)

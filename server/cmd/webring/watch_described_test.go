@@ -72,7 +72,7 @@ func TestMetricsAreInTheHandbook(t *testing.T) {
 		}
 		return string(text)
 	}
-	_, part, _ := strings.Cut(read("../../README.md"), "\n### Metrics\n")
+	_, part, _ := strings.Cut(read("../../HANDBOOK.md"), "\n### Metrics\n")
 	part, _, _ = strings.Cut(part, "\n## ")
 	described := map[string]bool{}
 	for _, m := range regexp.MustCompile("`(webring_\\w+)(?:\\{([a-z,]+)\\})?`").FindAllStringSubmatch(part, -1) {

@@ -81,7 +81,7 @@ func failed(r *report.Report) (ids []string) {
 
 func TestRubricHasHundredPointsAsPublished(t *testing.T) {
 	want := map[string]int{"Reach": 25, "Content": 26, "Discovery": 24, "Interfaces": 25, report.Bonus: 5}
-	handbook, err := os.ReadFile("../../../README.md")
+	handbook, err := os.ReadFile("../../../HANDBOOK.md")
 	if err != nil {
 		t.Fatal(err)
 	}
