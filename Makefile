@@ -1,6 +1,7 @@
 # Everything a fresh machine with Go, Node and make needs:
 #   make run     build, start a development chain, serve ring and payments
 #   make test    every test
+#   make quick   the tests to run before each commit
 # Go modules and npm packages are fetched by the commands that need them.
 
 GO      ?= go
@@ -33,7 +34,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
 
-.PHONY: all build wasm profile generate verify face run demo worker run-worker bench-worker check-worker lighthouse test test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
+.PHONY: all build wasm profile generate verify face run demo worker run-worker bench-worker check-worker lighthouse test quick test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
 
 all: build
 
@@ -113,11 +114,17 @@ check-foreign: wasm
 test: wasm
 	$(GO) test -timeout 30m -parallel $(AT_ONCE) ./...
 
-# The tests of the core once more, compiled to WebAssembly.
+# The tests that need no process, browser or chain. It takes about a minute.
+PROCESSES = /(cmd/.*|deploy|devchain.*|etcdstore.*|browser|runtest)$$
+quick: wasm
+	$(GO) test -short -timeout 5m $$($(GO) list ./... | grep -vE '$(PROCESSES)')
+
+# The tests of what differs as WebAssembly: memory, its layout, and the calls. Random
+# histories run in both builds in wasm/host.
 test-wasm:
 	@mkdir -p bin
 	$(GO) build -o bin/runtest ./wasm/runtest
-	GOOS=wasip1 GOARCH=wasm $(GO) test -timeout 20m -exec "$(CURDIR)/bin/runtest" ./core/...
+	GOOS=wasip1 GOARCH=wasm $(GO) test -timeout 20m -exec "$(CURDIR)/bin/runtest" ./core ./core/flat ./core/snap ./core/abi
 
 # What answers cost, and everything else that has a figure for a goal. It needs two
 # processors for itself for 25 minutes, taskset, Node for those who pay, and, to
@@ -174,8 +181,11 @@ reproducible: wasm
 	(cd "$$tmp/tree" && GOOS=linux GOARCH=amd64 $(BUILD_RELEASE) -o "$$tmp/there" ./server/cmd/webring) && \
 	cmp "$$tmp/here" "$$tmp/there" || { echo "a release does not build again to the same bytes"; exit 1; }
 
+# The race detector runs what has goroutines. The core has none, pages are text, and the
+# tests of deploy and devchain watch other programs.
+SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|browser)$$
 race: wasm
-	$(GO) test -race -timeout 30m -parallel $(AT_ONCE) ./...
+	$(GO) test -race -timeout 30m -parallel $(AT_ONCE) $$($(GO) list ./... | grep -vE '$(SEQUENTIAL)')
 
 clean-tree:
 	@if git rev-parse --git-dir >/dev/null 2>&1 && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
