@@ -22,10 +22,6 @@ import "errors"
 // was asked for, not yet or no longer.
 var ErrNotHeld = errors.New("snap: not held here")
 
-// ErrBusy says that a source would have to fetch the answer first, and that its
-// limit on fetching for others is used up for now.
-var ErrBusy = errors.New("snap: too much is being fetched")
-
 // flaw adds a detail or a cause to the sentinel that it wraps.
 type flaw struct {
 	sentinel, cause error

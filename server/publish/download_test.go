@@ -94,7 +94,7 @@ func TestALinkThatIsTooSlowIsCut(t *testing.T) {
 func TestRoomIsShared(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 8, Reserved: 3, Each: 2, Poll: time.Hour, Silence: time.Hour})
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 8, Reserved: 3, Each: 2, Silence: time.Hour})
 	n := serve(t, routes)
 	follow := func(want int, header ...string) io.Closer {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 // Bounds are those that a test can reach.
 type Bounds struct {
 	All, Reserved, Each int // of both semaphores
-	Poll, Silence       time.Duration
+	Silence             time.Duration
 	Stall               time.Duration
 	Rate                int64
 }
@@ -19,7 +19,7 @@ type Bounds struct {
 // ones, and functions that count the followers and the downloads under way.
 func Bounded(s Source, b Bounds) (routes map[string]func(*fasthttp.RequestCtx, string, bool), followers, downloads func() int) {
 	h := newHandlers(s, func() string { return "https://ring.test" })
-	h.pollTime, h.heartbeat = cmp.Or(b.Poll, h.pollTime), cmp.Or(b.Silence, h.heartbeat)
+	h.heartbeat = cmp.Or(b.Silence, h.heartbeat)
 	h.stall, h.rate = cmp.Or(b.Stall, h.stall), cmp.Or(b.Rate, h.rate)
 	if b.All > 0 {
 		h.followers, h.downloads = newSemaphore(b.All, b.Reserved, b.Each), newSemaphore(b.All, b.Reserved, b.Each)

@@ -26,8 +26,6 @@ const (
 	maxDownloads, downloadsEach = 512, 8
 	// retryAfter429 is in how many seconds there may be room again.
 	retryAfter429 = "10"
-	// pollTime bounds how long a long poll is held.
-	pollTime = 30 * time.Second
 	// heartbeat is the longest silence on an event stream. Writing it shows that a
 	// follower has gone.
 	heartbeat = 10 * time.Second
@@ -51,8 +49,7 @@ type handlers struct {
 	baseURL func() string
 
 	followers, downloads *semaphore
-	pollTime, heartbeat  time.Duration
-	stall                time.Duration
+	heartbeat, stall     time.Duration
 	rate                 int64
 }
 
@@ -71,14 +68,11 @@ type handlers struct {
 // last line end. With the Last-Event-ID of the newest checkpoint, the stream begins
 // with the next. If few events of the ledger lie between two checkpoints of a stream,
 // the later one carries them: the field from holds the number of the first, and the
-// fields events their records, as a range has them, in pieces of base64. Without a
-// stream, ?after={id} holds the answer until there is another checkpoint, for 30
-// seconds at most, and then gives the newest.
+// fields events their records, as a range has them, in pieces of base64.
 //
 // Errors are problem documents, whose types begin with what baseURL gives. A client
-// gets a 429 with Retry-After if there is no room for it, or if the source is busy.
-// The newest checkpoint, asked for without waiting, needs no room. The handlers answer
-// HEAD too.
+// gets a 429 with Retry-After if there is no room for it. The newest checkpoint needs no room
+// without a stream. The handlers answer HEAD too.
 //
 // Each handler is given the client's name, and whether the client is known to be an
 // edge of this ring.
@@ -87,7 +81,7 @@ func Handlers(s Source, baseURL func() string) map[string]func(ctx *fasthttp.Req
 }
 
 func newHandlers(s Source, baseURL func() string) *handlers {
-	return &handlers{source: s, baseURL: baseURL, pollTime: pollTime, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
+	return &handlers{source: s, baseURL: baseURL, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
 		followers: newSemaphore(maxFollowers, maxFollowers/4, followersEach), downloads: newSemaphore(maxDownloads, maxDownloads/4, downloadsEach)}
 }
 
@@ -102,27 +96,22 @@ func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) 
 
 func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known bool) {
 	ctx.Response.Header.Set("Vary", "Accept")
-	after, polls, ok := parameter(ctx, "after")
-	if !ok || polls && !isID(after) {
-		h.problem(ctx, api.InvalidParameter, "after must be the id of a checkpoint: its size, a hyphen and its time.")
-		return
-	}
-	streams := acceptsStream(ctx)
-	if ctx.IsHead() || !streams && !polls {
-		h.send(ctx, h.source.Checkpoint(), forASecond)
-		return
-	}
-	release, ok := h.followers.take(client, known)
-	if !ok {
-		h.later(ctx, "As many follow this node, or follow it from this client, as there is room for. Ask for the checkpoint without waiting for a newer one.")
-		return
-	}
-	if streams {
+	if !ctx.IsHead() && acceptsStream(ctx) {
+		release, ok := h.followers.take(client, known)
+		if !ok {
+			h.later(ctx, "As many follow this node, or follow it from this client, as there is room for. Ask for the checkpoint without a stream.")
+			return
+		}
 		h.stream(ctx, release)
 		return
 	}
-	defer release()
-	h.send(ctx, h.poll(after, ctx.Done()), forNobody)
+	note := h.source.Checkpoint()
+	if note == nil {
+		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
+		return
+	}
+	answer(ctx, "text/plain; charset=utf-8", forASecond)
+	ctx.Response.SetBodyRaw(note)
 }
 
 // keys answers with the signed keys.
@@ -136,39 +125,8 @@ func (h *handlers) keys(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 	ctx.Response.SetBodyRaw(keys)
 }
 
-// poll waits until there is another checkpoint than the one with this id, or until the
-// wait is over, and gives the newest.
-func (h *handlers) poll(after string, stopping <-chan struct{}) []byte {
-	over := time.NewTimer(h.pollTime)
-	defer over.Stop()
-	for {
-		changed := h.source.Changed()
-		note := h.source.Checkpoint()
-		if id, ok := idOf(note); ok && id != after {
-			return note
-		}
-		select {
-		case <-changed:
-		case <-over.C:
-			return note
-		case <-stopping:
-			return note
-		}
-	}
-}
-
-// send answers with a checkpoint.
-func (h *handlers) send(ctx *fasthttp.RequestCtx, note []byte, cache string) {
-	if note == nil {
-		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
-		return
-	}
-	answer(ctx, "text/plain; charset=utf-8", cache)
-	ctx.Response.SetBodyRaw(note)
-}
-
 func (h *handlers) events(ctx *fasthttp.RequestCtx, client string, known bool) {
-	word, _, ok := parameter(ctx, "from")
+	word, ok := parameter(ctx, "from")
 	from, isNumber := parseNumber(word)
 	if !ok || !isNumber {
 		h.problem(ctx, api.InvalidParameter, "from must be the number of an event, counted from 0.")
@@ -268,8 +226,6 @@ func (h *handlers) deliver(ctx *fasthttp.RequestCtx, client string, known bool, 
 // foreseen: the shell recovers from that, as from any fault of a handler.
 func (h *handlers) failed(ctx *fasthttp.RequestCtx, err error) {
 	switch {
-	case errors.Is(err, snap.ErrBusy):
-		h.later(ctx, "This is not held here, and too much is being fetched already.")
 	case errors.Is(err, snap.ErrNotHeld):
 		h.problem(ctx, api.NotFound, "This is not held here: not yet, or no longer.")
 	default:
@@ -296,29 +252,21 @@ func answer(ctx *fasthttp.RequestCtx, media, cache string) {
 
 // parameter gives the value of a query parameter. An empty value counts as absent. ok is
 // false if there are several.
-func parameter(ctx *fasthttp.RequestCtx, name string) (value string, given, ok bool) {
+func parameter(ctx *fasthttp.RequestCtx, name string) (value string, ok bool) {
 	values := slices.DeleteFunc(ctx.QueryArgs().PeekMulti(name), func(v []byte) bool { return len(v) == 0 })
 	switch len(values) {
 	case 0:
-		return "", false, true
+		return "", true
 	case 1:
-		return string(values[0]), true, true
+		return string(values[0]), true
 	}
-	return "", true, false
+	return "", false
 }
 
 // parseNumber reads a decimal number without sign and leading zeros.
 func parseNumber(word string) (uint64, bool) {
 	n, err := strconv.ParseUint(word, 10, 63)
 	return n, err == nil && strconv.FormatUint(n, 10) == word
-}
-
-// isID says whether a word can be the id of a checkpoint: {size}-{time}.
-func isID(word string) bool {
-	size, ms, _ := strings.Cut(word, "-")
-	_, ok1 := parseNumber(size)
-	_, ok2 := parseNumber(ms)
-	return ok1 && ok2
 }
 
 // idOf gives the id of the checkpoint in a signed note.

@@ -2,12 +2,9 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"webring/core/snap"
+	"webring/edge/follow"
 	"webring/server/ledger"
 )
 
@@ -31,8 +29,8 @@ type RelayConfig struct {
 	// Dir is the folder of the snapshots, as [Config.Dir]. The publisher that takes the
 	// relay's place begins with the newest one.
 	Dir string
-	// Verifiers gives those of the keys that sign. It is asked again when none of them has
-	// signed a checkpoint: another key may have taken their place.
+	// Verifiers gives those of the keys that sign. It is asked each time: another key may
+	// have taken their place.
 	Verifiers func() ([]string, error)
 	// Books hold the events. They may be behind the checkpoints for a moment.
 	Books Books
@@ -56,39 +54,28 @@ type RelayConfig struct {
 // checkpoint names. It passes on a checkpoint when the ledger holds all of its events, and
 // only if they are those that were signed. Checkpoints never go back.
 type Relay struct {
-	c      RelayConfig
-	client *http.Client
-	moved  chan struct{} // holds a token when the ledger may have more events
-
-	heard, stamped atomic.Int64 // when the newest checkpoint came, and when it was signed; ms
-	trouble        atomic.Pointer[error]
-	verifiers      atomic.Pointer[note.Verifiers]
+	c       RelayConfig
+	leader  *follow.Link
+	moved   follow.Signal // the ledger may have more events
+	changed follow.Signal // there is a newer checkpoint
+	fresh   follow.Freshness
+	trouble atomic.Pointer[error]
 
 	mu       sync.Mutex
 	signed   []byte
 	keys     []byte
 	at       snap.Checkpoint
-	changed  chan struct{}
 	snapshot snapshot // that is held, the zero one for none
 }
 
 var _ Source = (*Relay)(nil)
 
-// Timing of a relay.
 const (
-	// relayStale is for how long a ring counts as fresh without a new checkpoint: as long
-	// as at an edge.
-	relayStale = 60 * time.Second
-	// relayPoll is longer than the leader holds a long poll ([pollTime]).
-	relayPoll = pollTime + 10*time.Second
-	// relayRetry is the wait after a question that failed.
-	relayRetry = 250 * time.Millisecond
-	// relayKeys is how often the signed keys are asked for.
-	relayKeys = time.Minute
-	// relayFile bounds how long a snapshot takes to come.
-	relayFile = 10 * time.Minute
-	// relayNote is the longest checkpoint or list of keys that is read, in bytes.
-	relayNote = 64 << 10
+	// relayKeys is how often the signed keys are asked for, and relayRetry the wait after a
+	// question that failed.
+	relayKeys, relayRetry = time.Minute, time.Second
+	// relayNote is the longest list of keys that is read, in bytes.
+	relayNote = 8 << 10
 )
 
 // NewRelay prepares a relay. It passes nothing on but what the configuration gives before
@@ -103,134 +90,117 @@ func NewRelay(c RelayConfig) (*Relay, error) {
 	if c.Told == nil {
 		c.Told = func(time.Time) {}
 	}
-	r := &Relay{c: c, moved: make(chan struct{}, 1), changed: make(chan struct{}), keys: c.SignedKeys,
-		client: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	if err := r.readVerifiers(); err != nil {
+	r := &Relay{c: c, keys: c.SignedKeys}
+	var err error
+	r.leader, err = follow.NewLink(follow.LinkConfig{Verify: r.verify, Accept: r.accept, Vouch: c.Vouch, Log: c.Log})
+	if err != nil {
 		return nil, err
 	}
 	if c.Checkpoint != nil {
-		at, err := r.read(c.Checkpoint)
-		if err != nil {
+		if r.at, err = r.verify(c.Checkpoint); err != nil {
 			return nil, err
 		}
-		r.signed, r.at = c.Checkpoint, at
-		r.stamped.Store(at.Time)
-		r.heard.Store(at.Time)
+		r.signed = c.Checkpoint
+		r.fresh.Note(r.at.Time, r.at.Time)
 	}
 	return r, r.findSnapshot()
 }
 
 // Moved says that the ledger has more events. It is for [ledger.Config.Publish].
-func (r *Relay) Moved() {
-	select {
-	case r.moved <- struct{}{}:
-	default: // the token that is there will do
-	}
-}
+func (r *Relay) Moved() { r.moved.Send() }
 
 // Run follows the checkpoints of whichever node leads, until ctx ends.
 func (r *Relay) Run(ctx context.Context) {
-	defer r.client.CloseIdleConnections()
-	var beside sync.WaitGroup
-	defer beside.Wait()
-	beside.Go(func() { r.keepSnapshot(ctx) })
-	beside.Go(func() { r.each(ctx, relayKeys, r.learnKeys) })
-	r.each(ctx, 0, r.next)
+	var others sync.WaitGroup
+	defer others.Wait()
+	others.Go(func() { r.keepSnapshot(ctx) })
+	others.Go(func() { r.learnKeys(ctx) })
+	others.Go(func() { r.findLeader(ctx) })
+	r.leader.Run(ctx)
 }
 
-// each asks the leader of the moment again and again, with pauses: every after a question
-// that was answered, and relayRetry after one that failed. It asks at once when another node
-// leads.
-func (r *Relay) each(ctx context.Context, every time.Duration, ask func(ctx context.Context, base string) error) {
-	for ctx.Err() == nil {
-		base, changed := r.c.Leader()
-		pause := every
-		if base != "" {
-			asking, end := context.WithCancel(ctx)
-			go func() {
-				select {
-				case <-changed:
-					end() // the next leader may be asked
-				case <-asking.Done():
-				}
-			}()
-			if err := ask(asking, base); err != nil {
-				pause = relayRetry
-			}
-			end()
-		} else {
-			pause = time.Hour // until there is a leader
+// findLeader has the link ask whichever node leads.
+func (r *Relay) findLeader(ctx context.Context) {
+	for {
+		url, changed := r.c.Leader()
+		var urls []string
+		if url != "" {
+			urls = []string{url}
 		}
-		if pause == 0 {
-			continue
+		if err := r.leader.SetOrigins(urls...); err != nil {
+			r.c.Log.Error("the leader cannot be followed by what it says of itself", "url", url, "err", err)
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
 		case <-changed:
 		case <-ctx.Done():
+			return
 		}
-		timer.Stop()
 	}
 }
 
-// next waits for a checkpoint that is newer than the last, and passes it on.
-func (r *Relay) next(ctx context.Context, base string) error {
+// verify verifies a checkpoint.
+func (r *Relay) verify(signed []byte) (at snap.Checkpoint, err error) {
+	keys, err := r.verifiers()
+	if err == nil {
+		at, err = follow.Verify(signed, keys)
+	}
+	if err != nil {
+		err = r.troubled(fmt.Errorf("publish: the leader's checkpoint is not signed with this node's key: are the files sync-key and sync-key-next the same on all nodes?: %w", err))
+	}
+	return at, err
+}
+
+func (r *Relay) verifiers() (note.Verifiers, error) {
+	texts, err := r.c.Verifiers()
+	if err != nil {
+		return nil, err
+	}
+	return follow.Keys(texts...)
+}
+
+// accept passes a checkpoint on as soon as the ledger has its events, if they are those that
+// were signed.
+func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 	r.mu.Lock()
 	last := r.at
 	r.mu.Unlock()
-	path := "/sync/checkpoint"
-	if last.Time > 0 {
-		path += "?after=" + strconv.FormatUint(last.Size, 10) + "-" + strconv.FormatInt(last.Time, 10)
-	}
-	within, cancel := context.WithTimeout(ctx, relayPoll)
-	defer cancel()
-	signed, err := r.get(within, base, path)
-	if err != nil {
-		return err
-	}
-	at, err := r.read(signed)
-	if err != nil {
-		return r.troubled(fmt.Errorf("%w: are the files sync-key and sync-key-next the same on all nodes?", err))
+	if err := follow.Continues(s.At, last); err != nil {
+		return fmt.Errorf("publish: a checkpoint of a node that led before: %w", err)
 	}
 	// Until its clock has gone on beyond what others have signed, a leader signs at one instant.
-	if at.Size < last.Size || at.Size == last.Size && at.Time <= last.Time {
-		return errors.New("publish: a checkpoint of a node that led before")
+	if s.At.Size == last.Size && s.At.Time == last.Time {
+		return nil
 	}
-	if err := r.hold(ctx, at); err != nil {
-		return err
-	}
-	r.troubled(nil)
-	r.show(signed, at)
-	return nil
-}
-
-// hold waits until the ledger has the events of a checkpoint, and compares them.
-func (r *Relay) hold(ctx context.Context, at snap.Checkpoint) error {
-	for r.c.Books.Size() < at.Size {
+	_, elected := r.c.Leader()
+	for moved := r.moved.Wait(); r.c.Books.Size() < s.At.Size; moved = r.moved.Wait() {
 		select {
-		case <-r.moved:
+		case <-moved:
+		case <-elected:
+			return fmt.Errorf("publish: another node leads, and not all that was signed has come")
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	root, err := tlog.TreeHash(int64(at.Size), r.c.Books.HashReader())
+	root, err := tlog.TreeHash(int64(s.At.Size), r.c.Books.HashReader())
 	if err != nil {
 		return err
 	}
-	if root != at.Root {
-		return r.troubled(fmt.Errorf("publish: the leader signs another history of %d events than this node has", at.Size))
+	if root != s.At.Root {
+		return r.troubled(fmt.Errorf("%w: the leader signs another history of %d events than this node has", follow.ErrForked, s.At.Size))
 	}
+	r.trouble.Store(nil)
+	r.mu.Lock()
+	r.signed, r.at = s.Text, s.At
+	r.mu.Unlock()
+	r.fresh.Note(r.c.Now().UnixMilli(), s.At.Time)
+	r.changed.Send()
+	r.c.Told(time.UnixMilli(s.At.Time))
 	return nil
 }
 
-// troubled notes what keeps the relay from passing on what is signed, nil for nothing. The
-// log tells of it once.
+// troubled notes what keeps the relay from passing on what is signed.
 func (r *Relay) troubled(err error) error {
-	before := r.trouble.Swap(&err)
-	if err != nil && (before == nil || *before == nil || (*before).Error() != err.Error()) {
-		r.c.Log.Error("what the leader signs is not passed on", "err", err)
-	}
+	r.trouble.Store(&err)
 	return err
 }
 
@@ -242,129 +212,36 @@ func (r *Relay) Trouble() error {
 	return nil
 }
 
-func (r *Relay) show(signed []byte, at snap.Checkpoint) {
-	r.mu.Lock()
-	r.signed, r.at = signed, at
-	close(r.changed)
-	r.changed = make(chan struct{})
-	r.mu.Unlock()
-	r.stamped.Store(at.Time)
-	r.heard.Store(r.c.Now().UnixMilli())
-	r.c.Told(time.UnixMilli(at.Time))
-}
-
-// readVerifiers reads the keys by which signatures are verified.
-func (r *Relay) readVerifiers() error {
-	texts, err := r.c.Verifiers()
-	if err != nil {
-		return err
-	}
-	var keys []note.Verifier
-	for _, v := range texts {
-		key, err := note.NewVerifier(v)
-		if err != nil {
-			return fmt.Errorf("publish: %w", err)
+// learnKeys asks for what was signed about the keys, now and then.
+func (r *Relay) learnKeys(ctx context.Context) {
+	for {
+		pause := relayKeys
+		if keys, err := r.leader.Get(ctx, "/sync/keys", relayNote, true); err != nil {
+			pause = relayRetry
+		} else if verifiers, err := r.verifiers(); err != nil {
+			pause = relayRetry
+		} else if _, err := note.Open(keys, verifiers); err != nil {
+			_ = r.troubled(fmt.Errorf("publish: the leader's keys are not signed with this node's key: %w", err))
+		} else {
+			r.mu.Lock()
+			r.keys = keys
+			r.mu.Unlock()
 		}
-		keys = append(keys, key)
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
 	}
-	list := note.VerifierList(keys...)
-	r.verifiers.Store(&list)
-	return nil
 }
 
-// open verifies what the leader has signed.
-func (r *Relay) open(signed []byte) (*note.Note, error) {
-	n, err := note.Open(signed, *r.verifiers.Load())
-	if err == nil {
-		return n, nil
-	}
-	if err := r.readVerifiers(); err != nil {
-		return nil, err
-	}
-	return note.Open(signed, *r.verifiers.Load())
-}
+// Age is how old what is passed on may be, as [follow.Freshness.Age] says.
+func (r *Relay) Age() (age time.Duration, known bool) { return r.fresh.Age(r.c.Now()) }
 
-// read verifies a checkpoint.
-func (r *Relay) read(signed []byte) (at snap.Checkpoint, err error) {
-	n, err := r.open(signed)
-	if err != nil {
-		return at, fmt.Errorf("publish: a checkpoint that is not signed with this node's key: %w", err)
-	}
-	at, err = snap.ParseCheckpoint(n.Text)
-	if err == nil && at.Origin != n.Sigs[0].Name {
-		err = errors.New("publish: a checkpoint of another origin")
-	}
-	return at, err
-}
-
-// learnKeys fetches what was signed about the keys.
-func (r *Relay) learnKeys(ctx context.Context, base string) error {
-	within, cancel := context.WithTimeout(ctx, sendTime)
-	defer cancel()
-	keys, err := r.get(within, base, "/sync/keys")
-	if err != nil {
-		return err
-	}
-	if _, err := r.open(keys); err != nil {
-		return r.troubled(fmt.Errorf("publish: keys that are not signed with this node's key: %w", err))
-	}
-	r.mu.Lock()
-	r.keys = keys
-	r.mu.Unlock()
-	return nil
-}
-
-// get fetches a short document of the leader.
-func (r *Relay) get(ctx context.Context, base, path string) ([]byte, error) {
-	res, err := r.ask(ctx, base, path)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, relayNote+1))
-	if err == nil && len(text) > relayNote {
-		err = fmt.Errorf("publish: %s is too long", path)
-	}
-	return text, err
-}
-
-// ask gives an answer of the leader with the status 200. The caller closes its body.
-func (r *Relay) ask(ctx context.Context, base, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	if r.c.Vouch != nil {
-		r.c.Vouch(req)
-	}
-	res, err := r.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode != http.StatusOK {
-		res.Body.Close()
-		return nil, fmt.Errorf("publish: the leader answers %d to %s", res.StatusCode, path)
-	}
-	return res, nil
-}
-
-// Age is how old what is passed on may be: the time since the newest checkpoint came, or
-// since it was signed if that is longer. It is not known before the first.
-func (r *Relay) Age() (age time.Duration, known bool) {
-	heard, stamped := r.heard.Load(), r.stamped.Load()
-	if heard == 0 {
-		return 0, false
-	}
-	now := r.c.Now().UnixMilli()
-	return time.Duration(max(now-heard, now-stamped, 0)) * time.Millisecond, true
-}
-
-// Stale says whether this node may be behind the ring: no new checkpoint came for a minute,
-// or the newest is older than that.
-func (r *Relay) Stale() bool {
-	age, known := r.Age()
-	return !known || age > relayStale
-}
+// Stale says whether this node may be behind the ring, as [follow.Freshness.Stale] says.
+func (r *Relay) Stale() bool { return r.fresh.Stale(r.c.Now()) }
 
 // Checkpoint implements [Source].
 func (r *Relay) Checkpoint() []byte {
@@ -381,11 +258,7 @@ func (r *Relay) Keys() []byte {
 }
 
 // Changed implements [Source].
-func (r *Relay) Changed() <-chan struct{} {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changed
-}
+func (r *Relay) Changed() <-chan struct{} { return r.changed.Wait() }
 
 // Events implements [Source].
 func (r *Relay) Events(from uint64, n int) ([]snap.Record, error) {

@@ -2,7 +2,6 @@ package publish
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -38,12 +37,13 @@ func (r *Relay) findSnapshot() error {
 // from it at once, and edges that follow this node can begin with it.
 func (r *Relay) keepSnapshot(ctx context.Context) {
 	for {
+		changed := r.changed.Wait()
 		r.mu.Lock()
-		named, held, changed := r.at.Snapshot, r.snapshot.Snapshot, r.changed
+		named, held := r.at.Snapshot, r.snapshot.Snapshot
 		r.mu.Unlock()
 		again := (<-chan time.Time)(nil)
-		if base, _ := r.c.Leader(); base != "" && named.Size > 0 && named.Digest != held.Digest {
-			if err := r.fetchSnapshot(ctx, base, named); err == nil {
+		if named.Size > 0 && named.Digest != held.Digest {
+			if err := r.fetchSnapshot(ctx, named); err == nil {
 				continue
 			} else if ctx.Err() == nil {
 				r.c.Log.Warn("the leader's newest snapshot could not be fetched; it is tried again", "err", err)
@@ -60,21 +60,9 @@ func (r *Relay) keepSnapshot(ctx context.Context) {
 }
 
 // fetchSnapshot fetches a snapshot's file in place of the one before.
-func (r *Relay) fetchSnapshot(ctx context.Context, base string, named snap.Snapshot) error {
-	ctx, cancel := context.WithTimeout(ctx, relayFile)
-	defer cancel()
-	res, err := r.ask(ctx, base, fmt.Sprintf("/sync/snapshot/%x", named.Digest))
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	err = durable.Create(r.c.Dir, 0o600, func(f io.Writer) (string, error) {
-		digest := sha256.New()
-		n, err := io.Copy(io.MultiWriter(f, digest), io.LimitReader(res.Body, named.Bytes+1))
-		if err == nil && (n != named.Bytes || [32]byte(digest.Sum(nil)) != named.Digest) {
-			err = errors.New("publish: a snapshot is not what its checkpoint names")
-		}
-		return fileName(named), err
+func (r *Relay) fetchSnapshot(ctx context.Context, named snap.Snapshot) error {
+	err := durable.Create(r.c.Dir, 0o600, func(f io.Writer) (string, error) {
+		return fileName(named), r.leader.CopySnapshot(ctx, named, f)
 	})
 	if err != nil {
 		return err
@@ -84,7 +72,7 @@ func (r *Relay) fetchSnapshot(ctx context.Context, base string, named snap.Snaps
 	r.snapshot = snapshot{Snapshot: named, made: time.Now()}
 	r.mu.Unlock()
 	if before.Size > 0 {
-		// Who reads it can go on. It may hold words that were redacted since.
+		// A reader of it can go on. It may hold words that were redacted since.
 		if err := os.Remove(filepath.Join(r.c.Dir, fileName(before))); err != nil && !errors.Is(err, os.ErrNotExist) {
 			r.c.Log.Error("an old snapshot could not be removed", "err", err)
 		}

@@ -25,6 +25,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge/durable"
+	"webring/edge/follow"
 	"webring/server/ledger"
 )
 
@@ -297,7 +298,7 @@ func (p *Publisher) fold(ctx context.Context, st *core.State, tree *snap.Tree, s
 // event at the rate for strangers.
 func (p *Publisher) keepFirst(st *core.State) error {
 	at := p.position()
-	tree, err := rightEdge(p.books.HashReader(), at.size)
+	tree, err := follow.TreeOf(p.books.HashReader(), at.size)
 	if err != nil {
 		return err
 	}
@@ -305,26 +306,6 @@ func (p *Publisher) keepFirst(st *core.State) error {
 		return errors.New("publish: the stored tree is not what is to be signed")
 	}
 	return p.keep(st, &tree, false)
-}
-
-// rightEdge reads the right edge of the tree over the first events of a ledger.
-func rightEdge(hashes tlog.HashReader, size uint64) (snap.Tree, error) {
-	var indexes []int64
-	for level := bits.Len64(size) - 1; level >= 0; level-- {
-		if n := size >> level; n&1 == 1 {
-			indexes = append(indexes, tlog.StoredHashIndex(level, int64(n-1)))
-		}
-	}
-	full, err := hashes.ReadHashes(indexes)
-	if err != nil {
-		return snap.Tree{}, err
-	}
-	var edge []byte
-	for _, h := range full {
-		edge = append(edge, h[:]...)
-	}
-	tree, _ := snap.OpenTree(size, edge)
-	return tree, nil
 }
 
 // keep compresses and stores a snapshot, which the next signature names.

@@ -7,8 +7,7 @@ import (
 )
 
 // Source is what can be followed. Its methods may be called concurrently. The caller
-// must not change the bytes that it gets. A source that has to fetch what is asked for
-// may fail with an error that wraps [snap.ErrBusy].
+// must not change the bytes that it gets.
 type Source interface {
 	// Checkpoint gives the newest signed checkpoint, nil as long as there is
 	// none.

@@ -164,7 +164,7 @@ func TestAStreamResumesAfterWhatWasSeen(t *testing.T) {
 func TestSilenceIsBrokenByComments(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, _, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Hour, Silence: time.Millisecond})
+	routes, _, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Silence: time.Millisecond})
 	f := serve(t, routes).follow("1-1")
 	for range 5 {
 		if id, data, ok := f.next(); id != "" || data != "" || !ok {
@@ -186,7 +186,7 @@ func waitFollowers(t testing.TB, followers func() int, want int) {
 func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 1000, Each: 100, Poll: time.Hour, Silence: time.Millisecond})
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 1000, Each: 100, Silence: time.Millisecond})
 	n := serve(t, routes)
 	n.get("/sync/checkpoint")
 	before := runtime.NumGoroutine()
@@ -211,18 +211,16 @@ func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
 func TestFollowersAreBounded(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 1, 1)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 2, Each: 2, Poll: time.Hour, Silence: time.Millisecond})
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 2, Each: 2, Silence: time.Millisecond})
 	n := serve(t, routes)
 	one, two := n.follow(""), n.follow("")
 	one.event()
 	two.event()
-	for _, header := range [][]string{{"Accept", "text/event-stream"}, nil} {
-		res := n.do(http.MethodGet, "/sync/checkpoint?after=1-1", header...)
-		if res.StatusCode != 429 || res.Header.Get("Retry-After") != "10" {
-			t.Errorf("the third: %d %v", res.StatusCode, res.Header)
-		}
-		res.Body.Close()
+	res := n.do(http.MethodGet, "/sync/checkpoint", "Accept", "text/event-stream")
+	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "10" {
+		t.Errorf("the third: %d %v", res.StatusCode, res.Header)
 	}
+	res.Body.Close()
 	// A plain question holds no place, and a place that is left is free.
 	if status, _, _, _ := n.get("/sync/checkpoint"); status != 200 {
 		t.Errorf("a plain question: %d", status)
@@ -232,53 +230,16 @@ func TestFollowersAreBounded(t *testing.T) {
 	n.follow("").event()
 }
 
-func TestAPollIsHeldUntilThereIsSomethingNew(t *testing.T) {
+func TestStreamsEndWhenTheServerStops(t *testing.T) {
 	s := newHeld(t)
 	s.sign(t, 3, 1000)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Hour, Silence: time.Hour})
-	n := serve(t, routes)
-	answer := make(chan string, 1)
-	go func() {
-		_, _, _, body := n.get("/sync/checkpoint?after=3-1000")
-		answer <- body
-	}()
-	waitFollowers(t, followers, 1)
-	want := s.sign(t, 3, 1001)
-	if got := <-answer; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	waitFollowers(t, followers, 0)
-}
-
-func TestAPollEndsWithTheNewestThereIs(t *testing.T) {
-	s := newHeld(t)
-	want := s.sign(t, 3, 1000)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Millisecond, Silence: time.Hour})
-	if status, _, _, body := serve(t, routes).get("/sync/checkpoint?after=3-1000"); status != 200 || body != want {
-		t.Errorf("%d %q", status, body)
-	}
-	waitFollowers(t, followers, 0)
-}
-
-func TestStreamsAndPollsEndWhenTheServerStops(t *testing.T) {
-	s := newHeld(t)
-	s.sign(t, 3, 1000)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Poll: time.Hour, Silence: time.Hour})
+	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 10, Each: 10, Silence: time.Hour})
 	n := serve(t, routes)
 	f := n.follow("")
 	f.event()
-	polled := make(chan int, 1)
-	go func() {
-		status, _, _, _ := n.get("/sync/checkpoint?after=3-1000")
-		polled <- status
-	}()
-	waitFollowers(t, followers, 2)
 	n.stop()
 	if _, _, ok := f.next(); ok {
 		t.Error("the stream goes on")
-	}
-	if status := <-polled; status != 200 {
-		t.Errorf("the poll ended with %d", status)
 	}
 	waitFollowers(t, followers, 0)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"webring/edge/clientaddr"
-	"webring/edge/replica"
+	"webring/edge/follow"
 	"webring/edge/voucher"
 	"webring/server/ledger/badgerstore"
 )
@@ -77,7 +77,7 @@ func (c *checks) origins(o *edgeOptions) {
 func (c *checks) origin(o *edgeOptions, url string) error {
 	ctx, cancel := waiting()
 	defer cancel()
-	events, signed, err := replica.Probe(ctx, replica.Config{Origins: []string{url}, Keys: o.originKeys, Dir: replicaPath(o.data)})
+	events, signed, err := follow.Probe(ctx, follow.Config{Origins: []string{url}, Keys: o.originKeys, Dir: replicaPath(o.data)})
 	if _, away := errors.AsType[*net.OpError](err); away || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *checks) origin(o *edgeOptions, url string) error {
 		return nil
 	}
 	c.ok("origin", "%s signs with the pinned key, at %d events", url, events)
-	if age := time.Since(signed).Round(time.Second); age > replica.StaleAfter {
+	if age := time.Since(signed).Round(time.Second); age > follow.StaleAfter {
 		c.note("origin", "its checkpoint is %s old: clocks differ, or the origin stands still", age)
 	}
 	q := questioner{origin: url, client: &http.Client{Timeout: patience}}

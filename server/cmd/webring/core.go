@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"webring/edge/replica"
+	"webring/edge/follow"
 	"webring/wasm/host"
 	"webring/wasm/module"
 )
@@ -53,7 +53,7 @@ func (c *coreFlags) explain(err error) error {
 }
 
 // mostSnapshot is the longest snapshot, in bytes, that can fit into a core's memory. 0
-// leaves the bound to [replica.Config.MaxSnapshot].
+// leaves the bound to [follow.Config.MaxSnapshot].
 func (c *coreFlags) mostSnapshot() int64 {
 	if c.kind == "native" {
 		return 0
@@ -66,7 +66,7 @@ const mostMemory = 4096
 
 // open gives a core with room for capacity members, at a snapshot or, without one, empty.
 // Compiled code is stored below data as [compiled] says.
-func (c *coreFlags) open(ctx context.Context, capacity int, data string, snapshot []byte, log *slog.Logger) (replica.Core, error) {
+func (c *coreFlags) open(ctx context.Context, capacity int, data string, snapshot []byte, log *slog.Logger) (follow.Core, error) {
 	if c.kind == "native" {
 		if snapshot == nil {
 			return host.NewNative(capacity), nil

@@ -14,9 +14,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
+	"webring/core/snap"
 	"webring/edge"
+	"webring/edge/follow"
 	"webring/edge/forward"
-	"webring/edge/replica"
 	"webring/edge/upstream"
 	"webring/edge/voucher"
 	"webring/server/admin"
@@ -53,7 +56,7 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 	defineConfig(fs)
 	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; made if absent")
-	fs.Var(&o.origins, "origin", "`URL` of the origin, or of an edge that follows it; of a cluster's nodes each, of which one is asked and then the next (repeatable)")
+	fs.Var(&o.origins, "origin", "`URL` of the origin; of a cluster's nodes each, of which one is asked and then the next (repeatable)")
 	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, the next one too (repeatable)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
@@ -100,14 +103,14 @@ func runEdge(args []string, out io.Writer) error {
 	reload.log = logs.Logger
 	ctx, release := stopSignals(logs.Logger)
 	defer release()
-	return interrupted(ctx, follow(ctx, o, reload, logs, out))
+	return interrupted(ctx, serveEdge(ctx, o, reload, logs, out))
 }
 
 // front gives the flags that [reloadFront] needs.
 func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
 
-// follow serves what the origin publishes until ctx is done.
-func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], logs *logs, out io.Writer) (err error) {
+// serveEdge serves what the origin publishes until ctx is done.
+func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], logs *logs, out io.Writer) (err error) {
 	log := logs.Logger
 	secrets, err := openEdgeSecrets(o.edgeSecretFile)
 	if err != nil {
@@ -144,10 +147,10 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 	if surface.build, err = buildName(); err != nil {
 		return err
 	}
-	cfg := replica.Config{
+	cfg := follow.Config{
 		Origins: o.origins, Keys: o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
 		Module: digest, Show: surface.show, Log: log, MaxSnapshot: o.core.mostSnapshot(),
-		Open: func(ctx context.Context, snapshot []byte) (replica.Core, error) {
+		Open: func(ctx context.Context, snapshot []byte) (follow.Core, error) {
 			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
 		},
 	}
@@ -156,7 +159,7 @@ func follow(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], 
 			return err
 		}
 	}
-	r, err := replica.New(ctx, cfg)
+	r, err := follow.New(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -207,7 +210,7 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 
 // answer serves a replica that has a state, and starts run once it listens. cfg is the
 // shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
+func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
 	log := logs.Logger
 	answers := surface.answers
 	forwarder, err := forward.New(forward.Config{Origins: o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
@@ -216,7 +219,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 		return err
 	}
 	defer forwarder.Close()
-	cfg.Core, cfg.Stale, cfg.Sync = answers, r.Stale, publish.Handlers(r, answers.BaseURL)
+	cfg.Core, cfg.Stale, cfg.Sync = answers, r.Stale, syncHandlers(r, forwarder, answers.BaseURL)
 	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}
 	for pattern := range paidOperations {
 		cfg.Paid[pattern] = forwarder.Paid
@@ -262,8 +265,30 @@ func (o *edgeOptions) answer(ctx context.Context, r *replica.Replica, run func()
 	}
 }
 
+// syncHandlers serve the newest checkpoint, the keys and the newest events, by which a backup
+// can be completed when the origin is lost. Earlier events, which the page /verify asks for,
+// are the origin's. An edge has no snapshots, so nothing can follow it.
+func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string) map[string]func(*fasthttp.RequestCtx, string, bool) {
+	all := publish.Handlers(edgeSource{r}, baseURL)
+	held := all["/sync/events"]
+	all["/sync/events"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
+		if from, err := ctx.QueryArgs().GetUint("from"); err == nil && uint64(from) < r.First() {
+			f.Pass(ctx, client, ctx.IsTLS())
+			return
+		}
+		held(ctx, client, known)
+	}
+	return all
+}
+
+// edgeSource is a replica as a [publish.Source].
+type edgeSource struct{ *follow.Replica }
+
+// Snapshot implements [publish.Source].
+func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil, 0, snap.ErrNotHeld }
+
 // reloadOrigins has an edge reload its list of origins.
-func reloadOrigins(reload *reloader[edgeOptions], r *replica.Replica, forwarder *forward.Forwarder) {
+func reloadOrigins(reload *reloader[edgeOptions], r *follow.Replica, forwarder *forward.Forwarder) {
 	reload.add(part[edgeOptions]{"the origins", []string{"origin"}, func(next *edgeOptions) (change, error) {
 		list, err := upstream.New(next.origins...)
 		if err != nil {
@@ -291,8 +316,8 @@ type surface struct {
 	traps   traps
 }
 
-// show is [replica.Config.Show].
-func (s *surface) show(c replica.Core) {
+// show is [follow.Config.Show].
+func (s *surface) show(c follow.Core) {
 	s.traps.of(c)
 	if s.answers == nil {
 		s.answers = edge.NewSwappable(c, s.build)

@@ -40,7 +40,7 @@ func TestAnEdgeRefusesWhatIsNotTheOrigins(t *testing.T) {
 		mark := len(e.log.String())
 		c.send(was)
 		e.says(mark, c.want)
-		if log := e.log.String()[mark:]; !strings.Contains(log, "level=ERROR msg=\"replica: refused; serving the last good state\"") {
+		if log := e.log.String()[mark:]; !strings.Contains(log, "level=ERROR msg=\"follow: refused; readers see what they saw before\"") {
 			t.Errorf("%s: the log says %s", c.rule, log)
 		}
 		if got := e.get("/api/ring"); string(got.Body) != string(ring.Body) || got.Header.Get("ETag") != ring.Header.Get("ETag") {
@@ -146,14 +146,19 @@ func TestAnEdgeBootsFromWhatWasSignedAlone(t *testing.T) {
 	after.Store(0)
 	h.reached(e)
 
-	// What strangers ask of the edge does not reach the origin.
-	for range 300 {
-		if r := e.get("/sync/events?from=3"); r.Status != http.StatusOK {
-			t.Fatalf("early events: %d %s", r.Status, r.Body)
+	// The edge holds what came after the snapshot. Earlier events are the origin's, and snapshots
+	// too.
+	for from, first := range map[uint64]string{3: "m2", good.Size: "a"} {
+		records, err := snap.DecodeRecords(e.get(fmt.Sprint("/sync/events?from=", from)).Body)
+		if err != nil || len(records) == 0 || !strings.Contains(string(records[0].Texts), "https://"+first+".") {
+			t.Errorf("from %d: %d records, %v", from, len(records), err)
 		}
 	}
-	if n := h.questions("/sync/events?from=0"); n != 1 {
-		t.Errorf("the origin was asked for the first block %d times", n)
+	if n, m := h.questions("/sync/events?from=3"), h.questions(fmt.Sprint("/sync/events?from=", good.Size)); n != 1 || m != 1 {
+		t.Errorf("the origin was asked %d times for an early event, and %d times for one that the edge has", n, m)
+	}
+	if r := e.get(fmt.Sprintf("/sync/snapshot/%x", good.Digest)); r.Status != http.StatusNotFound {
+		t.Errorf("a snapshot: %d", r.Status)
 	}
 }
 
@@ -228,7 +233,7 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 				h.join(fmt.Sprint("later-", i))
 				h.sign(newer, func(c *snap.Checkpoint) { c.State[0] ^= 1 })
 			}
-			e.says(mark, `refused; serving the last good state" origin=`+h.base+` err="upgrade this edge: `)
+			e.says(mark, `refused; readers see what they saw before" origin=`+h.base+` err="upgrade this edge: `)
 			r := e.get("/api/ring")
 			if string(r.Body) != string(want.Body) || r.Header.Get("ETag") != want.Header.Get("ETag") || r.Header.Get("Webring-Stale") != "true" {
 				t.Errorf("stale %q: it shows %s", r.Header.Get("Webring-Stale"), r.Body)

@@ -26,7 +26,7 @@ func TestQuestionsAreFewerThanThePlacesOfAnEdge(t *testing.T) {
 }
 
 // TestOneCredentialAtManyNodes presents one credential at the origin and two edges
-// at once, many times, one edge behind the other. One copy is granted, whichever
+// at once, many times. One copy is granted, whichever
 // it is; the others are told so, and nobody pays twice.
 func TestOneCredentialAtManyNodes(t *testing.T) {
 	t.Parallel()
@@ -34,13 +34,13 @@ func TestOneCredentialAtManyNodes(t *testing.T) {
 	secret := secretFile(t)
 	o := start(t, "--tempo-rpc", c.RPC, "--core", "native", "--edge-secret-file", secret)
 	near := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
-	far := near.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
+	far := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
 	const body = `{"name":"Copied","url":"https://copied.dev/","kind":"agent","bid":"1.50"}`
 	credential := signedBy(wallet(t), far.challenge(far.post("/api/register", body)))
 	var copies sync.WaitGroup
 	var mu sync.Mutex
 	told := map[string]int{}
-	for i := range 24 { // near takes no more than 16 from one address, far's among them
+	for i := range 24 { // a node takes no more than 16 from one address
 		node := []*origin{o, near, far}[i%3]
 		copies.Go(func() {
 			r, err := node.try(http.MethodPost, "/api/register", []byte(body), "Authorization", credential, "Content-Type", "application/json")

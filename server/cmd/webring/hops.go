@@ -13,10 +13,10 @@ import (
 	"webring/core/api"
 	corehops "webring/core/hops"
 	"webring/edge"
+	"webring/edge/follow"
 	"webring/edge/forward"
 	"webring/edge/hops"
 	"webring/edge/relay"
-	"webring/edge/replica"
 	"webring/edge/voucher"
 	"webring/server/aside/news"
 	"webring/server/ledger"
@@ -31,7 +31,7 @@ const ringPath = "/api/ring"
 // countHops has an edge count hops and report them, and show what its origin keeps beside
 // the ledger, but for words that r has seen withdrawn. Without a secret the origin takes no
 // reports. run reports until its context ends.
-func countHops(cfg *edge.Config, f *forward.Forwarder, r *replica.Replica) (run func(ctx context.Context)) {
+func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run func(ctx context.Context)) {
 	cfg.Beside = relay.New(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
 		a, err := f.Own(ctx, http.MethodGet, target, nil)
 		if err != nil {
@@ -43,9 +43,7 @@ func countHops(cfg *edge.Config, f *forward.Forwarder, r *replica.Replica) (run 
 		return func(context.Context) {}
 	}
 	cfg.Hops = hops.NewCounter()
-	send := sendHops(f)
-	cfg.Sync["POST "+hopsPath] = receiveHops(send, cfg.Core.BaseURL)
-	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: send, Log: cfg.Log}).Run
+	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: sendHops(f), Log: cfg.Log}).Run
 }
 
 // sendHops gives what sends reports to where a forwarder leads.

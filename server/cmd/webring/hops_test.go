@@ -14,13 +14,12 @@ import (
 
 	corehops "webring/core/hops"
 	"webring/edge"
-	"webring/edge/replica"
+	"webring/edge/follow"
 	"webring/edge/voucher"
 	serverhops "webring/server/aside/hops"
 )
 
-// TestHopsAreRightToTheLastMinute has three edges, one of them behind another, send visitors
-// on. One is killed after it has reported, loses what came since, and counts again from its
+// TestHopsAreRightToTheLastMinute has three edges send visitors on. One is killed after it has reported, loses what came since, and counts again from its
 // next start; one is stopped and loses nothing. The origin and all edges tell the sums, after a
 // restart of the origin and from a backup.
 func TestHopsAreRightToTheLastMinute(t *testing.T) {
@@ -33,7 +32,7 @@ func TestHopsAreRightToTheLastMinute(t *testing.T) {
 	key := o.verifier()
 	near := o.follow(t, key, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
 	killed := o.follow(t, key, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
-	far := near.follow(t, key, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
+	far := o.follow(t, key, "--edge-secret-file", secret, "--trusted-proxy", "127.0.0.1")
 	var list struct{ Members []struct{ Slug string } }
 	if err := json.Unmarshal(o.get("/api/ring?limit=5").Body, &list); err != nil {
 		t.Fatal(err)
@@ -114,7 +113,7 @@ func TestHopsAreRightToTheLastMinute(t *testing.T) {
 type unledBooks struct{ books }
 
 // named is a core of which only the address is asked.
-type named struct{ replica.Core }
+type named struct{ follow.Core }
 
 func (named) BaseURL() string { return "https://ring.example" }
 

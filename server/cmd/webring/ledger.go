@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"webring/core/snap"
-	"webring/edge/replica"
+	"webring/edge/follow"
 	"webring/server/aside/news"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
@@ -109,7 +109,7 @@ func openBooks(store *badgerstore.Store, c ledger.Config) (*ledger.Ledger, func(
 // openReads opens the core that answers reads, at the ledger's position. It opens it from
 // the rows of the ledger's state, which costs much less than folding all events again.
 // Nothing is written meanwhile.
-func openReads(o *options, books books, log *slog.Logger) (replica.Core, error) {
+func openReads(o *options, books books, log *slog.Logger) (follow.Core, error) {
 	var snapshot []byte
 	books.View(func(v *ledger.View) {
 		if v.State().Seq() > 0 {

@@ -20,7 +20,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"webring/edge/replica"
+	"webring/edge/follow"
 	"webring/server"
 	"webring/server/paid"
 )
@@ -228,11 +228,11 @@ func describeNode(c *server.ClusterStatus) string {
 
 // printEdge says whether the edge on a folder comes to what its origin signs.
 func printEdge(out io.Writer, data string) error {
-	what, err := replica.Unreachable(replicaPath(data))
+	what, err := follow.Unreachable(replicaPath(data))
 	if err != nil {
 		return err
 	}
-	kept, err := replica.Kept(replicaPath(data))
+	kept, err := follow.Kept(replicaPath(data))
 	switch {
 	case err != nil:
 		return err
@@ -244,7 +244,7 @@ func printEdge(out io.Writer, data string) error {
 	if err != nil {
 		return err
 	}
-	keys, learned, err := replica.Learned(replicaPath(data))
+	keys, learned, err := follow.Learned(replicaPath(data))
 	if err != nil || !learned {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"webring/core"
 	"webring/edge"
-	"webring/edge/replica"
+	"webring/edge/follow"
 	"webring/server"
 	serverhops "webring/server/aside/hops"
 	"webring/server/aside/search"
@@ -75,7 +75,7 @@ type originNode struct {
 	passed    passedSockets
 	watch     *originWatch
 	books     currentBooks
-	answers   replica.Core
+	answers   follow.Core
 	published func([]ledger.Record) // who else is told of durable events; set while nothing is written
 	moved     *moves                // of what readers see; nil for the only origin
 	desk      desk

@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"webring/edge"
+	"webring/edge/follow"
 	"webring/edge/forward"
-	"webring/edge/replica"
 	"webring/server/admin"
 )
 
@@ -24,7 +24,7 @@ func (o *edgeOptions) watchEdge(passed passedSockets, log *slog.Logger) (*admin.
 }
 
 // edgeStarted has an edge collected from, and readiness depend on it.
-func (o *edgeOptions) edgeStarted(s *admin.Server, r *replica.Replica, forwarder *forward.Forwarder, shell *edge.Shell, traps *traps, out io.Writer) {
+func (o *edgeOptions) edgeStarted(s *admin.Server, r *follow.Replica, forwarder *forward.Forwarder, shell *edge.Shell, traps *traps, out io.Writer) {
 	if s == nil {
 		return
 	}
@@ -36,7 +36,7 @@ func (o *edgeOptions) edgeStarted(s *admin.Server, r *replica.Replica, forwarder
 // edgeChecks are what an edge's readiness depends on. A silent origin, and an edge that has
 // to be upgraded, are told of and are no reason by themselves to send requests elsewhere:
 // they concern all edges alike, what these have stays right, and its age counts.
-func edgeChecks(r *replica.Replica, forwarder *forward.Forwarder, most time.Duration) []admin.Check {
+func edgeChecks(r *follow.Replica, forwarder *forward.Forwarder, most time.Duration) []admin.Check {
 	age := func() time.Duration {
 		d, _ := r.Age() // it is known: there is something to show
 		return d.Round(time.Second)
@@ -51,7 +51,7 @@ func edgeChecks(r *replica.Replica, forwarder *forward.Forwarder, most time.Dura
 		}},
 		{Name: "reach", Advisory: true, Ask: func() (string, error) { return "it comes to what the origin signs", r.Unreached() }},
 		{Name: "origin", Advisory: true, Ask: func() (string, error) {
-			if d := age(); d > replica.StaleAfter {
+			if d := age(); d > follow.StaleAfter {
 				return "", fmt.Errorf("no new checkpoint for %s; answers are marked stale", d)
 			}
 			all, followed := r.Followed()
@@ -71,7 +71,7 @@ func edgeChecks(r *replica.Replica, forwarder *forward.Forwarder, most time.Dura
 }
 
 // replicaMetrics collects what an edge's replica says of itself.
-type replicaMetrics struct{ r *replica.Replica }
+type replicaMetrics struct{ r *follow.Replica }
 
 var (
 	replicaSequenceDesc    = prometheus.NewDesc("webring_replica_sequence", "Events that this edge shows.", nil, nil)
@@ -99,7 +99,7 @@ func (c replicaMetrics) Collect(to chan<- prometheus.Metric) {
 
 // upstreamMetrics collects which of its origins an edge asks.
 type upstreamMetrics struct {
-	r         *replica.Replica
+	r         *follow.Replica
 	forwarder *forward.Forwarder
 }
 

@@ -1,0 +1,40 @@
+package follow
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// StaleAfter is for how long answers count as fresh without a new checkpoint.
+const StaleAfter = 60 * time.Second
+
+// Freshness knows when the newest checkpoint came and when it was signed. The zero value
+// knows of none. It may be used concurrently.
+type Freshness struct {
+	came, signed atomic.Int64 // ms since 1970
+}
+
+// Note notes a checkpoint that came at one time and was signed at another, in milliseconds
+// since 1970.
+func (f *Freshness) Note(came, signed int64) {
+	f.came.Store(came)
+	f.signed.Store(signed)
+}
+
+// Age returns how old the newest checkpoint is: the time since it came, or since it was
+// signed if that is longer. An origin, or a cache before it, may repeat an old checkpoint.
+// The age is unknown before the first checkpoint.
+func (f *Freshness) Age(now time.Time) (age time.Duration, known bool) {
+	came, signed := f.came.Load(), f.signed.Load()
+	if signed == 0 {
+		return 0, false
+	}
+	ms := now.UnixMilli()
+	return time.Duration(max(ms-came, ms-signed, 0)) * time.Millisecond, true
+}
+
+// Stale reports whether the age is unknown or longer than [StaleAfter].
+func (f *Freshness) Stale(now time.Time) bool {
+	age, known := f.Age(now)
+	return !known || age > StaleAfter
+}

@@ -1,0 +1,264 @@
+package follow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"webring/core/snap"
+)
+
+// maxGap is how many records are held in memory until the root shows whether they are
+// signed. A replica that lacks more of them catches up with a second core.
+const maxGap = 8 * snap.BlockEvents
+
+// accept takes a verified checkpoint: it does one step, and notes what came of it. After
+// an error, readers see what they saw.
+func (r *Replica) accept(ctx context.Context, s Signed) error {
+	r.accepting.Lock()
+	defer r.accepting.Unlock()
+	if bytes.Equal(s.Text, r.signed) && r.Unreached() == nil {
+		return nil
+	}
+	if err := r.tooSoon(s.At); err != nil {
+		return err
+	}
+	far := r.isFar(s.At)
+	err := r.step(ctx, s)
+	switch {
+	case err == nil:
+		r.reached(s.At)
+	case errors.Is(err, errNotShown), errors.Is(err, ErrEvents) && far:
+		r.pause(s.At, err, mostRest)
+	case errors.Is(err, ErrState), errors.Is(err, errOpen) && s.At.Core != r.cfg.Module:
+		return r.unreached(s.At, err)
+	case errors.Is(err, errOpen):
+		r.pause(s.At, err, mostRest) // each attempt fetches the whole ring
+	}
+	return err
+}
+
+// step brings readers to a checkpoint. It fetches what leads there, compares that with what
+// was signed, shows it, and has it written to disk.
+//
+// Usually the core that is shown folds the records. The first state, and one far ahead, is
+// folded by another core, which replaces the one that is shown when it has come to the
+// signed state. Until then there may be two rings in memory.
+func (r *Replica) step(ctx context.Context, s Signed) error {
+	if err := Continues(s.At, r.least(s.At)); err != nil {
+		return err
+	}
+	var tree snap.Tree
+	var records []snap.Record
+	anew := r.shown == nil || r.isFar(s.At)
+	if anew {
+		core, from, err := r.begin(ctx, s.At)
+		if err != nil {
+			return err
+		}
+		if tree, records, err = r.replay(ctx, core, from, s.At); err != nil {
+			return errors.Join(err, core.Close())
+		}
+		r.withdrawn.Store(s.At.Size) // the records between were not searched
+		r.show(core)
+		r.log.Info("follow: booted", "events", s.At.Size, "snapshot", from.Size(), "replay", r.cfg.Replay)
+	} else {
+		tree = r.tree
+		if records = s.extend(&tree, s.At); records == nil {
+			err := r.link.Replay(ctx, &tree, s.At, func(some []snap.Record) error {
+				records = append(records, some...)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := r.advance(ctx, records, s.At); err != nil {
+			return err
+		}
+	}
+	r.floor = snap.Checkpoint{}
+	r.setPosition(s.Text, s.At, tree, records, anew, time.Now().UnixMilli())
+	if r.forget(records) {
+		anew = true // the state on disk has the redacted words
+	}
+	r.persist(update{s.Text, records, anew})
+	return nil
+}
+
+// least is what a checkpoint must continue: what readers see or, before they see anything,
+// what was signed before a restart whose state on disk is lost. Another version may have
+// computed that state otherwise, so it is not compared.
+func (r *Replica) least(to snap.Checkpoint) snap.Checkpoint {
+	if r.shown != nil {
+		return r.at
+	}
+	least := r.floor
+	least.State = to.State
+	return least
+}
+
+// isFar reports whether a checkpoint is too far ahead for the core that is shown.
+func (r *Replica) isFar(to snap.Checkpoint) bool {
+	return r.shown != nil && to.Size > r.at.Size+maxGap
+}
+
+// begin opens a core that no reader sees: where readers are or, before they see anything,
+// at the snapshot that the checkpoint names or at the beginning of the ledger.
+//
+// A replica that shows something takes no snapshot: only the records show that the signed
+// history continues the one that was shown. A snapshot would not save much either. [pace]
+// lets six hundred thousand records come at once and half a million a minute after that.
+func (r *Replica) begin(ctx context.Context, to snap.Checkpoint) (c Core, tree snap.Tree, err error) {
+	if r.shown != nil {
+		if c, err = r.reopen(ctx); err != nil {
+			return nil, tree, fmt.Errorf("%w: %w", errNotShown, err)
+		}
+		return c, r.tree, nil
+	}
+	var rows []byte
+	if to.Snapshot.Size > 0 && !r.cfg.Replay {
+		rows, tree, err = r.snapshot(ctx, to.Snapshot)
+		if errors.Is(err, snap.ErrVersion) {
+			// Edges are upgraded before their origin, whose snapshots they may not read yet.
+			r.log.Info("follow: the origin's snapshot is of another version; all events are folded", "events", to.Size)
+			rows, tree = nil, snap.Tree{}
+		} else if err != nil {
+			return nil, tree, err
+		}
+	}
+	if c, err = r.cfg.Open(ctx, rows); err != nil {
+		return nil, tree, fmt.Errorf("%w: %w: %w", ErrSnapshot, errOpen, err)
+	}
+	if r.store != nil {
+		r.store.replayed = r.cfg.Replay
+	}
+	return c, tree, nil
+}
+
+// errOpen: a core could not be opened.
+var errOpen = errors.New("no core can be opened from it")
+
+// replay has a core fold the records from a tree to a checkpoint, and returns the last of
+// them. The ledger must go through what was signed before a restart; a snapshot of later
+// events cannot show that, and then the signer is trusted.
+func (r *Replica) replay(ctx context.Context, c Core, from snap.Tree, to snap.Checkpoint) (tree snap.Tree, last []snap.Record, err error) {
+	tree, passed := from, from
+	err = r.link.Replay(ctx, &tree, to, func(some []snap.Record) error {
+		if err := r.passFloor(&passed, some); err != nil {
+			return err
+		}
+		if last = append(last, some...); len(last) > 2*maxTail {
+			last = append([]snap.Record(nil), last[len(last)-maxTail:]...)
+		}
+		return apply(c, some)
+	})
+	if err == nil {
+		err = checkState(c, to)
+	}
+	return tree, last, err
+}
+
+// passFloor adds records to a tree until that is as large as the floor, and compares both.
+func (r *Replica) passFloor(tree *snap.Tree, records []snap.Record) error {
+	for _, record := range records {
+		if tree.Size() == r.floor.Size && r.floor.Size > 0 && tree.Root() != r.floor.Root {
+			return fmt.Errorf("%w of %d events", ErrForked, r.floor.Size)
+		}
+		if tree.Size() >= r.floor.Size {
+			break
+		}
+		tree.Add(record.Event)
+	}
+	return nil
+}
+
+// snapshot fetches the snapshot that a checkpoint names, and splits it.
+func (r *Replica) snapshot(ctx context.Context, named snap.Snapshot) (rows []byte, tree snap.Tree, err error) {
+	if named.Bytes > r.cfg.MaxSnapshot {
+		return nil, tree, fmt.Errorf("%w: %d bytes, more than the %d that a core has", ErrSnapshot, named.Bytes, r.cfg.MaxSnapshot)
+	}
+	var file bytes.Buffer
+	if err := r.link.CopySnapshot(ctx, named, &file); err != nil {
+		return nil, tree, err
+	}
+	if rows, tree, err = r.unpack(&file); err != nil {
+		return nil, tree, fmt.Errorf("%w: %w", ErrSnapshot, err)
+	}
+	if tree.Size() != named.Size {
+		return nil, tree, fmt.Errorf("%w: of %d events, not %d", ErrSnapshot, tree.Size(), named.Size)
+	}
+	return rows, tree, nil
+}
+
+// unpack decompresses the file of a snapshot and splits it.
+func (r *Replica) unpack(file io.Reader) (rows []byte, tree snap.Tree, err error) {
+	z, err := zstd.NewReader(file, zstd.WithDecoderMaxMemory(uint64(r.cfg.MaxSnapshot)), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, tree, err
+	}
+	defer z.Close()
+	plain, err := io.ReadAll(io.LimitReader(z, r.cfg.MaxSnapshot+1))
+	if err != nil {
+		return nil, tree, err
+	}
+	if int64(len(plain)) > r.cfg.MaxSnapshot {
+		return nil, tree, fmt.Errorf("more than the %d bytes that a core has", r.cfg.MaxSnapshot)
+	}
+	return snap.CutFile(plain)
+}
+
+// advance has the core that is shown fold the records, which must bring it to the signed
+// state.
+func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Checkpoint) error {
+	if err := r.repair(ctx); err != nil {
+		return fmt.Errorf("%w: %w", errNotShown, err)
+	}
+	if len(records) == 0 {
+		return nil
+	}
+	r.withdraw(records, to.Size)
+	refusal, err := r.shown.ApplyTo(records, to.State, func() ([]byte, []snap.Record, error) { return r.lastGood(ctx) })
+	if refusal == nil && err == nil {
+		if checkState(r.shown, to) == nil {
+			return nil
+		}
+		err = errors.New("the core that is shown has another state than it says")
+	}
+	if failed := r.repair(ctx); failed != nil {
+		err = failed
+	}
+	switch {
+	case refusal == nil:
+		return fmt.Errorf("%w: %w", errNotShown, err)
+	case err != nil:
+		return fmt.Errorf("%w of %d events: %w; %w", ErrState, to.Size, refusal, err)
+	}
+	return fmt.Errorf("%w of %d events: %w", ErrState, to.Size, refusal)
+}
+
+// setPosition notes the position that is shown, and when its checkpoint came. With anew,
+// the records are all that is held.
+func (r *Replica) setPosition(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool, came int64) {
+	r.tree = tree
+	r.mu.Lock()
+	if anew {
+		r.base, r.tail = at.Size-uint64(len(records)), nil
+	}
+	r.signed, r.at = signed, at
+	r.tail = append(r.tail, records...)
+	if excess := len(r.tail) - maxTail; excess > 0 {
+		// Copied, so that the memory of the dropped records is freed.
+		r.tail = append([]snap.Record(nil), r.tail[excess:]...)
+		r.base += uint64(excess)
+	}
+	r.mu.Unlock()
+	r.fresh.Note(came, at.Time)
+	r.changed.Send()
+	r.readied.Do(func() { close(r.ready) })
+}

@@ -1,0 +1,296 @@
+package follow
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"webring/core/snap"
+	"webring/edge/durable"
+)
+
+// store writes the last good state to a folder:
+//
+//	checkpoint        the newest one, as it was signed
+//	state-N           the core at event N, and the events since
+//	keys              what the origin has signed about its keys; see keys.go
+//	unreachable       why the signed state is not reached, if this edge is to be upgraded
+//
+//	state  = replayed(1 byte) F(8 bytes) length(8 bytes) core entry…
+//	core   as snap.WriteFile has it, not compressed
+//	entry  = length(4 bytes) CRC-32C(4 bytes) record   as snap.AppendRecord
+//
+// Numbers are big endian. replayed is 1 if every event was folded to get there.
+// The entries are those from event F on, F ≤ N: a backup may be completed from those
+// before N, too.
+//
+// Events are written before the checkpoint that signs them, so the checkpoint shows
+// whether what a crash left is right. When the events outgrow the core before them, a new
+// file begins, which is written whole or not at all. After a failure nothing is written
+// for a while.
+type store struct {
+	dir      string
+	log      *slog.Logger
+	replayed bool // every event up to here was folded
+
+	base    uint64 // of the state in use
+	journal *os.File
+	written int64 // of events into it
+	state0  int64 // length of the core before them
+	resting time.Time
+}
+
+const (
+	// stateHead is the length of what stands before a core.
+	stateHead = 1 + 8 + 8
+	// minJournal is how long events may grow behind a small core.
+	minJournal = 4 << 20
+	// storeRest is how long to wait after a write failed.
+	storeRest = 30 * time.Second
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
+
+func stateName(base uint64) string { return "state-" + strconv.FormatUint(base, 10) }
+
+// clean removes what a crash left half written. Nothing may be in use.
+func (s *store) clean() {
+	left, _ := filepath.Glob(s.path(".new-*"))
+	for _, path := range left {
+		os.Remove(path)
+	}
+}
+
+// save writes a position. If there is no journal, or it has become too long, anew writes
+// a whole file and gives its checkpoint, which may be a later one.
+func (s *store) save(n *update, anew func() (signed []byte, err error)) {
+	if n.anew {
+		_ = s.close()
+	}
+	if time.Now().Before(s.resting) {
+		return
+	}
+	signed, err := n.signed, s.append(n.records)
+	if err == nil && (s.journal == nil || s.written > max(minJournal, s.state0)) {
+		signed, err = anew()
+	}
+	if err == nil {
+		err = s.write("checkpoint", signed)
+	}
+	if err == nil {
+		s.sweep()
+		return
+	}
+	s.log.Error("follow: the last good state cannot be kept on disk; serving goes on", "err", err)
+	// What was written before is still good. The journal ends there: it must have no gap.
+	_ = s.close()
+	s.resting = time.Now().Add(storeRest)
+}
+
+// append writes records behind those of the journal, if there is one.
+func (s *store) append(records []snap.Record) error {
+	if s.journal == nil || len(records) == 0 {
+		return nil
+	}
+	n, err := s.journal.Write(entries(records))
+	s.written += int64(n)
+	if err != nil {
+		return err
+	}
+	return s.journal.Sync()
+}
+
+// entries encodes records for the journal.
+func entries(records []snap.Record) (b []byte) {
+	for _, r := range records {
+		at := len(b)
+		b = snap.AppendRecord(append(b, make([]byte, 8)...), r)
+		binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-8))
+		binary.BigEndian.PutUint32(b[at+4:], crc32.Checksum(b[at+8:], castagnoli))
+	}
+	return b
+}
+
+// begin writes a new file, and continues it as the journal. If it cannot be written, the
+// file before stays.
+func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Record) error {
+	if err := errors.Join(s.close(), os.MkdirAll(s.dir, 0o700)); err != nil {
+		return err
+	}
+	head := make([]byte, 1, stateHead)
+	if s.replayed {
+		head[0] = 1
+	}
+	head = binary.BigEndian.AppendUint64(head, from)
+	head = binary.BigEndian.AppendUint64(head, uint64(len(contents)))
+	err := durable.Create(s.dir, 0o600, func(w io.Writer) (string, error) {
+		for _, part := range [][]byte{head, contents, entries(tail)} {
+			if _, err := w.Write(part); err != nil {
+				return "", err
+			}
+		}
+		return stateName(base), nil
+	})
+	if err != nil {
+		return err
+	}
+	s.journal, err = os.OpenFile(s.path(stateName(base)), os.O_WRONLY|os.O_APPEND, 0o600)
+	s.base, s.written, s.state0 = base, 0, int64(len(contents))
+	return err
+}
+
+// resume continues the file that restore has read as the journal.
+func (s *store) resume(base uint64, saved *state, length int64) {
+	s.replayed = saved.replayed
+	f, err := os.OpenFile(s.path(stateName(base)), os.O_WRONLY, 0o600)
+	if err != nil {
+		return // the next checkpoint begins a new file
+	}
+	// A half-written entry may stand behind the last good one.
+	end := stateHead + int64(len(saved.contents)) + length
+	if err := f.Truncate(end); err != nil {
+		f.Close()
+		return
+	}
+	if _, err := f.Seek(end, io.SeekStart); err != nil {
+		f.Close()
+		return
+	}
+	// With many events, the next checkpoint begins a new file.
+	s.base, s.journal, s.written, s.state0 = base, f, length, int64(len(saved.contents))
+}
+
+// write writes a file, whole or not at all.
+func (s *store) write(name string, content []byte) error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	return durable.Write(s.path(name), content, 0o600)
+}
+
+// sweep removes the states before the one in use.
+func (s *store) sweep() {
+	for _, base := range s.bases() {
+		if base != s.base {
+			os.Remove(s.path(stateName(base)))
+		}
+	}
+}
+
+// bases gives the positions of the states on disk, the last first.
+func (s *store) bases() (bases []uint64) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil
+	}
+	for _, e := range entries {
+		word, ok := strings.CutPrefix(e.Name(), "state-")
+		if n, err := strconv.ParseUint(word, 10, 64); ok && err == nil {
+			bases = append(bases, n)
+		}
+	}
+	slices.Sort(bases)
+	slices.Reverse(bases)
+	return bases
+}
+
+func (s *store) checkpoint() ([]byte, error) {
+	f, err := os.Open(s.path("checkpoint"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxNote))
+}
+
+// state is a file of a state: the core at a position, and the entries after it.
+type state struct {
+	contents []byte
+	replayed bool   // every event was folded to get there
+	from     uint64 // first of the entries
+	entries  []byte
+}
+
+func (s *store) load(base uint64) (*state, error) {
+	f, err := os.Open(s.path(stateName(base)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return readState(f, info.Size(), base)
+}
+
+// readState reads a file of this size. The entries have memory of their own, because the
+// replica holds them, and drops the core.
+func readState(r io.Reader, size int64, base uint64) (*state, error) {
+	var head [stateHead]byte
+	if size < stateHead {
+		return nil, errForm
+	}
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	from, length := binary.BigEndian.Uint64(head[1:]), binary.BigEndian.Uint64(head[9:])
+	if head[0] > 1 || from > base || length > uint64(size-stateHead) {
+		return nil, errForm
+	}
+	k := &state{make([]byte, length), head[0] == 1, from, make([]byte, uint64(size-stateHead)-length)}
+	bigPages(k.contents)
+	for _, part := range [][]byte{k.contents, k.entries} {
+		if _, err := io.ReadFull(r, part); err != nil {
+			return nil, err
+		}
+	}
+	return k, nil
+}
+
+var errForm = errors.New("follow: a state of no known form")
+
+// records reads the first n entries, and says how long they are.
+func (k *state) records(n uint64) (records []snap.Record, length int64, err error) {
+	b := k.entries
+	for uint64(len(records)) < n {
+		if len(b) < 8 {
+			return nil, 0, fmt.Errorf("follow: %d of %d events on disk", len(records), n)
+		}
+		length, sum := uint64(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:])
+		b = b[8:]
+		if length > uint64(len(b)) || length > snap.MaxRecord || crc32.Checksum(b[:length], castagnoli) != sum {
+			return nil, 0, fmt.Errorf("follow: record %d on disk is damaged", len(records))
+		}
+		one, err := snap.DecodeRecords(b[:length])
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(one) != 1 {
+			return nil, 0, fmt.Errorf("follow: record %d on disk is not one", len(records))
+		}
+		records, b = append(records, one[0]), b[length:]
+	}
+	return records, int64(len(k.entries) - len(b)), nil
+}
+
+// close ends the use of the file.
+func (s *store) close() error {
+	if s.journal == nil {
+		return nil
+	}
+	f := s.journal
+	s.journal = nil
+	return f.Close()
+}
