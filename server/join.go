@@ -12,14 +12,14 @@ import (
 	"webring/core/api"
 	"webring/server/paid"
 	"webring/server/sites/score"
-	"webring/server/sites/score/report"
+	"webring/server/sites/score/local"
 	"webring/templates"
 )
 
 // Check gives what answers the form of the join page. reports has the reports behind the
 // scores of this node's own scorer. extra are words for the command line that pays, such as
 // the address of a development chain, or "".
-func Check(s *paid.Service, base func() string, reports *report.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
+func Check(s *paid.Service, base func() string, reports *local.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
 	return func(ctx context.Context, client string, form templates.Draft) templates.Checked {
 		d := s.Check(ctx, client, form.JSON())
 		c := templates.Checked{Wrong: map[string]string{}, Price: paid.FormatUSD(d.Price), Slug: d.Slug}
@@ -48,7 +48,7 @@ func Check(s *paid.Service, base func() string, reports *report.Store, extra str
 }
 
 // readiness is a score as pages show it, with its checks if the report behind it is here.
-func readiness(s *score.Result, reports *report.Store, log *slog.Logger) *templates.Readiness {
+func readiness(s *score.Result, reports *local.Store, log *slog.Logger) *templates.Readiness {
 	r := &templates.Readiness{Score: s.Score, Scorer: s.Provider, Report: s.Report}
 	at := strings.LastIndex(s.Report, ReportsPath)
 	if reports == nil || at < 0 {
@@ -66,10 +66,10 @@ func readiness(s *score.Result, reports *report.Store, log *slog.Logger) *templa
 }
 
 // shown are the checks of a group as pages show them.
-func shown(g report.Group) (checks []templates.ReportCheck) {
+func shown(g local.Group) (checks []templates.ReportCheck) {
 	for _, c := range g.Checks {
 		checks = append(checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points,
-			Optional: g.Name == report.Bonus})
+			Optional: g.Name == local.Bonus})
 	}
 	return checks
 }

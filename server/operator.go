@@ -17,7 +17,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/publish"
-	"webring/server/sites/score/report"
+	"webring/server/sites/score/local"
 )
 
 // Operator is the running origin's interface for its operator: HTTP on a socket in the
@@ -298,7 +298,7 @@ func removeReports(tx *ledger.Tx, slug string) error {
 	}
 	for _, link := range links {
 		if _, id, ours := strings.Cut(link, ReportsPath); ours {
-			if err := report.Remove(tx, id); err != nil {
+			if err := local.Remove(tx, id); err != nil {
 				return err
 			}
 		}

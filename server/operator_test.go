@@ -23,7 +23,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
-	"webring/server/sites/score/report"
+	"webring/server/sites/score/local"
 )
 
 // listen serves the operator on its socket and gives a client of it.
@@ -407,8 +407,8 @@ func TestRemovalThatIsGivenUpOpensTheMember(t *testing.T) {
 func TestRedactionLeavesNoWords(t *testing.T) {
 	o := newOrigin(t)
 	ask := o.listen()
-	scanned := &report.Report{URL: "https://ada.dev/", Score: 72}
-	reports := report.Open(o.books, nil)
+	scanned := &local.Report{URL: "https://ada.dev/", Score: 72}
+	reports := local.Open(o.books, nil)
 	if err := reports.Put(scanned); err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +426,7 @@ func TestRedactionLeavesNoWords(t *testing.T) {
 	if a := o.service.Handle(context.Background(), call); a.Status != 201 || !bytes.Contains(a.Body, []byte("Words of a member")) {
 		t.Fatalf("the stored answer: %d %s", a.Status, a.Body)
 	}
-	moved := &report.Report{URL: "https://ada.example/", Score: 90}
+	moved := &local.Report{URL: "https://ada.example/", Score: 90}
 	if err := reports.Put(moved); err != nil {
 		t.Fatal(err)
 	}
@@ -449,8 +449,8 @@ func TestRedactionLeavesNoWords(t *testing.T) {
 			t.Errorf("the site %s is named in %v", site, keys)
 		}
 	}
-	for _, r := range []*report.Report{scanned, moved} {
-		if _, err := reports.Get(r.ID); !errors.Is(err, report.ErrNotFound) {
+	for _, r := range []*local.Report{scanned, moved} {
+		if _, err := reports.Get(r.ID); !errors.Is(err, local.ErrNotFound) {
 			t.Errorf("the report of %s: %v", r.URL, err)
 		}
 	}

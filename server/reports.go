@@ -12,7 +12,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/server/sites/score/report"
+	"webring/server/sites/score/local"
 	"webring/static"
 	"webring/templates"
 )
@@ -23,7 +23,7 @@ const ReportsPath = "/reports/"
 
 // Reports shows stored readiness reports. rules gives those in force, nil before there are
 // any.
-func Reports(store *report.Store, rules func() *core.Rules, log *slog.Logger) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+func Reports(store *local.Store, rules func() *core.Rules, log *slog.Logger) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	return func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 		id := strings.TrimPrefix(string(ctx.Path()), ReportsPath)
 		media := ""
@@ -42,7 +42,7 @@ func Reports(store *report.Store, rules func() *core.Rules, log *slog.Logger) fu
 		r, err := store.Get(id)
 		if err != nil {
 			code, detail := api.Internal, "The report cannot be read."
-			if errors.Is(err, report.ErrNotFound) {
+			if errors.Is(err, local.ErrNotFound) {
 				code, detail = api.NotFound, "There is no such report. Reports of sites that did not join are removed after a day, or sooner when there are many."
 			} else {
 				log.Error("report", "id", id, "err", err)
@@ -95,7 +95,7 @@ const (
 )
 
 // form draws a report in one of its forms.
-func form(r *report.Report, media string, ring *core.Rules) []byte {
+func form(r *local.Report, media string, ring *core.Rules) []byte {
 	switch media {
 	case mediaJSON:
 		return r.JSON()

@@ -12,7 +12,7 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
-	"webring/server/sites/score/report"
+	"webring/server/sites/score/local"
 	"webring/templates"
 )
 
@@ -22,8 +22,8 @@ func TestReportsInTheirForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer books.Close()
-	store := report.Open(books, nil)
-	r := &report.Report{URL: "https://acme.com/", Score: 41, Rubric: "webring-1", ScannedAt: time.Now().UTC(), Note: report.Note}
+	store := local.Open(books, nil)
+	r := &local.Report{URL: "https://acme.com/", Score: 41, Rubric: "webring-1", ScannedAt: time.Now().UTC(), Note: local.Note}
 	if err := store.Put(r); err != nil {
 		t.Fatal(err)
 	}

@@ -20,9 +20,8 @@ import (
 var ErrDamaged = errors.New("backup: the file is damaged or incomplete")
 
 const (
-	rowsFolder    = "rows/"
-	reportsFolder = "reports/"
-	endName       = "end"
+	rowsFolder = "rows/"
+	endName    = "end"
 	// pieceSize is about how many bytes of rows one entry holds, and maxEntry
 	// the most that is read as one.
 	pieceSize = 1 << 20
@@ -31,7 +30,7 @@ const (
 
 // File is a small file that is kept beside the ledger.
 type File struct {
-	Name string // one word; the id of a report
+	Name string // one word
 	Data []byte
 }
 
@@ -98,22 +97,21 @@ func appendBlock(dst, block []byte) []byte {
 
 // Reader reads a backup from its beginning to its end.
 type Reader struct {
-	tar         *tar.Reader
-	sum         hash.Hash
-	key, report func(File) error
-	piece       []byte
-	ended       bool
+	tar   *tar.Reader
+	sum   hash.Hash
+	key   func(File) error
+	piece []byte
+	ended bool
 }
 
-// Read begins to read a backup. Each key is given to key, by the calls of [Reader.Next],
-// and to report each report of a backup by an earlier version, which has them beside the rows.
-// Nothing may be believed before Next has said that there is no more.
-func Read(r io.Reader, key, report func(File) error) *Reader {
-	return &Reader{tar: tar.NewReader(r), sum: sha256.New(), key: key, report: report}
+// Read begins to read a backup. [Reader.Next] gives each key to key. Nothing may be believed
+// before Next has said that there is no more.
+func Read(r io.Reader, key func(File) error) *Reader {
+	return &Reader{tar: tar.NewReader(r), sum: sha256.New(), key: key}
 }
 
 // Next gives the next row, until there is no more and the whole file has proved
-// to be what was written. Its errors wrap [ErrDamaged], or are those of key and report.
+// to be what was written. Its errors wrap [ErrDamaged], or are those of key.
 func (r *Reader) Next() (row ledger.Row, more bool, err error) {
 	for len(r.piece) == 0 {
 		if r.ended {
@@ -132,7 +130,7 @@ func (r *Reader) Next() (row ledger.Row, more bool, err error) {
 	return row, true, nil
 }
 
-// entry reads one entry: rows, a key, a report, or the end.
+// entry reads one entry: rows, a key, or the end.
 func (r *Reader) entry() error {
 	h, err := r.tar.Next()
 	if err != nil {
@@ -158,8 +156,6 @@ func (r *Reader) entry() error {
 	case strings.HasPrefix(h.Name, rowsFolder):
 		r.piece = data
 		return nil
-	case strings.HasPrefix(h.Name, reportsFolder):
-		return r.report(File{h.Name[len(reportsFolder):], data})
 	case h.Name == "" || h.Name[0] == '.' || strings.ContainsAny(h.Name, `/\`):
 		return fmt.Errorf("%w: entry %q", ErrDamaged, h.Name)
 	}

@@ -1,13 +1,11 @@
 // Package backup puts a whole origin into one file and brings it back: the rows
-// of the ledger as they are at one instant, the keys beside it, and the readiness
-// reports that members' scores rest on.
+// of the ledger as they are at one instant, and the keys beside it.
 //
 // The file is a tar archive, written in one go while the origin serves:
 //
 //	mpp-secret     the challenge key
 //	sync-key       the key that signs for edges
 //	rows/000000 …  the ledger's rows, in pieces
-//	reports/ID …   reports as they are stored
 //	end            SHA-256 over all before it, in hexadecimal
 //
 // A piece is a sequence of rows: length(4 bytes, big endian) key, length value. The file

@@ -125,7 +125,7 @@ func TestANodeJoinsFromABackupOfAnother(t *testing.T) {
 			t.Fatalf("%s: %d transactions meanwhile, %v", name, n-from, err)
 		}
 		store, head := memstore.New(), filepath.Join(t.TempDir(), "head")
-		if err := ledger.Restore(store, head, backup.Read(&stream, ignore, ignore).Next); err != nil {
+		if err := ledger.Restore(store, head, backup.Read(&stream, ignore).Next); err != nil {
 			t.Fatal(err)
 		}
 		joined := follower(t, store, head)

@@ -16,7 +16,7 @@ type Table string
 
 // The tables. A name is a part of each stored key, so it never changes.
 const (
-	Reports Table = "reports" // readiness reports, by id: see server/sites/score/report
+	Reports Table = "reports" // readiness reports, by id: see server/sites/score/local
 	Proofs  Table = "proofs"  // proofs of owners that are spent, by member and challenge: see server/paid
 	Drafts  Table = "drafts"  // of those, the ones that nothing may rest on, by age
 	Hops    Table = "hops"    // hops by days and members: see server/aside/hops

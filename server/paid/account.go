@@ -11,7 +11,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/sites/hosts"
+	"webring/server/sites/fetch"
 )
 
 // Limits for each account. They are checked when a credential names the account, before
@@ -136,7 +136,7 @@ func (s *Service) opensCategory(v *ledger.View, category, key string, account co
 	if beyond >= 0 && !proven {
 		return errNoCategory
 	}
-	domain := hosts.Delegated(string(core.KeyHost([]byte(key))))
+	domain := fetch.Delegated(string(core.KeyHost([]byte(key))))
 	opened, lately := map[string]bool{}, 0
 	since := s.Now().Add(-categoriesSpan).UnixMilli()
 	for _, other := range st.Categories() {
@@ -212,4 +212,4 @@ func accountProblem(code api.Code, pointer, detail string) *Problem {
 }
 
 // domainOf gives the registrable domain of a site by its identity key.
-func domainOf(key string) string { return hosts.Domain(string(core.KeyHost([]byte(key)))) }
+func domainOf(key string) string { return fetch.Domain(string(core.KeyHost([]byte(key)))) }

@@ -8,7 +8,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/sites/hosts"
+	"webring/server/sites/fetch"
 )
 
 // domains finds the members on a registrable domain. The core's index is by host, because
@@ -66,11 +66,11 @@ func (d *domains) move(st *core.State, at core.Ordinal, old string) {
 		d.moved, d.later = map[core.Ordinal]bool{}, map[uint32][]core.Ordinal{}
 	}
 	if d.moved[at] {
-		hash := d.hash(hosts.Domain(hostOf(old)))
+		hash := d.hash(fetch.Domain(hostOf(old)))
 		d.later[hash] = slices.DeleteFunc(d.later[hash], func(o core.Ordinal) bool { return o == at })
 	}
 	d.moved[at] = true
-	hash := d.hash(hosts.Domain(hostOf(st.Member(at).URL)))
+	hash := d.hash(fetch.Domain(hostOf(st.Member(at).URL)))
 	d.later[hash] = append(d.later[hash], at)
 }
 
@@ -85,7 +85,7 @@ func (d *domains) reach(st *core.State, rows int) {
 		if m.URL == "" {
 			continue // redacted
 		}
-		hash := d.hash(hosts.Domain(hostOf(m.URL)))
+		hash := d.hash(fetch.Domain(hostOf(m.URL)))
 		if last, ok := d.last[hash]; ok {
 			d.next[o], d.next[last] = d.next[last], o
 		}

@@ -223,23 +223,10 @@ func (s *Service) measure(ctx context.Context, client string, scorer Scorer, url
 	}
 	if result.Score < required {
 		return result, &Problem{Code: api.ScoreTooLow,
-			Detail: "The site's agent-readiness score is " + strconv.Itoa(result.Score) + "; joining needs " + strconv.Itoa(required) + ". The report says what to improve. " + scanAnew(result) + "Nothing was charged.",
+			Detail: "The site's agent-readiness score is " + strconv.Itoa(result.Score) + "; joining needs " + strconv.Itoa(required) + ". The report says what to improve. Nothing was charged.",
 			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
 	}
 	return result, nil
-}
-
-// scanAnew says how an owner who has improved a site gets another report, where sending the
-// request again does not.
-func scanAnew(r score.Result) string {
-	if r.Visit == "" {
-		return ""
-	}
-	made := ""
-	if !r.ScannedAt.IsZero() {
-		made = " of " + r.ScannedAt.UTC().Format("2 January 2006, 15:04 UTC") + ","
-	}
-	return "It is the last that the scoring service has," + made + " and stays so until somebody visits " + r.Visit + ": do that after a change, and send the request again. "
 }
 
 // maxScorerWords bounds provider and rubric version, in bytes.

@@ -9,7 +9,7 @@ import (
 
 	"webring/core"
 	"webring/core/idn"
-	"webring/server/sites/hosts"
+	"webring/server/sites/fetch"
 )
 
 // Why a URL that is one may still not join. The texts continue those of
@@ -37,7 +37,7 @@ var reservedNames = []string{
 // and safe for concurrent use.
 type SitePolicy struct {
 	// AllowHosts are patterns of hosts that are admitted although their names
-	// are reserved or have no public suffix, in the form of [hosts.Matches].
+	// are reserved or have no public suffix, in the form of [fetch.MatchHost].
 	// Development only.
 	AllowHosts []string
 }
@@ -112,17 +112,17 @@ func (p SitePolicy) admit(canonical string) error {
 	}
 	host, port, _ := strings.Cut(authority, ":")
 	switch {
-	case hosts.EndsInNumber(host):
+	case fetch.EndsInNumber(host):
 		return errSiteIP
 	case !strings.Contains(host, "."):
 		return errSiteLabel
 	case port != "" && port != "80" && port != "443":
 		return errSitePort
-	case slices.ContainsFunc(p.AllowHosts, func(pattern string) bool { return hosts.Matches(pattern, host) }):
+	case slices.ContainsFunc(p.AllowHosts, func(pattern string) bool { return fetch.MatchHost(pattern, host) }):
 		return nil
 	case slices.ContainsFunc(reservedNames, func(name string) bool { return isOrBelow(host, name) }):
 		return errSiteReserved
-	case !hosts.Public(host):
+	case !fetch.PublicHost(host):
 		return errSiteSuffix
 	}
 	return nil

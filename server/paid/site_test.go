@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"webring/core"
-	"webring/server/sites/hosts"
+	"webring/server/sites/fetch"
 )
 
 func TestSitesThatMayJoin(t *testing.T) {
@@ -206,7 +206,7 @@ func FuzzCanonical(f *testing.F) {
 		if err != nil || again != url || same != key {
 			t.Fatalf("Canonical(%q) = %q, %q; again %q, %q, %v", raw, url, key, again, same, err)
 		}
-		if host := string(core.KeyHost([]byte(key))); !strings.Contains(host, ".") || hosts.EndsInNumber(host) {
+		if host := string(core.KeyHost([]byte(key))); !strings.Contains(host, ".") || fetch.EndsInNumber(host) {
 			t.Fatalf("Canonical(%q) admits the host %q", raw, host)
 		}
 	})

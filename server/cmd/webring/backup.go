@@ -22,7 +22,6 @@ import (
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 	"webring/server/publish"
-	readiness "webring/server/sites/score/report"
 )
 
 // backupOptions are the flags of `webring backup`.
@@ -111,8 +110,7 @@ func replaceable(path string) error {
 
 // readThrough reads a backup to its end, which proves it whole.
 func readThrough(f io.Reader) (rows int, err error) {
-	ignore := func(backup.File) error { return nil }
-	r := backup.Read(bufio.NewReader(f), ignore, ignore)
+	r := backup.Read(bufio.NewReader(f), func(backup.File) error { return nil })
 	for {
 		_, more, err := r.Next()
 		if err != nil || !more {
@@ -164,7 +162,7 @@ func restoreOrigin(args []string, out io.Writer) error {
 	if (o.from != "") == o.alone {
 		return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
 	}
-	for _, name := range []string{"ledger", "head", filepath.Base(reportsPath(o.data))} {
+	for _, name := range []string{"ledger", "head"} {
 		if _, err := os.Lstat(filepath.Join(o.data, name)); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", o.data, name)
 		}
@@ -215,7 +213,7 @@ func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, f
 	}
 	r := backup.Read(bufio.NewReader(f), func(k backup.File) error {
 		return durable.Write(filepath.Join(dir, k.Name), k.Data, 0o600)
-	}, func(f backup.File) error { return readiness.RestoreFile(reportsPath(dir), f.Name, f.Data) })
+	})
 	head := filepath.Join(dir, "head")
 	rows := 0
 	err = ledger.Restore(store, head, func() (ledger.Row, bool, error) {

@@ -120,8 +120,9 @@ func (c *checks) folder(dir string, floor uint64) {
 }
 
 // listening checks that an address can be listened on. If a process runs on the same data
-// folder, that process may hold the address.
-func (c *checks) listening(name, address string, running bool) {
+// folder, that process may hold the address. Instead of one that was not given, the start takes
+// another.
+func (c *checks) listening(name, address string, running, given bool) {
 	l, err := net.Listen("tcp", address)
 	switch {
 	case err == nil:
@@ -129,6 +130,8 @@ func (c *checks) listening(name, address string, running bool) {
 		c.ok("listen", "--%s %s is free", name, address)
 	case running && errors.Is(err, syscall.EADDRINUSE):
 		c.note("listen", "--%s %s is taken, as it must be if the process on this data folder has it", name, address)
+	case !given && errors.Is(err, syscall.EADDRINUSE):
+		c.note("listen", "--%s %s is taken: the start takes the next free port", name, address)
 	default:
 		c.fail("listen", fmt.Errorf("--%s: %w: choose another address, or end what has this one, unless that is the socket unit of this process", name, err))
 	}
@@ -169,13 +172,13 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 			c.ok("proxies", "none is trusted")
 		}
 	}
-	c.listening("listen", f.listen, running)
+	c.listening("listen", f.listen, running, true)
 	c.accessLog(f.logs.access)
-	if f.adminListen != "" {
-		c.listening("admin-listen", f.adminListen, running)
+	if a := f.adminListen; a.address != "" {
+		c.listening("admin-listen", a.address, running, a.given)
 	}
 	if f.tls.httpListen != "" {
-		c.listening("acme-http-listen", f.tls.httpListen, running)
+		c.listening("acme-http-listen", f.tls.httpListen, running, true)
 	}
 	switch {
 	case f.tls.cert != "" && f.tls.key != "":

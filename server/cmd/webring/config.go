@@ -89,7 +89,7 @@ func tomlValue(f *flag.Flag) any {
 }
 
 // secretURLs are the flags whose URLs may hold a key anywhere.
-var secretURLs = []string{"tempo-rpc", "evm-rpc", "score-url", "score-start-url"}
+var secretURLs = []string{"tempo-rpc", "evm-rpc", "score-url"}
 
 // blank leaves out of a value what may be a secret: of these URLs all but scheme and
 // host, and of any other its user.

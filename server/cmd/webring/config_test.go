@@ -199,7 +199,7 @@ func TestAnOriginAndAnEdgeRunByFiles(t *testing.T) {
 func TestConfigIsPrinted(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
-	path := configured(t, "fee = '2.50'\ntempo-recipient = '"+usdc+"'\nevm-rpc = 'https://node.example/"+secret+"'\nallow-name = [\"it's\", 'off\"icial']\nscore-start-url = 'https://u:"+secret+"@x.example'\n")
+	path := configured(t, "fee = '2.50'\ntempo-recipient = '"+usdc+"'\nevm-rpc = 'https://node.example/"+secret+"'\nallow-name = [\"it's\", 'off\"icial']\n")
 	env := append(os.Environ(), "WEBRING_TEMPO_RPC=https://rpc.example:8443/v2?key="+secret, "WEBRING_SCORE_HEADER_AUTHORIZATION=Bearer "+secret, "WEBRING_GRACE=7d")
 	run := func(env []string, args ...string) string {
 		t.Helper()
@@ -235,7 +235,7 @@ func TestConfigIsPrinted(t *testing.T) {
 	}
 	comment := regexp.MustCompile(`  # .*`)
 	again := run(os.Environ(), "--config", configured(t, out))
-	blanked := regexp.MustCompile(`(?m)^(# )?(tempo-rpc|evm-rpc|score-url|score-start-url|# WEBRING\S+) .*\n|^# WEBRING.*\n`)
+	blanked := regexp.MustCompile(`(?m)^(# )?(tempo-rpc|evm-rpc|score-url|# WEBRING\S+) .*\n|^# WEBRING.*\n`)
 	plain := func(s string) string { return comment.ReplaceAllString(blanked.ReplaceAllString(s, ""), "") }
 	if plain(again) != plain(out) {
 		t.Errorf("given back, it comes to\n%s\nand not to\n%s", plain(again), plain(out))

@@ -15,7 +15,7 @@ import (
 
 	"webring/server/devchain/faults"
 	"webring/server/pay/tempo/tempotest"
-	readiness "webring/server/sites/score/report"
+	"webring/server/sites/score/local"
 )
 
 // disk is a file system in memory whose size can be changed.
@@ -191,7 +191,7 @@ func TestFullDisk(t *testing.T) {
 // TestWhatMakesALedgerAsksForRoom before it begins and as it goes on: the store writes
 // where a process that finds no room is ended by the system.
 func TestWhatMakesALedgerAsksForRoom(t *testing.T) {
-	file := keysAndReport(t, nil, readiness.Report{ID: strings.Repeat("a", 26), URL: "https://a.dev/"})
+	file := keysAndReport(t, nil, &local.Report{URL: "https://a.dev/"})
 	d := newDisk(t)
 	t.Setenv("TMPDIR", d.dir)
 	d.leave(startFloor - 1<<20)

@@ -233,7 +233,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 		return err
 	}
 	defer inBackground(counting)()
-	listeners, err := passed.listen(httpSocket, o.shell.listen, log)
+	listeners, err := passed.listen(httpSocket, o.shell.open, log)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ type healthOptions struct{ adminListen string }
 
 func (o *healthOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring health", flag.ContinueOnError)
-	fs.StringVar(&o.adminListen, "admin-listen", "127.0.0.1:8403", "`address` of the admin listener of the origin or edge to ask")
+	fs.StringVar(&o.adminListen, "admin-listen", usualAdmin, "`address` of the admin listener of the origin or edge to ask")
 	return fs
 }
 

@@ -56,9 +56,6 @@ func (n *originNode) lead(ctx context.Context, books *ledger.Ledger, t *leaderTe
 	if err := setRules(ctx, books, rules); err != nil {
 		return nil, err
 	}
-	if err := n.scorer.takeOver(ctx, reportsPath(n.o.data)); err != nil {
-		return nil, err
-	}
 	if err := publisher.Start(ctx, books); err != nil {
 		return nil, err
 	}

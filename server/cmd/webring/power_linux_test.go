@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"webring/server/backup"
-	"webring/server/ledger"
-	readiness "webring/server/sites/score/report"
+	"webring/server/sites/score/local"
 )
 
 // plugged is a disk whose power can be cut: what was not synced is gone then.
@@ -79,19 +77,18 @@ func (p *plugged) cut() {
 	}
 }
 
-// keysAndReport makes a backup of a ledger as earlier versions did, which had reports beside
-// it: of one that is on no member.
-func keysAndReport(t *testing.T, keys []backup.File, r readiness.Report) (path string) {
+// keysAndReport makes a backup of a ledger with a report and keys. It gives the report its id.
+func keysAndReport(t *testing.T, keys []backup.File, r *local.Report) (path string) {
 	t.Helper()
 	books, closeBooks, err := openLedger(&options{data: t.TempDir(), capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := books.Do(t.Context(), func(tx *ledger.Tx) error { return tx.AddPayee("network", "payee") }); err != nil {
+	if err := local.Open(books, nil).Put(r); err != nil {
 		t.Fatal(err)
 	}
 	var text bytes.Buffer
-	err = backup.Write(&text, books, append(slices.Clone(keys), backup.File{Name: "reports/" + r.ID, Data: r.JSON()}))
+	err = backup.Write(&text, books, keys)
 	path = filepath.Join(t.TempDir(), "backup.tar")
 	if err := errors.Join(err, closeBooks(), os.WriteFile(path, text.Bytes(), 0o600)); err != nil {
 		t.Fatal(err)
@@ -105,8 +102,8 @@ func TestWhatIsRestoredOutlastsAPowerCut(t *testing.T) {
 	t.Parallel()
 	disk := newPlugged(t)
 	keys := []backup.File{{Name: "mpp-secret", Data: []byte("one key")}, {Name: "sync-key", Data: []byte("another key")}}
-	r := readiness.Report{ID: strings.Repeat("a", 26), URL: "https://a.dev/"}
-	file := keysAndReport(t, keys, r)
+	r := local.Report{URL: "https://a.dev/"}
+	file := keysAndReport(t, keys, &r)
 	data := filepath.Join(disk.dir, "rings", "one")
 	if err := restoreOrigin([]string{file, "--data", data, "--alone"}, io.Discard); err != nil {
 		t.Fatal(err)
@@ -121,10 +118,7 @@ func TestWhatIsRestoredOutlastsAPowerCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reports := readiness.Open(books, nil)
-	if n, err := reports.TakeOver(t.Context(), reportsPath(data)); n != 1 || err != nil {
-		t.Errorf("%d reports were taken over: %v", n, err)
-	}
+	reports := local.Open(books, nil)
 	if got, err := reports.Get(r.ID); err != nil || got.URL != r.URL {
 		t.Errorf("the report is %+v, %v", got, err)
 	}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -26,7 +25,6 @@ import (
 	"webring/server/sites/score"
 	"webring/server/sites/score/exemplar"
 	"webring/server/sites/score/local"
-	readiness "webring/server/sites/score/report"
 )
 
 // scored starts a ring that scores sites itself, and what is at every host below
@@ -183,33 +181,22 @@ func TestReportsComeBackWithTheRing(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	o.data = restored
-	// An earlier version kept reports as files, and one was not taken over yet.
-	earlier := readiness.Report{ID: strings.Repeat("e", 26), URL: "https://earlier.scored.test/", Note: readiness.Note, ScannedAt: time.Now().UTC()}
-	if err := readiness.RestoreFile(reportsPath(o.data), earlier.ID, earlier.JSON()); err != nil {
-		t.Fatal(err)
-	}
 	o.args = append(o.args, "--scorer", "fixed:50")
 	o.launch()
 	if got := o.get(stays); got.Status != 200 || !bytes.Equal(got.Body, want.Body) {
 		t.Errorf("%d %s", got.Status, got.Body)
-	}
-	if got := o.get("/reports/" + earlier.ID + ".json"); got.Status != 200 {
-		t.Errorf("a report of an earlier version: %d %s", got.Status, got.Body)
-	}
-	if _, err := os.Stat(reportsPath(o.data)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder of an earlier version: %v", err)
 	}
 }
 
 // What challenges may name is less than what the store of reports keeps, however many scans
 // are asked for, and stays for as long as it may be paid for.
 func TestReportsStayWhileChallengesNameThem(t *testing.T) {
-	if named := score.KeptFor(requiredScore, requiredScore) + paid.ChallengeLife; named+localLimits.Ask >= readiness.InChallenges {
-		t.Errorf("a report is named for %s, and kept for %s", named, readiness.InChallenges)
+	if named := score.KeptFor(requiredScore, requiredScore) + paid.ChallengeLife; named+localLimits.Ask >= local.InChallenges {
+		t.Errorf("a report is named for %s, and kept for %s", named, local.InChallenges)
 	}
-	minutes := int(readiness.InChallenges/time.Minute) + 1
-	if scans := minutes * localLimits.InAll; scans >= readiness.MaxDrafts {
-		t.Errorf("%d scans may be made in %d minutes, and %d drafts are stored", scans, minutes, readiness.MaxDrafts)
+	minutes := int(local.InChallenges/time.Minute) + 1
+	if scans := minutes * localLimits.InAll; scans >= local.MaxDrafts {
+		t.Errorf("%d scans may be made in %d minutes, and %d drafts are stored", scans, minutes, local.MaxDrafts)
 	}
 }
 

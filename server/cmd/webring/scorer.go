@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/local"
-	readiness "webring/server/sites/score/report"
 )
 
 // sitesFlags say which sites may join, and where they are fetched from. All of
@@ -94,24 +92,13 @@ func (f *sitesFlags) fetch() (fetch.Config, error) {
 }
 
 // scoreFlags say which service scores sites, and how to ask it.
-type scoreFlags struct {
-	spec                                 string
-	url, method, start, startURL         string
-	pointer, reportAt, timeAt, versionAt string
-	reportHosts                          list
-}
+type scoreFlags struct{ spec, url, pointer, reportAt string }
 
 func (f *scoreFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.spec, "scorer", local.Provider, "scoring `service`: local, isitagentready, is-agentic, ora, agent-ready, agentgrade, http, or with --dev fixed:N")
-	fs.StringVar(&f.url, "score-url", "", "`URL` template of the scoring service, with {url} or {host}")
-	fs.StringVar(&f.method, "score-method", "", "`method` of the question, GET or POST of {\"url\": …} (default GET, or the service's)")
-	fs.StringVar(&f.start, "score-start", "", "`none`, or post: have sites scanned that never were (default none, or the service's)")
-	fs.StringVar(&f.startURL, "score-start-url", "", "`URL` to POST {\"url\": …} to for a scan")
-	fs.StringVar(&f.pointer, "score-pointer", "", "JSON `pointer` to the score in that service's answer")
-	fs.StringVar(&f.reportAt, "report-pointer", "", "JSON `pointer` to the report link in that answer")
-	fs.StringVar(&f.timeAt, "score-time-pointer", "", "JSON `pointer` to when the site was scanned in that answer")
-	fs.StringVar(&f.versionAt, "score-version-pointer", "", "JSON `pointer` to the version of the rubric in that answer")
-	fs.Var(&f.reportHosts, "report-host", "`host` that report links may name (repeatable)")
+	fs.StringVar(&f.spec, "scorer", local.Provider, "scoring `service`: local, http, or with --dev fixed:N")
+	fs.StringVar(&f.url, "score-url", "", "scorer http: `URL` of the question, with {url} or {host}")
+	fs.StringVar(&f.pointer, "score-pointer", "", "scorer http: JSON `pointer` to the score, from 0 to 100, in the answer")
+	fs.StringVar(&f.reportAt, "report-pointer", "", "scorer http: JSON `pointer` to the report link in the answer")
 }
 
 func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }
@@ -122,15 +109,14 @@ func (f *scoreFlags) remote() (score.Scorer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return score.New(score.Config{Spec: f.spec, URL: f.url, Method: f.method, Start: f.start, StartURL: f.startURL, Pointer: f.pointer,
-		ReportPointer: f.reportAt, TimePointer: f.timeAt, VersionPointer: f.versionAt, ReportHosts: f.reportHosts, Header: header})
+	return score.New(score.Config{Spec: f.spec, URL: f.url, Pointer: f.pointer, ReportPointer: f.reportAt, Header: header})
 }
 
 // sitesScorer is the scorer with what belongs to it.
 type sitesScorer struct {
 	registrations, drafts *score.Guard
 
-	reports *readiness.Store // of the local scorer, and of its time if another is asked now
+	reports *local.Store // of the local scorer, and of its time if another is asked now
 	books   *currentBooks
 	log     *slog.Logger
 }
@@ -145,11 +131,11 @@ const draftsInAll = 40
 
 // openScorer makes the scorer that the flags name.
 func openScorer(o *options, sites *fetch.Client, books *currentBooks, log *slog.Logger) (*sitesScorer, error) {
-	s := &sitesScorer{books: books, log: log, reports: readiness.Open(books, rests)}
+	s := &sitesScorer{books: books, log: log, reports: local.Open(books, rests)}
 	if o.score.spec == local.Provider {
 		limits := localLimits
 		limits.Past = fair.NewPast()
-		scorer := local.New(sites, requiredScore, limits.Past, func(r *readiness.Report) (string, error) {
+		scorer := local.New(sites, requiredScore, limits.Past, func(r *local.Report) (string, error) {
 			if err := s.reports.Put(r); err != nil {
 				return "", err
 			}
@@ -175,9 +161,6 @@ func openScorer(o *options, sites *fetch.Client, books *currentBooks, log *slog.
 	return s, nil
 }
 
-// reportsPath is the folder in which earlier versions kept reports.
-func reportsPath(data string) string { return filepath.Join(data, "reports") }
-
 // reportsPattern is the pattern of the reports among what the shell answers.
 const reportsPattern = "GET " + server.ReportsPath + "{id}"
 
@@ -188,15 +171,6 @@ func (s *sitesScorer) report() edge.Handler { return server.Reports(s.reports, s
 func (s *sitesScorer) rules() (r *core.Rules) {
 	s.books.View(func(v *ledger.View) { r = v.State().Rules() })
 	return r
-}
-
-// takeOver stores the reports that an earlier version kept in a folder.
-func (s *sitesScorer) takeOver(ctx context.Context, folder string) error {
-	n, err := s.reports.TakeOver(ctx, folder)
-	if n > 0 {
-		s.log.Info("reports of an earlier version are in the ledger's store now", "reports", n)
-	}
-	return err
 }
 
 // sweep removes old reports until ctx ends. At the start and once a day it also looks for

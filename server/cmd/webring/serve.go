@@ -170,7 +170,7 @@ func (n *originNode) prepare(ctx context.Context) (err error) {
 	}
 	n.config.Access = n.logs.access
 	watchCertificates(n.watch.Server, n.certificates)
-	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.listen, n.log); err != nil {
+	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.open, n.log); err != nil {
 		n.listeners = nil
 		return err
 	}

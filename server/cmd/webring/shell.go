@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
 	"strings"
 	"unicode"
@@ -16,7 +17,7 @@ import (
 // shellFlags say how the shell meets the outside, at the origin and at an edge.
 type shellFlags struct {
 	listen         string
-	adminListen    string
+	adminListen    adminAddress
 	rateLimit      int
 	trustedProxies list
 	clientIPHeader string
@@ -31,7 +32,8 @@ const usualClientIPHeader = "X-Forwarded-For"
 
 func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
-	fs.StringVar(&f.adminListen, "admin-listen", "127.0.0.1:8403", adminListenUsage)
+	f.adminListen.address = usualAdmin
+	fs.Var(&f.adminListen, "admin-listen", adminListenUsage)
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that are believed when they say for whom they ask, or unix for peers on a socket (repeatable)")
 	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, "`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one that holds a single address, such as CF-Connecting-IP; the proxies must set it themselves, and no other is believed")
@@ -56,6 +58,9 @@ func (f *shellFlags) validate() error {
 	return errors.Join(append(errs, f.tls.validate(), f.logs.validate(), f.drain.validate())...)
 }
 
+// open listens for clients.
+func (f *shellFlags) open() (net.Listener, error) { return net.Listen("tcp", f.listen) }
+
 // isContact says whether s can stand in a line of security.txt (RFC 9116).
 func isContact(s string) bool {
 	u, err := url.Parse(s)
@@ -65,7 +70,7 @@ func isContact(s string) bool {
 // fill puts what the flags say into the shell's configuration, and gives the
 // certificates that are to be kept fresh, nil without TLS.
 func (f *shellFlags) fill(cfg *edge.Config, data string, log *slog.Logger) (certificates, error) {
-	cfg.RateLimit, cfg.Contact, cfg.Version, cfg.Count = f.rateLimit, f.contact, thisBuild().version, f.adminListen != ""
+	cfg.RateLimit, cfg.Contact, cfg.Version, cfg.Count = f.rateLimit, f.contact, thisBuild().version, f.adminListen.address != ""
 	var err error
 	if cfg.TrustedProxies, err = f.proxies(); err != nil {
 		return nil, err

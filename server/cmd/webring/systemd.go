@@ -48,15 +48,15 @@ func takeSockets() (passedSockets, error) {
 	return passed, nil
 }
 
-// listen gives the sockets that were passed under a name, or else one at address.
-func (p passedSockets) listen(name, address string, log *slog.Logger) ([]net.Listener, error) {
+// listen gives the sockets that were passed under a name, or else the one that open opens.
+func (p passedSockets) listen(name string, open func() (net.Listener, error), log *slog.Logger) ([]net.Listener, error) {
 	if passed := p[name]; len(passed) > 0 {
 		for _, l := range passed {
 			log.Info("listening on a socket that was passed to this process", "name", name, "address", l.Addr().String())
 		}
 		return passed, nil
 	}
-	l, err := net.Listen("tcp", address)
+	l, err := open()
 	return []net.Listener{l}, err
 }
 

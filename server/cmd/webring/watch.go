@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"net"
+	"strconv"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"webring/edge"
@@ -17,20 +21,51 @@ import (
 	"webring/server/sites/visits"
 )
 
-const adminListenUsage = "`address` on which whoever watches the process is answered: /healthz, /readyz, /metrics and /debug/pprof/; not for strangers; empty for none, and then nothing is counted"
+const adminListenUsage = "`address` of /healthz, /readyz, /metrics and /debug/pprof/, which are not for strangers; unless an address is given, the next free port is taken; empty for no listener, and then nothing is counted"
+
+// adminAddress is --admin-listen.
+type adminAddress struct {
+	address string
+	given   bool
+}
+
+const usualAdmin = "127.0.0.1:8403"
+
+func (a *adminAddress) String() string { return a.address }
+
+// Set takes any address. Listening shows whether it is one.
+func (a *adminAddress) Set(v string) error {
+	*a = adminAddress{v, true}
+	return nil
+}
+
+// listen listens on the address. If the operator gave none and another process has the usual
+// port, it takes the next free one, so that several processes run on one machine.
+func (a *adminAddress) listen() (net.Listener, error) {
+	l, err := net.Listen("tcp", a.address)
+	host, port, _ := net.SplitHostPort(a.address)
+	for next, _ := strconv.Atoi(port); !a.given && errors.Is(err, syscall.EADDRINUSE) && next < math.MaxUint16; {
+		next++
+		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(next)))
+	}
+	return l, err
+}
 
 // watch opens the second listener, if the flags ask for one. Nil stands for none.
 func (f *shellFlags) watch(passed passedSockets, log *slog.Logger) (*admin.Server, error) {
 	b := thisBuild()
 	switch {
-	case f.adminListen == "" && len(passed[adminSocket]) > 0:
+	case f.adminListen.address == "" && len(passed[adminSocket]) > 0:
 		return nil, errors.New("a socket was passed for whoever watches the process, and --admin-listen is empty: give it an address, which is not listened on then, or pass no such socket")
-	case f.adminListen == "":
+	case f.adminListen.address == "":
 		return nil, nil
 	}
-	listeners, err := passed.listen(adminSocket, f.adminListen, log)
+	listeners, err := passed.listen(adminSocket, f.adminListen.listen, log)
 	if err != nil {
 		return nil, fmt.Errorf("--admin-listen: %w", err)
+	}
+	if at := listeners[0].Addr().String(); !f.adminListen.given && at != f.adminListen.address && len(passed[adminSocket]) == 0 {
+		log.Warn("another process has the usual address for metrics, so this one has the next free port; give --admin-listen to keep one address", "address", at)
 	}
 	return admin.Serve(listeners, admin.Build{Version: b.version, Revision: b.revision}, log), nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -291,11 +292,38 @@ func TestNothingIsWatchedUnasked(t *testing.T) {
 	if _, _, err := o.watched("/healthz"); err == nil {
 		t.Error("it is watched")
 	}
-	// Two processes of one machine cannot be watched at one address.
-	other := start(t, "--core", "native")
-	at := watchedLine.FindStringSubmatch(other.log.String())[1]
-	if out, err := o.operate("serve", "--core", "native", "--listen", "127.0.0.1:0", "--admin-listen", at, "--data", t.TempDir()); err == nil || !strings.Contains(out, "--admin-listen") {
-		t.Errorf("%v: %s", err, out)
+}
+
+// The usual address for metrics may be taken: then the next free port is, and an operator reads
+// which. An address that was given and is taken is an error.
+func TestSeveralProcessesOfOneMachineAreWatched(t *testing.T) {
+	t.Parallel()
+	if taken, err := net.Listen("tcp", usualAdmin); err == nil { // if not, another process has it
+		defer taken.Close()
+	}
+	unset := func(o *origin) *origin {
+		o.args, o.program = append([]string{"-u", "WEBRING_ADMIN_LISTEN", binary(t)}, o.args...), "env"
+		o.launch()
+		t.Cleanup(o.kill)
+		return o
+	}
+	o := unset(prepare(t, nil, "--core", "native"))
+	e := &origin{t: t, data: folder(t), base: "http://" + devchain.FreeAddress()}
+	e.args = []string{"edge", "--core", "native", "--origin", o.base, "--origin-key", o.verifier(), "--listen", strings.TrimPrefix(e.base, "http://")}
+	unset(e)
+	seen := map[string]bool{usualAdmin: true}
+	for _, o := range []*origin{o, e} {
+		if status, _, err := o.watched("/healthz"); err != nil || status != http.StatusOK {
+			t.Errorf("%d, %v", status, err)
+		}
+		at := watchedLine.FindStringSubmatch(o.log.String())[1]
+		if seen[at] || !strings.Contains(o.log.String(), "give --admin-listen to keep one address\" address="+at) {
+			t.Errorf("it is watched at %s, and says\n%s", at, o.log)
+		}
+		seen[at] = true
+		if out, err := o.operate("serve", "--core", "native", "--listen", "127.0.0.1:0", "--admin-listen", at, "--data", t.TempDir()); err == nil || !strings.Contains(out, "--admin-listen") {
+			t.Errorf("%v: %s", err, out)
+		}
 	}
 }
 

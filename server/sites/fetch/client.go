@@ -39,7 +39,7 @@ const (
 // Config is what a [Client] is made of. The zero value fetches public sites.
 type Config struct {
 	// Map gives hosts an address and port to be fetched from, which need not be
-	// public. Its keys are patterns of [hosts.Matches], in lower case. For development
+	// public. Its keys are patterns of [MatchHost], in lower case. For development
 	// only.
 	Map map[string]netip.AddrPort
 	// Allow holds patterns of hosts that are fetched although their names are not

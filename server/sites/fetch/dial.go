@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
-
-	"webring/server/sites/hosts"
 )
 
 // azureHost is the address of the host's own services on Azure's machines. By the
@@ -121,7 +119,7 @@ func (c *Client) mapped(host string) (netip.AddrPort, bool) {
 	}
 	var longest string
 	for pattern := range c.cfg.Map {
-		if len(pattern) > len(longest) && hosts.Matches(pattern, host) {
+		if len(pattern) > len(longest) && MatchHost(pattern, host) {
 			longest = pattern
 		}
 	}

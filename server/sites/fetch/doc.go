@@ -19,6 +19,9 @@
 //
 // TXT records of sites' names are looked up within the same limits.
 //
+// hosts.go says which host names are names of public sites: URLs that join and URLs that are
+// fetched use the same rules. mcp.go has the requests that ask an MCP server to introduce itself.
+//
 // Errors say what kind of thing went wrong, and not what was found at an address: a
 // refused address and a closed port look alike.
 package fetch

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/publicsuffix"
 
 	"webring/core/idn"
-	"webring/server/sites/hosts"
 )
 
 // maxTarget is the longest URL that is fetched, in bytes.
@@ -40,13 +39,13 @@ func (c *Client) target(raw string) (*url.URL, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: the host name", ErrTarget)
 	}
-	if hosts.EndsInNumber(host) {
+	if EndsInNumber(host) {
 		return nil, fmt.Errorf("%w: an address in place of a host name", ErrTarget)
 	}
 	if p := u.Port(); p != "" && !slices.ContainsFunc(c.ports, func(port uint16) bool { return p == strconv.Itoa(int(port)) }) {
 		return nil, fmt.Errorf("%w: the port", ErrTarget)
 	}
-	if _, mapped := c.mapped(host); !mapped && !hosts.Public(host) && !slices.ContainsFunc(c.cfg.Allow, func(p string) bool { return hosts.Matches(p, host) }) {
+	if _, mapped := c.mapped(host); !mapped && !PublicHost(host) && !slices.ContainsFunc(c.cfg.Allow, func(p string) bool { return MatchHost(p, host) }) {
 		return nil, fmt.Errorf("%w: the host name is not public", ErrTarget)
 	}
 	if p := u.Port(); p != "" {

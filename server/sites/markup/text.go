@@ -17,6 +17,12 @@ func Text(body []byte, contentType string) []byte {
 	return decode(body, byMark(body), charsetNamed(parameters["charset"]))
 }
 
+// MediaType gives a media type in lower case, without its parameters.
+func MediaType(contentType string) string {
+	name, _ := media(contentType)
+	return name
+}
+
 // media gives a media type in lower case, and its parameters.
 func media(contentType string) (string, map[string]string) {
 	name, parameters, err := mime.ParseMediaType(contentType)

@@ -79,9 +79,9 @@ func decodeJSON(body []byte) (any, error) {
 	return document, nil
 }
 
-// readScore reads a number from 0 to most as hundredths of it, and floors them. Exactly:
-// 39.99999999999999999999 of 100 is 39, where a float64 would be 40.
-func readScore(value any, most int64) (int, error) {
+// readScore reads a number from 0 to 100, and floors it. Exactly: 39.99999999999999999999 is
+// 39, where a float64 would be 40.
+func readScore(value any) (int, error) {
 	number, ok := value.(json.Number)
 	if !ok || len(number) > maxNumber {
 		return 0, errors.New("the score is not a number")
@@ -91,17 +91,16 @@ func readScore(value any, most int64) (int, error) {
 	if err != nil || d.Exponent() > maxNumber || d.Exponent() < -maxNumber {
 		return 0, errors.New("the score is not a number that can be computed with")
 	}
-	if d.IsNegative() || d.GreaterThan(decimal.NewFromInt(most)) {
-		return 0, fmt.Errorf("the score is not from 0 to %d", most)
+	if d.IsNegative() || d.GreaterThan(decimal.NewFromInt(100)) {
+		return 0, errors.New("the score is not from 0 to 100")
 	}
-	hundredths, _ := d.Mul(decimal.NewFromInt(100)).QuoRem(decimal.NewFromInt(most), 0)
-	return int(hundredths.IntPart()), nil
+	return int(d.IntPart()), nil
 }
 
 // readReport resolves a report's address against the question's and checks that it may be
 // shown: a scoring service, or an attacker in its place, must not choose where a link under
 // our name leads.
-func readReport(value any, asked *url.URL, hosts []string) (string, error) {
+func readReport(value any, asked *url.URL, host string) (string, error) {
 	text, ok := value.(string)
 	if !ok {
 		return "", errors.New("the report's address is not a string")
@@ -119,8 +118,8 @@ func readReport(value any, asked *url.URL, hosts []string) (string, error) {
 		return "", errors.New("the report's address has a user name or no host")
 	case u.Scheme != "https" && (u.Scheme != "http" || !isLoopback(u.Hostname())):
 		return "", errors.New("the report's address is not https")
-	case !slices.ContainsFunc(hosts, func(h string) bool { return strings.EqualFold(h, u.Hostname()) }):
-		return "", fmt.Errorf("the report lies on the host %q, which is not among the report hosts", u.Hostname())
+	case !strings.EqualFold(host, u.Hostname()):
+		return "", fmt.Errorf("the report lies on the host %q, and not on that of the service", u.Hostname())
 	}
 	report := u.String()
 	if len(report) > maxReport {

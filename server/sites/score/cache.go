@@ -52,14 +52,6 @@ func (m *cache[V]) put(url string, value V, until time.Time) {
 	m.byURL[url] = m.order.PushBack(entry[V]{url, value, until})
 }
 
-func (m *cache[V]) forget(url string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if e, ok := m.byURL[url]; ok {
-		m.drop(e)
-	}
-}
-
 // drop forgets e. The caller holds mu.
 func (m *cache[V]) drop(e *list.Element) {
 	delete(m.byURL, e.Value.(entry[V]).url)

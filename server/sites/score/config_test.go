@@ -32,6 +32,7 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"nothing":               {},
 		"unknown":               {Spec: "oracle"},
+		"a service by its name": {Spec: "is-agentic"},
 		"fixed without a score": {Spec: "fixed"},
 		"fixed empty":           {Spec: "fixed:"},
 		"fixed below":           {Spec: "fixed:-1"},
@@ -57,16 +58,6 @@ func TestConfigurationsThatAreRefused(t *testing.T) {
 		if s, err := New(cfg); err == nil {
 			t.Errorf("%s: %+v", name, s)
 		}
-	}
-}
-
-func TestPresetKnowsItsService(t *testing.T) {
-	s, err := New(Config{Spec: "is-agentic"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := expand(s.(*remote).url, "https://acme.com/?a=b"), "https://is-agentic.com/api/v1/report?url=https%3A%2F%2Facme.com%2F%3Fa%3Db"; got != want {
-		t.Errorf("asks %s, want %s", got, want)
 	}
 }
 
@@ -125,9 +116,9 @@ func FuzzResult(f *testing.F) {
 		f.Fatal(err)
 	}
 	r := s.(*remote)
-	asked, _ := checkTemplate(r.url, false)
+	asked, _ := checkTemplate(r.url)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := r.result(asked, body, site)
+		got, err := r.result(asked, body)
 		if err != nil && got != (Result{}) {
 			t.Fatalf("%q: %+v beside %v", body, got, err)
 		}

@@ -1,8 +1,8 @@
 // Package score finds out how ready a site is for agents.
 //
 // A [Scorer] answers with a score from 0 to 100, or says why there is none.
-// [New] makes one from the operator's flags: a fixed number for development, or
-// a service asked over HTTP, with presets for services whose answers are known.
+// [New] makes one from the operator's settings: a fixed number for development, or a service
+// asked over HTTP.
 // Package local is one more, which looks at sites itself.
 // [Guard] wraps a scorer: it shares and caches answers, and shares the number of
 // questions between clients by the rule of package fair.
@@ -11,8 +11,8 @@
 // service that cannot be reached, or an answer that cannot be read, is an error.
 //
 // To read the package: score.go has the contract; guard.go, window.go, breaker.go and
-// cache.go wrap it with limits and a cache; config.go has the presets, remote.go and
-// answer.go ask a service over HTTP.
+// cache.go wrap it with limits and a cache; http.go and answer.go ask a service over
+// HTTP.
 package score
 
 import (
@@ -40,8 +40,6 @@ type Result struct {
 	Provider  string    // the service's name
 	Version   string    // of its rubric, or "" when it does not say
 	ScannedAt time.Time // zero when it does not say
-	// Visit is a page that has the site scanned anew when it is visited, if nothing else does.
-	Visit string
 }
 
 // ErrBadTarget says that the service will not examine this URL.
@@ -54,7 +52,6 @@ type NotScorable struct {
 	// Unreached is whether nothing was sent to the site, as its name has no address
 	// or none that takes connections: the question is not charged to all.
 	Unreached bool
-	Visit     bool   // whether a visit to Where is what has the site scanned
 	Where     string // a page on which the site can be scanned
 	Reason    string // the rest of a sentence about the site, instead of one made of the others
 }
@@ -63,9 +60,6 @@ type NotScorable struct {
 func (e *NotScorable) Error() string {
 	if e.Reason != "" {
 		return e.Reason
-	}
-	if e.Never && e.Visit {
-		return "it was not scanned yet, and the scoring service scans a site only when its page there is visited: visit " + e.Where + " and send the request again once it shows a score"
 	}
 	if e.Never {
 		return "it was not scanned yet; have it scanned at " + e.Where + " and send the request again"

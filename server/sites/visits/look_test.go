@@ -12,7 +12,6 @@ import (
 
 	"webring/core"
 	"webring/server/sites/fetch"
-	"webring/server/sites/mcpask"
 )
 
 // TestWhatAVisitFinds visits sites over the client that is used, and real connections.
@@ -76,11 +75,11 @@ func TestWhatAVisitFinds(t *testing.T) {
 			case r.Method == http.MethodGet:
 				html(w, `<a href="https://ring.example/prev?from=mcp">Back</a>`)
 			case r.Method == http.MethodDelete:
-				ended.Store(r.Header.Get(mcpask.SessionField), true)
+				ended.Store(r.Header.Get(fetch.SessionField), true)
 			case r.Header.Get("Content-Type") != "application/json" || !strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
 				http.Error(w, "no", http.StatusBadRequest)
 			default:
-				w.Header().Set(mcpask.SessionField, "s-1")
+				w.Header().Set(fetch.SessionField, "s-1")
 				words("application/json", rpc)(w, r)
 			}
 		}, Answered, "", true},

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"webring/server/sites/hosts"
+	"webring/server/sites/fetch"
 	"webring/server/sites/markup"
 )
 
@@ -59,6 +59,6 @@ func parks(address string) bool {
 		return false
 	}
 	host := strings.ToLower(u.Hostname())
-	return slices.ContainsFunc(parkingHosts, func(p string) bool { return hosts.Matches(p, host) }) ||
+	return slices.ContainsFunc(parkingHosts, func(p string) bool { return fetch.MatchHost(p, host) }) ||
 		slices.ContainsFunc(parkingPaths, func(p string) bool { return strings.HasPrefix(host+u.Path, p) })
 }

@@ -75,7 +75,7 @@ func (s *site) checkNotFoundHelp() finding {
 	if s.missing.err != nil {
 		return fail("%s", noAnswer(s.missing))
 	}
-	if strings.EqualFold(mediaType(s.missing.Header.Get("Content-Type")), "application/problem+json") {
+	if markup.MediaType(s.missing.Header.Get("Content-Type")) == "application/problem+json" {
 		return s.readProblem(s.missing.text())
 	}
 	p := s.missing.page()
@@ -205,7 +205,7 @@ func (s *site) checkMarkdown() finding {
 	switch {
 	case !s.markdown.ok():
 		return fail("%s", noAnswer(s.markdown))
-	case !strings.EqualFold(mediaType(s.markdown.Header.Get("Content-Type")), "text/markdown"):
+	case markup.MediaType(s.markdown.Header.Get("Content-Type")) != "text/markdown":
 		return fail("Who asks for Markdown gets something else.")
 	case len(bytes.TrimSpace(s.markdown.Body)) == 0 || startsAsHTML(s.markdown.text()):
 		return fail("What is called Markdown is empty or HTML.")

@@ -6,8 +6,9 @@
 //
 //   - scorer.go: [Scorer], one scan from start to report
 //   - rubric.go, checks.go: the table of checks, and the checks
-//   - visit.go, page.go, documents.go, mcp.go, skills.go: the requests, and reading what
-//     comes
+//   - report.go, store.go: reports, and where they are kept
+//   - visit.go, page.go, robots.go, documents.go, mcp.go, skills.go: the requests, and reading
+//     what comes
 //   - scans.go: how many scans run at a time, shared between clients
 //   - turns.go: one scan at a time reads, so that reading leaves processors free
 //   - cache.go: answers of sites, which serve all scans of a site while its score is

@@ -13,6 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"webring/server/sites/fetch"
+	"webring/server/sites/markup"
 )
 
 // kind is a document in JSON that a site may publish.
@@ -146,7 +147,7 @@ func (d *document) take(id string, value any) {
 			if media == "" { // its name in earlier drafts
 				media, _ = e["mediaType"].(string)
 			}
-			if !strings.EqualFold(mediaType(media), cardMedia) {
+			if markup.MediaType(media) != cardMedia {
 				return l, false
 			}
 			if l.url, _ = e["url"].(string); l.url == "" {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"webring/server/sites/fetch"
-	"webring/server/sites/mcpask"
 )
 
 // Where the card of an MCP server was found.
@@ -97,18 +96,18 @@ func (s *site) meet(ctx context.Context, m *mcpServer) {
 	for _, way := range []struct {
 		method   string
 		exchange *fetch.Exchange
-	}{{"server/discover", mcpask.Discover}, {"initialize", mcpask.Initialize}} {
-		m.answer = s.get(ctx, fetch.Request{URL: m.at, Accept: mcpask.Accept, MaxBody: mcpask.MaxAnswer, Exchange: way.exchange})
+	}{{"server/discover", fetch.Discover}, {"initialize", fetch.Initialize}} {
+		m.answer = s.get(ctx, fetch.Request{URL: m.at, Accept: fetch.AcceptMCP, MaxBody: fetch.MaxMCP, Exchange: way.exchange})
 		if m.answer.err != nil {
 			return
 		}
-		var said mcpask.Answer
+		var said fetch.Introduction
 		var spoken bool
-		s.read(ctx, func() { said, spoken = mcpask.Read(m.answer.Body) })
+		s.read(ctx, func() { said, spoken = fetch.ReadMCP(m.answer.Body) })
 		m.answer.drop()
-		session := m.answer.Header.Get(mcpask.SessionField)
+		session := m.answer.Header.Get(fetch.SessionField)
 		if session != "" && m.answer.Status/100 == 2 {
-			s.get(ctx, fetch.Request{URL: m.at, MaxBody: 1, Exchange: mcpask.End(session)})
+			s.get(ctx, fetch.Request{URL: m.at, MaxBody: 1, Exchange: fetch.EndSession(session)})
 		}
 		switch {
 		case said.Introduced && m.answer.ok():

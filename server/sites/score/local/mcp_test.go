@@ -9,12 +9,11 @@ import (
 	"sync"
 	"testing"
 
-	"webring/server/sites/mcpask"
+	"webring/server/sites/fetch"
 	"webring/server/sites/score/exemplar"
-	"webring/server/sites/score/report"
 )
 
-func check(t *testing.T, r *report.Report, id string) report.Check {
+func check(t *testing.T, r *Report, id string) Check {
 	t.Helper()
 	for _, g := range r.Groups {
 		for _, c := range g.Checks {
@@ -24,7 +23,7 @@ func check(t *testing.T, r *report.Report, id string) report.Check {
 		}
 	}
 	t.Fatalf("there is no check %s", id)
-	return report.Check{}
+	return Check{}
 }
 
 // TestWaysToAnMCPServer has sites that keep cards and servers as the drafts and their
@@ -118,7 +117,7 @@ func TestWaysToAnMCPServer(t *testing.T) {
 						method = "initialize"
 					}
 					mu.Lock()
-					posts = append(posts, strings.TrimSpace(key+" "+method+r.Header.Get(mcpask.SessionField)))
+					posts = append(posts, strings.TrimSpace(key+" "+method+r.Header.Get(fetch.SessionField)))
 					mu.Unlock()
 					if own, has := c.pages[key+" "+method]; has {
 						p, ok = own, true

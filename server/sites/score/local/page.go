@@ -74,7 +74,7 @@ func readPage(body []byte, contentType string) *page {
 			case hidden[t.Name]:
 				inside = t.Name
 				title = inside == "title" && !t.Foreign && len(titled) == 0
-				if jsonLD = inside == "script" && strings.EqualFold(mediaType(t.Attributes["type"]), "application/ld+json"); jsonLD {
+				if jsonLD = inside == "script" && markup.MediaType(t.Attributes["type"]) == "application/ld+json"; jsonLD {
 					p.jsonLD = append(p.jsonLD, nil)
 				}
 			default:
@@ -113,7 +113,7 @@ func (p *page) element(t markup.Token) {
 			if r == "canonical" && p.canonical == "" {
 				p.canonical = value("href")
 			}
-			if r == "alternate" && strings.EqualFold(mediaType(value("type")), "text/markdown") && value("href") != "" {
+			if r == "alternate" && markup.MediaType(value("type")) == "text/markdown" && value("href") != "" {
 				p.markdown = true
 			}
 		}
@@ -145,10 +145,4 @@ func visible(text []byte, space *bool) (n int) {
 		n++
 	}
 	return n
-}
-
-// mediaType is a media type without its parameters.
-func mediaType(s string) string {
-	s, _, _ = strings.Cut(s, ";")
-	return strings.TrimSpace(s)
 }

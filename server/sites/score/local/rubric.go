@@ -1,7 +1,5 @@
 package local
 
-import "webring/server/sites/score/report"
-
 // Rubric is the name and version of the table below. Another table is another
 // version: scores tell which they are by.
 const Rubric = "webring-2"
@@ -22,7 +20,7 @@ type finding struct {
 }
 
 // MaxScore is the highest score. All points but those of the last group are as many. A site
-// may well fail that one, [report.Bonus], as it has no use for what its checks look for. They make
+// may well fail that one, [Bonus], as it has no use for what its checks look for. They make
 // up for others, and take no score beyond it.
 const MaxScore = 100
 
@@ -107,7 +105,7 @@ var rubric = []struct {
 		{"payments", "Payments can be discovered", 2,
 			"Publish /.well-known/x402, or x-payment-info on a paid operation of the OpenAPI description.", (*site).checkPayments},
 	}},
-	{report.Bonus, []entry{
+	{Bonus, []entry{
 		{"agent-card", "The card of an agent", 3,
 			"If an agent is to be called here: publish /.well-known/agent-card.json (A2A) with name, description, version, skills and where the agent is reached.", agentsOnly("agent-card")},
 		{"signatures", "Keys of an agent that signs its requests", 2,
@@ -116,13 +114,13 @@ var rubric = []struct {
 }
 
 // grade applies the rubric to what was seen.
-func grade(s *site) *report.Report {
-	r := &report.Report{URL: s.asked, Rubric: Rubric, Note: report.Note, Requests: s.requests()}
+func grade(s *site) *Report {
+	r := &Report{URL: s.asked, Rubric: Rubric, Note: Note, Requests: s.requests()}
 	for _, g := range rubric {
-		group := report.Group{Name: g.name}
+		group := Group{Name: g.name}
 		for _, e := range g.entries {
 			f := e.look(s)
-			c := report.Check{ID: e.id, Title: e.title, Points: e.points, Evidence: f.evidence}
+			c := Check{ID: e.id, Title: e.title, Points: e.points, Evidence: f.evidence}
 			if f.passed {
 				c.Earned = e.points
 			} else {

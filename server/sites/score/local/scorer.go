@@ -9,7 +9,6 @@ import (
 	"webring/edge/fair"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
-	"webring/server/sites/score/report"
 )
 
 const (
@@ -32,7 +31,7 @@ type Scorer struct {
 	cache *cache
 	// keep stores a report and gives the address under which it is served. nil:
 	// there are no reports to link to.
-	keep  func(*report.Report) (string, error)
+	keep  func(*Report) (string, error)
 	scans *scans
 	turns *turns        // of the scan that reads
 	time  time.Duration // for one scan
@@ -41,7 +40,7 @@ type Scorer struct {
 // New makes a scorer that fetches with client. pass is the least passing score: the
 // answers of a site are cached for as long as a [score.Guard] caches its score. past is
 // where askers are charged for the time of their scans.
-func New(client *fetch.Client, pass int, past *fair.Past, keep func(*report.Report) (string, error)) *Scorer {
+func New(client *fetch.Client, pass int, past *fair.Past, keep func(*Report) (string, error)) *Scorer {
 	return &Scorer{cache: newCache(client, pass), keep: keep, scans: newScans(past), turns: &turns{}, time: ScanTime}
 }
 
@@ -63,7 +62,7 @@ func (l *Scorer) Score(ctx context.Context, url string) (score.Result, error) {
 
 // Scan scans a site and gives the report, without storing it. Its errors are those of
 // [Scorer.Score].
-func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
+func (l *Scorer) Scan(ctx context.Context, url string) (*Report, error) {
 	placed, leave, err := l.scans.enter(ctx, fair.FromContext(ctx))
 	if err != nil {
 		return nil, busy(busyRetry, err)
@@ -86,7 +85,7 @@ func (l *Scorer) Scan(ctx context.Context, url string) (*report.Report, error) {
 			Reason: "it could not be reached over the network, or did not answer in time; make its home page answer and send the request again"}
 	}
 	s.explore(bounded)
-	var r *report.Report
+	var r *Report
 	s.read(bounded, func() { r = grade(s) })
 	switch {
 	case s.busy != nil:

@@ -23,7 +23,6 @@ import (
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/exemplar"
-	"webring/server/sites/score/report"
 )
 
 // world is a site at https://site.dev/ and the scorer that looks at it. The same
@@ -59,7 +58,7 @@ func serve(t *testing.T, h http.Handler) *world {
 	return w
 }
 
-func scan(t *testing.T, w *world, url string) *report.Report {
+func scan(t *testing.T, w *world, url string) *Report {
 	t.Helper()
 	r, err := w.Scan(t.Context(), url)
 	if err != nil {
@@ -68,7 +67,7 @@ func scan(t *testing.T, w *world, url string) *report.Report {
 	return r
 }
 
-func failed(r *report.Report) (ids []string) {
+func failed(r *Report) (ids []string) {
 	for _, g := range r.Groups {
 		for _, c := range g.Checks {
 			if !c.Passed() {
@@ -80,7 +79,7 @@ func failed(r *report.Report) (ids []string) {
 }
 
 func TestRubricHasHundredPointsAsPublished(t *testing.T) {
-	want := map[string]int{"Reach": 25, "Content": 26, "Discovery": 24, "Interfaces": 25, report.Bonus: 5}
+	want := map[string]int{"Reach": 25, "Content": 26, "Discovery": 24, "Interfaces": 25, Bonus: 5}
 	handbook, err := os.ReadFile("../../../HANDBOOK.md")
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +100,7 @@ func TestRubricHasHundredPointsAsPublished(t *testing.T) {
 		if points != want[g.name] {
 			t.Errorf("%s has %d points", g.name, points)
 		}
-		if g.name != report.Bonus {
+		if g.name != Bonus {
 			total += points
 		}
 	}
@@ -422,11 +421,11 @@ func TestLimitOfOursCostsTheSiteNothing(t *testing.T) {
 
 func TestReportIsKeptOrThereIsNoScore(t *testing.T) {
 	w := serve(t, &exemplar.Site{Name: "x", About: "y"})
-	w.keep = func(r *report.Report) (string, error) { return "https://ring.dev/reports/" + r.Rubric, nil }
+	w.keep = func(r *Report) (string, error) { return "https://ring.dev/reports/" + r.Rubric, nil }
 	if got, err := w.Score(t.Context(), "https://site.dev/"); err != nil || got.Score != 100 || got.Report != "https://ring.dev/reports/webring-2" || got.Version != Rubric || got.Provider != "local" || got.ScannedAt.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
-	w.keep = func(*report.Report) (string, error) { return "", errors.New("the disk is full") }
+	w.keep = func(*Report) (string, error) { return "", errors.New("the disk is full") }
 	var down *score.Unavailable
 	if got, err := w.Score(t.Context(), "https://site.dev/"); !errors.As(err, &down) || got != (score.Result{}) {
 		t.Errorf("%+v, %v", got, err)

@@ -15,7 +15,6 @@ import (
 
 	"webring/server/sites/fetch"
 	"webring/server/sites/markup"
-	"webring/server/sites/score/robots"
 )
 
 // atOnce is how many requests of one scan are under way at a time.
@@ -70,7 +69,7 @@ type site struct {
 	pages    map[string]*page  // of byAgent
 	missing  answer
 	robots   answer
-	rules    *robots.File // nil without a robots.txt
+	rules    *robots // nil without a robots.txt
 	markdown answer
 	sitemap  finding
 	llms     answer
@@ -200,9 +199,9 @@ func (s *site) explore(ctx context.Context) {
 		})
 	}
 	do(func() {
-		s.robots = s.get(ctx, fetch.Request{URL: s.at("/robots.txt"), MaxBody: robots.MaxSize})
+		s.robots = s.get(ctx, fetch.Request{URL: s.at("/robots.txt"), MaxBody: maxRobots})
 		if s.robots.ok() && !looksLikeHTML(s.robots) {
-			s.read(ctx, func() { s.rules = robots.Parse(s.robots.text()) })
+			s.read(ctx, func() { s.rules = parseRobots(s.robots.text()) })
 		}
 		s.findSitemap(ctx)
 	})
@@ -325,7 +324,7 @@ func (s *site) linkWith(word string) string {
 
 // looksLikeHTML recognises the page that some sites send for every path.
 func looksLikeHTML(a answer) bool {
-	switch strings.ToLower(mediaType(a.Header.Get("Content-Type"))) {
+	switch markup.MediaType(a.Header.Get("Content-Type")) {
 	case "text/html", "application/xhtml+xml":
 		return true
 	}

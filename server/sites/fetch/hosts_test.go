@@ -1,9 +1,9 @@
-package hosts_test
+package fetch_test
 
 import (
 	"testing"
 
-	"webring/server/sites/hosts"
+	"webring/server/sites/fetch"
 )
 
 func TestNumbersAreNoNames(t *testing.T) {
@@ -11,7 +11,7 @@ func TestNumbersAreNoNames(t *testing.T) {
 		"127.0.0.1": true, "1.0x7f": true, "1": true, "0x": true, "a.1": true,
 		"1.a": false, "a.b1": false, "0x.com": false, "a.0xg": false,
 	} {
-		if hosts.EndsInNumber(host) != want {
+		if fetch.EndsInNumber(host) != want {
 			t.Errorf("%s ends in a number: %t", host, !want)
 		}
 	}
@@ -22,7 +22,7 @@ func TestPublicNamesLieBelowASuffix(t *testing.T) {
 		"a.com": true, "a.co.uk": true, "x.github.io": true, "github.io": true,
 		"com": false, "co.uk": false, "a.nowhere": false, "localhost": false,
 	} {
-		if hosts.Public(host) != want {
+		if fetch.PublicHost(host) != want {
 			t.Errorf("%s is public: %t", host, !want)
 		}
 	}
@@ -34,7 +34,7 @@ func TestDomainsAreWhatCanBeRegistered(t *testing.T) {
 		"x.github.io": "x.github.io", "y.x.github.io": "x.github.io", "github.io": "github.io", "xn--bcher-kva.de": "xn--bcher-kva.de",
 		"a.b.test": "a.b.test", "b.test": "b.test", "com": "com", "localhost": "localhost", "": "",
 	} {
-		if got := hosts.Domain(host); got != want {
+		if got := fetch.Domain(host); got != want {
 			t.Errorf("%s lies on %s, want %s", host, got, want)
 		}
 	}
@@ -48,7 +48,7 @@ func TestPatternsStandForOneNameOrAllBelow(t *testing.T) {
 		{"a.b", "a.b", true}, {"A.b", "a.b", true}, {"a.b", "x.a.b", false},
 		{"*.A.b", "x.a.b", true}, {"*.a.b", "y.x.a.b", true}, {"*.a.b", "a.b", false}, {"*.a.b", "xa.b", false},
 	} {
-		if hosts.Matches(c.pattern, c.host) != c.want {
+		if fetch.MatchHost(c.pattern, c.host) != c.want {
 			t.Errorf("%s stands for %s: %t", c.pattern, c.host, !c.want)
 		}
 	}
@@ -59,7 +59,7 @@ func TestDelegated(t *testing.T) {
 		"a.b.acme.com": "acme.com", "acme.co.uk": "acme.co.uk", "me.github.io": "github.io", "github.io": "github.io", "x.me.github.io": "github.io",
 		"a.b.s3.amazonaws.com": "amazonaws.com", "a.nosuch": "a.nosuch", "com": "com", "x.y.test": "y.test",
 	} {
-		if got := hosts.Delegated(host); got != want {
+		if got := fetch.Delegated(host); got != want {
 			t.Errorf("Delegated(%q) = %q, want %q", host, got, want)
 		}
 	}

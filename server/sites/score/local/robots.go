@@ -1,10 +1,4 @@
-// Package robots reads robots.txt files as RFC 9309 says: groups for the same
-// crawler are one group, the longest matching rule decides, and allow wins where
-// an allow and a disallow rule match alike.
-//
-// It is a parser of our own because the known libraries differ from the RFC in
-// ties, in groups and in the time that wildcards take.
-package robots
+package local
 
 import (
 	"bytes"
@@ -12,12 +6,17 @@ import (
 	"strings"
 )
 
-// MaxSize is how much of a file is read, in bytes; what follows does not count
+// maxRobots is how much of a robots.txt is read, in bytes; what follows does not count
 // (RFC 9309, section 2.5).
-const MaxSize = 500 << 10
+const maxRobots = 500 << 10
 
-// File is what a robots.txt says. It is read-only and safe for concurrent use.
-type File struct {
+// robots is what a robots.txt says, as RFC 9309 has it: groups for the same crawler are one
+// group, the longest matching rule decides, and allow wins where an allow and a disallow rule
+// match alike. It is read-only and safe for concurrent use.
+//
+// We have a parser of our own because the known libraries differ from the RFC in ties, in groups
+// and in the time that wildcards take.
+type robots struct {
 	groups []group
 	// Sitemaps are the values of Sitemap lines, as they stand.
 	Sitemaps []string
@@ -40,15 +39,15 @@ type rule struct {
 }
 
 // Groups is how many groups the file has. Without groups it has no rules for any crawler.
-func (f *File) Groups() int { return len(f.groups) }
+func (f *robots) Groups() int { return len(f.groups) }
 
-// Parse reads a file in UTF-8, without a byte order mark. It accepts every input: lines that make no
+// parseRobots reads a file in UTF-8, without a byte order mark. It accepts every input: lines that make no
 // sense say nothing.
-func Parse(text []byte) *File {
-	if len(text) > MaxSize {
-		text = text[:MaxSize]
+func parseRobots(text []byte) *robots {
+	if len(text) > maxRobots {
+		text = text[:maxRobots]
 	}
-	f := &File{}
+	f := &robots{}
 	naming := false // the last line of a group was a user-agent line
 	for line := range bytes.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		line, _, _ = bytes.Cut(line, []byte("#"))
@@ -108,7 +107,7 @@ func productToken(value string) string {
 // Allowed says whether the crawler with a product token may fetch a path, with
 // its query if it has one. The groups that name the crawler count, all together;
 // without any, those for "*"; without these, everything is allowed.
-func (f *File) Allowed(agent, path string) bool {
+func (f *robots) Allowed(agent, path string) bool {
 	agent, path = strings.ToLower(agent), normal(path)
 	if path == "/robots.txt" {
 		return true
@@ -121,7 +120,7 @@ func (f *File) Allowed(agent, path string) bool {
 }
 
 // decide applies all groups that name agent. found says whether there are any.
-func (f *File) decide(agent, path string) (allowed, decided, found bool) {
+func (f *robots) decide(agent, path string) (allowed, decided, found bool) {
 	longest := -1
 	for _, g := range f.groups {
 		named := false

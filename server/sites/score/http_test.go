@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,7 +44,7 @@ func scorer(t *testing.T, cfg Config) *remote {
 		t.Fatal(err)
 	}
 	r := s.(*remote)
-	r.timing.wait, r.timing.poll = time.Millisecond, time.Millisecond
+	r.timing.wait = time.Millisecond
 	t.Cleanup(r.client.CloseIdleConnections)
 	return r
 }
@@ -56,68 +55,6 @@ func generic(t *testing.T, s *service) *remote {
 
 func body(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
-}
-
-func recorded(t *testing.T, status int, file string) http.HandlerFunc {
-	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		if status != http.StatusOK {
-			w.Header().Set("Content-Type", "application/problem+json")
-		}
-		w.WriteHeader(status)
-		w.Write(text)
-	}
-}
-
-func isAgentic(t *testing.T, handler http.HandlerFunc) *remote {
-	t.Helper()
-	return scorer(t, Config{Spec: "is-agentic", URL: serve(t, handler).URL + "/api/v1/report?url={url}"})
-}
-
-func TestIsAgenticReport(t *testing.T) {
-	got, err := isAgentic(t, recorded(t, 200, "is-agentic-200.json")).Score(t.Context(), site)
-	want := Result{
-		Score: 83, Report: "https://is-agentic.com/scan/acme.com", Provider: "is-agentic",
-		ScannedAt: time.Date(2026, 8, 23, 10, 23, 7, 412_000_000, time.UTC), Visit: "https://is-agentic.com/scan/acme.com",
-	}
-	if err != nil || got != want {
-		t.Errorf("%+v, %v, want %+v", got, err, want)
-	}
-}
-
-func TestIsAgenticWithoutScore(t *testing.T) {
-	for _, c := range []struct {
-		status int
-		file   string
-		never  bool
-	}{
-		{200, "is-agentic-200-null.json", false},
-		{404, "is-agentic-404.json", true},
-	} {
-		_, err := isAgentic(t, recorded(t, c.status, c.file)).Score(t.Context(), site)
-		var not *NotScorable
-		if !errors.As(err, &not) || not.Never != c.never ||
-			not.Where != "https://is-agentic.com/scan/acme.com" || !strings.Contains(err.Error(), not.Where) {
-			t.Errorf("%s: %v", c.file, err)
-		}
-	}
-	if _, err := isAgentic(t, recorded(t, 400, "is-agentic-400.json")).Score(t.Context(), site); !errors.Is(err, ErrBadTarget) {
-		t.Errorf("bad target: %v", err)
-	}
-	// A 404 that says nothing of a report is a service that has moved.
-	for _, text := range []string{"", "not found", `{"code":"route_not_found"}`, `{"code":404}`, `["report_not_found"]`} {
-		_, err := isAgentic(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(404)
-			fmt.Fprint(w, text)
-		}).Score(t.Context(), site)
-		if !down(err) {
-			t.Errorf("404 with %q: %v", text, err)
-		}
-	}
 }
 
 // down reports whether err is an *Unavailable in order.
@@ -179,21 +116,15 @@ func TestReportMustLieWhereTheOperatorSays(t *testing.T) {
 	var answer atomic.Value
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer.Load()) })
 	for _, c := range []struct {
-		hosts        []string
 		report, want string // want "" is refused
 	}{
 		{report: `"/r/1"`, want: s.URL + "/r/1"},
 		{report: `"r/1?x#y"`, want: s.URL + "/score/r/1?x#y"},
 		{report: `"` + s.URL + `/r"`, want: s.URL + "/r"},
-		{hosts: []string{"reports.acme.com"}, report: `"https://reports.acme.com/1"`, want: "https://reports.acme.com/1"},
-		{hosts: []string{"Reports.acme.com"}, report: `"https://REPORTS.acme.com:8443/1"`, want: "https://REPORTS.acme.com:8443/1"},
-		{hosts: []string{"localhost"}, report: `"http://localhost:9/1"`, want: "http://localhost:9/1"},
-		{hosts: []string{"reports.acme.com"}, report: `"/r/1"`},
-		{hosts: []string{"reports.acme.com"}, report: `"http://reports.acme.com/1"`},
-		{hosts: []string{"reports.acme.com"}, report: `"https://evil.reports.acme.com/1"`},
-		{hosts: []string{"reports.acme.com"}, report: `"https://reports.acme.com@evil.com/1"`},
-		{hosts: []string{"reports.acme.com"}, report: `"https://u:p@reports.acme.com/1"`},
-		{hosts: []string{"reports.acme.com"}, report: `"https://reports.acme.com\\@evil.com/1"`},
+		{report: `"https://evil.reports.acme.com/1"`},
+		{report: `"https://reports.acme.com@evil.com/1"`},
+		{report: `"https://u:p@reports.acme.com/1"`},
+		{report: `"https://reports.acme.com\\@evil.com/1"`},
 		{report: `"//evil.com/r"`},
 		{report: `"https://evil.com/r"`},
 		{report: `"javascript:alert(1)"`},
@@ -210,10 +141,16 @@ func TestReportMustLieWhereTheOperatorSays(t *testing.T) {
 		{report: `"/` + strings.Repeat("x", 2048-len(s.URL)) + `"`},
 	} {
 		answer.Store(`{"score":72,"report":` + c.report + `}`)
-		r := scorer(t, Config{Spec: "http", URL: s.URL + "/score/{host}", Pointer: "/score", ReportPointer: "/report", ReportHosts: c.hosts})
+		r := scorer(t, Config{Spec: "http", URL: s.URL + "/score/{host}", Pointer: "/score", ReportPointer: "/report"})
 		got, err := r.Score(t.Context(), site)
 		if c.want == "" && (!down(err) || got != (Result{})) || c.want != "" && (err != nil || got.Report != c.want || got.Score != 72) {
-			t.Errorf("%.60s on %v: %+v, %v, want %.60s", c.report, c.hosts, got, err, c.want)
+			t.Errorf("%.60s: %+v, %v, want %.60s", c.report, got, err, c.want)
+		}
+	}
+	asked := &url.URL{Scheme: "https", Host: "reports.acme.com", Path: "/score"}
+	for report, taken := range map[string]bool{"https://REPORTS.acme.com:8443/1": true, "http://reports.acme.com/1": false} {
+		if got, err := readReport(report, asked, asked.Hostname()); (err == nil) != taken || taken && got != report {
+			t.Errorf("%s: %q, %v", report, got, err)
 		}
 	}
 	for _, without := range []string{`{"score":72}`, `{"score":72,"report":null}`} {
@@ -411,7 +348,7 @@ func TestSlowServiceIsBounded(t *testing.T) {
 			}
 		})
 	}
-	if want := (timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond, poll: time.Second}); defaultTiming != want {
+	if want := (timing{attempt: 5 * time.Second, all: 10 * time.Second, wait: 250 * time.Millisecond}); defaultTiming != want {
 		t.Errorf("timing %v", defaultTiming)
 	}
 }

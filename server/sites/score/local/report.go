@@ -1,10 +1,4 @@
-// Package report holds readiness reports: what a scan checked, what it found, and what
-// would mend it. A report is stored under an id that nobody can guess, and never
-// changes.
-//
-// All words in a report are this project's own. Of the site it holds only the URL,
-// status codes and counts, so it can be shown without showing what a stranger wrote.
-package report
+package local
 
 import (
 	"bytes"
@@ -14,7 +8,11 @@ import (
 	"time"
 )
 
-// Report is one scan of one site.
+// Report is one scan of one site. It is stored under an id that nobody can guess, and never
+// changes.
+//
+// All words in a report are this project's own. Of the site it holds only the URL,
+// status codes and counts, so it can be shown without showing what a stranger wrote.
 type Report struct {
 	ID        string    `json:"id,omitempty"` // "" when it is not stored
 	URL       string    `json:"url"`          // canonical, of the site

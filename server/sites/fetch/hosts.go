@@ -1,6 +1,4 @@
-// Package hosts decides which host names, in A-labels, are names of public sites. URLs
-// that join and URLs that are fetched use the same rules.
-package hosts
+package fetch
 
 import (
 	"strings"
@@ -18,10 +16,10 @@ func EndsInNumber(host string) bool {
 	return strings.Trim(last, "0123456789") == ""
 }
 
-// Public reports whether host is a name below a suffix that ICANN delegated. Suffixes
+// PublicHost reports whether host is a name below a suffix that ICANN delegated. Suffixes
 // that companies entered in the public suffix list, such as github.io, lie below one
 // of these and are sites themselves, so they count as names.
-func Public(host string) bool {
+func PublicHost(host string) bool {
 	suffix, icann := publicsuffix.PublicSuffix(host)
 	if icann {
 		return suffix != host
@@ -36,7 +34,7 @@ func Public(host string) bool {
 func Domain(host string) string {
 	suffix, _ := publicsuffix.PublicSuffix(host)
 	above, ok := strings.CutSuffix(host, "."+suffix)
-	if !ok || !Public(host) {
+	if !ok || !PublicHost(host) {
 		return host
 	}
 	return host[strings.LastIndexByte(above, '.')+1:]
@@ -60,9 +58,9 @@ func Delegated(host string) string {
 	return host[strings.LastIndexByte(above, '.')+1:]
 }
 
-// Matches reports whether pattern matches host, which is in lower case. A pattern is a
+// MatchHost reports whether pattern matches host, which is in lower case. A pattern is a
 // host name, or "*." and a host name, which matches every name below it at any depth.
-func Matches(pattern, host string) bool {
+func MatchHost(pattern, host string) bool {
 	pattern = strings.ToLower(pattern)
 	return pattern == host || strings.HasPrefix(pattern, "*.") && strings.HasSuffix(host, pattern[1:])
 }

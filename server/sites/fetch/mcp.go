@@ -1,19 +1,18 @@
-package mcpask
+package fetch
 
 import (
 	"bytes"
 	"encoding/json"
 	"net/http"
 
-	"webring/server/sites/fetch"
 	"webring/server/sites/markup"
 )
 
 const (
-	// Accept is the Accept field that servers want of each request.
-	Accept = "application/json, text/event-stream"
-	// MaxAnswer is how much of an answer is read, in bytes.
-	MaxAnswer = 256 << 10
+	// AcceptMCP is the Accept field that MCP servers want of each request.
+	AcceptMCP = "application/json, text/event-stream"
+	// MaxMCP is how much of an answer of such a server is read, in bytes.
+	MaxMCP = 256 << 10
 	// SessionField is the header field in which an answer to initialize may name a session.
 	SessionField = "Mcp-Session-Id"
 
@@ -26,8 +25,13 @@ const (
 	shaken    = "2025-06-18"
 )
 
-// Discover and Initialize are the two requests. Each is one value, so that requests that
+// Discover and Initialize are the two requests that ask an MCP server to introduce itself. No
+// tool is called. Servers of the revision 2026-07-28 answer server/discover, and need no
+// session. Those of earlier revisions answer initialize. Each is one value, so that requests that
 // have it can be compared.
+//
+// Document: Model Context Protocol, revisions 2025-06-18 and 2026-07-28, "Streamable HTTP",
+// "Discovery" and "Lifecycle".
 var (
 	Discover = question(map[string]string{versionField: stateless, "Mcp-Method": "server/discover"},
 		`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"`+stateless+
@@ -36,19 +40,19 @@ var (
 		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+shaken+`","capabilities":{},"clientInfo":`+client+`}}`)
 )
 
-func question(fields map[string]string, body string) *fetch.Exchange {
+func question(fields map[string]string, body string) *Exchange {
 	fields["Content-Type"] = "application/json"
-	return &fetch.Exchange{Method: http.MethodPost, Body: []byte(body), Fields: fields,
-		Enough: func(_ http.Header, body []byte) bool { _, whole := Read(body); return whole }}
+	return &Exchange{Method: http.MethodPost, Body: []byte(body), Fields: fields,
+		Enough: func(_ http.Header, body []byte) bool { _, whole := ReadMCP(body); return whole }}
 }
 
-// End tells a server that a session is not used any more. Servers need not take that.
-func End(session string) *fetch.Exchange {
-	return &fetch.Exchange{Method: http.MethodDelete, Fields: map[string]string{SessionField: session, versionField: shaken}}
+// EndSession tells a server that a session is not used any more. Servers need not take that.
+func EndSession(session string) *Exchange {
+	return &Exchange{Method: http.MethodDelete, Fields: map[string]string{SessionField: session, versionField: shaken}}
 }
 
-// Answer is what a server answers to one of the two requests.
-type Answer struct {
+// Introduction is what a server answers to one of the two requests.
+type Introduction struct {
 	// Introduced says that it is a result, as an MCP server gives it; otherwise it is an
 	// error of JSON-RPC.
 	Introduced bool
@@ -56,9 +60,9 @@ type Answer struct {
 	Versions []string
 }
 
-// Read reads the answer from a body: JSON, or a stream of events as far as it has come. It
+// ReadMCP reads the answer from a body: JSON, or a stream of events as far as it has come. It
 // reports whether there is one.
-func Read(body []byte) (Answer, bool) {
+func ReadMCP(body []byte) (Introduction, bool) {
 	body = markup.Text(body, "")
 	if a, ok := message(bytes.TrimSpace(body)); ok {
 		return a, true
@@ -77,13 +81,13 @@ func Read(body []byte) (Answer, bool) {
 			data = data[:0]
 		}
 	}
-	return Answer{}, false
+	return Introduction{}, false
 }
 
 // message reads one message of JSON-RPC.
-func message(body []byte) (Answer, bool) {
+func message(body []byte) (Introduction, bool) {
 	if len(body) == 0 || bytes.TrimLeft(body, " \t")[0] != '{' {
-		return Answer{}, false
+		return Introduction{}, false
 	}
 	var m struct {
 		Version string `json:"jsonrpc"`
@@ -97,13 +101,13 @@ func message(body []byte) (Answer, bool) {
 		} `json:"error"`
 	}
 	if json.Unmarshal(body, &m) != nil || m.Version != "2.0" {
-		return Answer{}, false
+		return Introduction{}, false
 	}
 	switch {
 	case m.Result != nil && m.Result.Protocol != "":
-		return Answer{Introduced: true, Versions: []string{m.Result.Protocol}}, true
+		return Introduction{Introduced: true, Versions: []string{m.Result.Protocol}}, true
 	case m.Result != nil && len(m.Result.Versions) > 0:
-		return Answer{Introduced: true, Versions: m.Result.Versions}, true
+		return Introduction{Introduced: true, Versions: m.Result.Versions}, true
 	}
-	return Answer{}, m.Error != nil && m.Error.Code != nil
+	return Introduction{}, m.Error != nil && m.Error.Code != nil
 }

@@ -1,4 +1,4 @@
-package robots
+package local
 
 import (
 	"fmt"
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-type asked struct {
+type crawl struct {
 	agent, path string
 	want        bool
 }
 
-func check(t *testing.T, text string, cases ...asked) {
+func allows(t *testing.T, text string, cases ...crawl) {
 	t.Helper()
-	f := Parse([]byte(text))
+	f := parseRobots([]byte(text))
 	for _, c := range cases {
 		if got := f.Allowed(c.agent, c.path); got != c.want {
 			t.Errorf("%s %s: %v in\n%.2000s", c.agent, c.path, got, text)
@@ -24,7 +24,7 @@ func check(t *testing.T, text string, cases ...asked) {
 
 // TestSimpleExample is section 5.1 of RFC 9309.
 func TestSimpleExample(t *testing.T) {
-	check(t, `User-Agent: *
+	allows(t, `User-Agent: *
 Disallow: *.gif$
 Disallow: /example/
 Allow: /publications/
@@ -40,49 +40,49 @@ Disallow: /example/page.html
 
 User-Agent: quxbot
 `,
-		asked{"anybot", "/", true}, asked{"anybot", "/a.gif", false}, asked{"anybot", "/a.gif?x", true}, asked{"anybot", "/example/", false},
-		asked{"anybot", "/publications/a.html", true}, asked{"anybot", "/publications/a.gif", true},
-		asked{"foobot", "/", false}, asked{"foobot", "/example/page.html", true}, asked{"FooBot", "/example/allowed.gif", true}, asked{"foobot", "/publications/", false},
-		asked{"barbot", "/example/page.html", false}, asked{"bazbot", "/example/page.html", false}, asked{"barbot", "/example/", true}, asked{"bazbot", "/a.gif", true},
-		asked{"quxbot", "/example/", true}, asked{"quxbot", "/a.gif", true},
+		crawl{"anybot", "/", true}, crawl{"anybot", "/a.gif", false}, crawl{"anybot", "/a.gif?x", true}, crawl{"anybot", "/example/", false},
+		crawl{"anybot", "/publications/a.html", true}, crawl{"anybot", "/publications/a.gif", true},
+		crawl{"foobot", "/", false}, crawl{"foobot", "/example/page.html", true}, crawl{"FooBot", "/example/allowed.gif", true}, crawl{"foobot", "/publications/", false},
+		crawl{"barbot", "/example/page.html", false}, crawl{"bazbot", "/example/page.html", false}, crawl{"barbot", "/example/", true}, crawl{"bazbot", "/a.gif", true},
+		crawl{"quxbot", "/example/", true}, crawl{"quxbot", "/a.gif", true},
 	)
 }
 
 // TestLongestMatch is section 5.2.
 func TestLongestMatch(t *testing.T) {
-	check(t, "User-Agent: foobot\nAllow: /example/page/\nDisallow: /example/page/disallowed.gif\n",
-		asked{"foobot", "/example/page/disallowed.gif", false}, asked{"foobot", "/example/page/allowed.gif", true})
+	allows(t, "User-Agent: foobot\nAllow: /example/page/\nDisallow: /example/page/disallowed.gif\n",
+		crawl{"foobot", "/example/page/disallowed.gif", false}, crawl{"foobot", "/example/page/allowed.gif", true})
 }
 
 // TestGroupsOfOneCrawlerAreOne is the example of section 2.2.1.
 func TestGroupsOfOneCrawlerAreOne(t *testing.T) {
-	check(t, "user-agent: ExampleBot\ndisallow: /foo\ndisallow: /bar\n\nuser-agent: ExampleBot\ndisallow: /baz\n",
-		asked{"examplebot", "/foo", false}, asked{"examplebot", "/bar", false}, asked{"examplebot", "/baz", false}, asked{"examplebot", "/qux", true})
+	allows(t, "user-agent: ExampleBot\ndisallow: /foo\ndisallow: /bar\n\nuser-agent: ExampleBot\ndisallow: /baz\n",
+		crawl{"examplebot", "/foo", false}, crawl{"examplebot", "/bar", false}, crawl{"examplebot", "/baz", false}, crawl{"examplebot", "/qux", true})
 }
 
 func TestAllowWinsTies(t *testing.T) {
 	for _, text := range []string{"User-agent: a\nDisallow: /x\nAllow: /x\n", "User-agent: a\nAllow: /x\nDisallow: /x\n", "User-agent: a\nAllow: /x\nUser-agent: b\nDisallow: /y\nUser-agent: a\nDisallow: /x\n"} {
-		check(t, text, asked{"a", "/x", true})
+		allows(t, text, crawl{"a", "/x", true})
 	}
 }
 
 func TestWhoIsMeant(t *testing.T) {
-	check(t, "User-agent: bot\nDisallow: /\n\nUser-agent: *\nDisallow: /star\n",
-		asked{"bot", "/a", false}, asked{"botanist", "/a", true}, asked{"robot", "/a", true}, asked{"botanist", "/star", false}, asked{"bot", "/robots.txt", true})
-	check(t, "User-agent: ChatGPT-User/1.0 (x)\nDisallow: /\n", asked{"chatgpt-user", "/", false}, asked{"ChatGPT-User", "/", false}, asked{"chatgpt", "/", true})
-	check(t, "Disallow: /\nUser-agent: *\nAllow: /\n", asked{"a", "/", true})
-	check(t, "User-agent: a\n\nUser-agent: b\nDisallow: /\n", asked{"a", "/", false}, asked{"b", "/", false})
-	check(t, "User-agent: a\nSitemap: https://x/s.xml\nUser-agent: b\nDisallow: /\n", asked{"a", "/", false}, asked{"b", "/", false})
-	check(t, "User-agent: a\nDisallow: /x\nSitemap: https://x/s.xml\nDisallow: /y\n", asked{"a", "/y", false})
-	check(t, "User-agent: a\nCrawl-delay: 3\nDisallow: /x # why\nDisallow:\n", asked{"a", "/x", false}, asked{"a", "/y", true})
-	check(t, "", asked{"a", "/", true})
+	allows(t, "User-agent: bot\nDisallow: /\n\nUser-agent: *\nDisallow: /star\n",
+		crawl{"bot", "/a", false}, crawl{"botanist", "/a", true}, crawl{"robot", "/a", true}, crawl{"botanist", "/star", false}, crawl{"bot", "/robots.txt", true})
+	allows(t, "User-agent: ChatGPT-User/1.0 (x)\nDisallow: /\n", crawl{"chatgpt-user", "/", false}, crawl{"ChatGPT-User", "/", false}, crawl{"chatgpt", "/", true})
+	allows(t, "Disallow: /\nUser-agent: *\nAllow: /\n", crawl{"a", "/", true})
+	allows(t, "User-agent: a\n\nUser-agent: b\nDisallow: /\n", crawl{"a", "/", false}, crawl{"b", "/", false})
+	allows(t, "User-agent: a\nSitemap: https://x/s.xml\nUser-agent: b\nDisallow: /\n", crawl{"a", "/", false}, crawl{"b", "/", false})
+	allows(t, "User-agent: a\nDisallow: /x\nSitemap: https://x/s.xml\nDisallow: /y\n", crawl{"a", "/y", false})
+	allows(t, "User-agent: a\nCrawl-delay: 3\nDisallow: /x # why\nDisallow:\n", crawl{"a", "/x", false}, crawl{"a", "/y", true})
+	allows(t, "", crawl{"a", "/", true})
 }
 
 func TestHowItIsWritten(t *testing.T) {
 	for _, end := range []string{"\n", "\r", "\r\n"} {
-		check(t, "\ufeff# hello"+end+"  USER-AGENT :\t* "+end+end+" disALLOW\t: /x  # no"+end+"nonsense"+end, asked{"a", "/x", false}, asked{"a", "/y", true})
+		allows(t, "\ufeff# hello"+end+"  USER-AGENT :\t* "+end+end+" disALLOW\t: /x  # no"+end+"nonsense"+end, crawl{"a", "/x", false}, crawl{"a", "/y", true})
 	}
-	f := Parse([]byte("User-agent: *\nSitemap: https://a/s?x=#y\nSITEMAP:/b\nContent-Signal: search=yes\n<html>\n\x00\n"))
+	f := parseRobots([]byte("User-agent: *\nSitemap: https://a/s?x=#y\nSITEMAP:/b\nContent-Signal: search=yes\n<html>\n\x00\n"))
 	if f.Groups() != 1 || fmt.Sprint(f.Sitemaps) != "[https://a/s?x= /b]" || fmt.Sprint(f.Signals) != "[search=yes]" || f.Strange != 2 {
 		t.Errorf("%+v", f)
 	}
@@ -124,9 +124,9 @@ func TestEscapes(t *testing.T) {
 
 func TestSizeLimit(t *testing.T) {
 	head := "User-agent: *\nDisallow: /in\n"
-	pad := strings.Repeat("#", MaxSize-len(head)-len("\nDisallow: /x")) + "\nDisallow: /x"
-	check(t, head+pad, asked{"a", "/x", false}, asked{"a", "/in", false})
-	check(t, head+"########"+pad, asked{"a", "/x", true}, asked{"a", "/in", false})
+	pad := strings.Repeat("#", maxRobots-len(head)-len("\nDisallow: /x")) + "\nDisallow: /x"
+	allows(t, head+pad, crawl{"a", "/x", false}, crawl{"a", "/in", false})
+	allows(t, head+"########"+pad, crawl{"a", "/x", true}, crawl{"a", "/in", false})
 }
 
 // TestSlowPatterns fills a file with patterns that backtracking matchers never
@@ -134,10 +134,10 @@ func TestSizeLimit(t *testing.T) {
 func TestSlowPatterns(t *testing.T) {
 	path := "/" + strings.Repeat("a", 300)
 	line := "Disallow: /" + strings.Repeat("*a", 140) + "*b$\n"
-	text := "User-agent: *\n" + strings.Repeat(line, (MaxSize-20)/len(line))
+	text := "User-agent: *\n" + strings.Repeat(line, (maxRobots-20)/len(line))
 	start := time.Now()
-	check(t, text, asked{"x", path, true})
-	check(t, "User-agent: *\nDisallow: /"+strings.Repeat("*a", 200_000)+"b\n", asked{"x", path, true})
+	allows(t, text, crawl{"x", path, true})
+	allows(t, "User-agent: *\nDisallow: /"+strings.Repeat("*a", 200_000)+"b\n", crawl{"x", path, true})
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("%s", took)
 	}
@@ -174,13 +174,13 @@ func FuzzMatches(f *testing.F) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("User-agent: *\nDisallow: /x*y$\nSitemap: z\n"), "bot", "/x")
 	f.Fuzz(func(t *testing.T, text []byte, agent, path string) {
-		file := Parse(text)
+		file := parseRobots(text)
 		file.Allowed(agent, path)
 		if !file.Allowed(agent, "/robots.txt") {
 			t.Fatal("robots.txt itself is refused")
 		}
 		// What was read once is read again.
-		if again := Parse(append(append([]byte(nil), text...), "\nUser-agent: zz-top\nDisallow: /"...)); len(text) < MaxSize-50 && again.Allowed("zz-top", "/q") && !file.Allowed("zz-top", "/q") {
+		if again := parseRobots(append(append([]byte(nil), text...), "\nUser-agent: zz-top\nDisallow: /"...)); len(text) < maxRobots-50 && again.Allowed("zz-top", "/q") && !file.Allowed("zz-top", "/q") {
 			t.Fatal("a further group allows more")
 		}
 	})

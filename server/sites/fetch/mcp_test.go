@@ -1,4 +1,4 @@
-package mcpask
+package fetch
 
 import (
 	"encoding/json"
@@ -26,7 +26,7 @@ func TestRequestsSayTheSameTwice(t *testing.T) {
 	}
 }
 
-func TestAnswersAsJSONAndAsEvents(t *testing.T) {
+func TestMCPAnswersAsJSONAndAsEvents(t *testing.T) {
 	const discovered = `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}}}}`
 	for name, c := range map[string]struct {
 		body     string
@@ -46,17 +46,17 @@ func TestAnswersAsJSONAndAsEvents(t *testing.T) {
 		"a page":                     {"<!doctype html><title>data: {}</title>\n\n", false, nil},
 		"nothing":                    {"", false, nil},
 	} {
-		got, ok := Read([]byte(c.body))
+		got, ok := ReadMCP([]byte(c.body))
 		if ok != c.ok || got.Introduced != (len(c.versions) > 0) || !slices.Equal(got.Versions, c.versions) {
 			t.Errorf("%s: %+v, %t", name, got, ok)
 		}
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzReadMCP(f *testing.F) {
 	f.Add([]byte("data: {\"jsonrpc\":\"2.0\",\"error\":{\"code\":1}}\n\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		if a, ok := Read(body); a.Introduced && (!ok || len(a.Versions) == 0) {
+		if a, ok := ReadMCP(body); a.Introduced && (!ok || len(a.Versions) == 0) {
 			t.Fatalf("%+v, %t", a, ok)
 		}
 	})

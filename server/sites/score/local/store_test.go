@@ -1,10 +1,7 @@
-package report
+package local
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -211,74 +208,5 @@ func TestRemovedReportsAreGone(t *testing.T) {
 	}
 	if err := s.books.Do(t.Context(), func(tx *ledger.Tx) error { return Remove(tx, "..") }); err != nil {
 		t.Error(err)
-	}
-}
-
-// What an earlier version kept as files is there afterwards, as old as it was, and the
-// files are not. After an error, the next attempt takes the rest.
-func TestFilesOfAnEarlierVersionAreTakenOver(t *testing.T) {
-	s := newShelf(t)
-	folder := t.TempDir()
-	id := func(i int) string { return fmt.Sprintf("%s%c%c", strings.Repeat("a", idLength-2), 'a'+i/26, 'a'+i%26) }
-	drafts, held := filepath.Join(folder, "drafts"), filepath.Join(folder, "held")
-	if err := os.Mkdir(drafts, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	const many = takenReports + 50
-	for i := range many {
-		r := example()
-		r.ID, r.Score = id(i), i%100
-		if err := RestoreFile(folder, r.ID, r.JSON()); err != nil {
-			t.Fatal(err)
-		}
-		s.wanted[r.ID] = i < many/2
-		if i%2 == 0 {
-			continue
-		}
-		made := s.clock().Add(-InChallenges)
-		path := filepath.Join(drafts, r.ID)
-		if err := errors.Join(os.Rename(filepath.Join(held, r.ID), path), os.Chtimes(path, made, made)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	note := filepath.Join(held, "note")
-	if err := os.WriteFile(note, []byte("not a report"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if n, err := s.TakeOver(ended, folder); n != 0 || err == nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if n, err := s.TakeOver(t.Context(), folder); n != many || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	for i := range many {
-		if r, err := s.Get(id(i)); err != nil || r.Score != i%100 {
-			t.Fatalf("%d: %+v, %v", i, r, err)
-		}
-	}
-	if left, err := filepath.Glob(filepath.Join(folder, "*", "*")); err != nil || len(left) != 1 || left[0] != note {
-		t.Errorf("left are %v, %v", left, err)
-	}
-	s.sweep(false)
-	if n := s.drafts(); n != many-many/4 {
-		t.Errorf("%d drafts, want those that nothing rests on or that are young", n)
-	}
-	if err := os.Remove(note); err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if n, err := s.TakeOver(t.Context(), folder); n != 0 || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
-	}
-	if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder: %v", err)
-	}
-	for id, text := range map[string]string{"../" + strings.Repeat("a", idLength-3): "{}", strings.Repeat("a", idLength): `{"id":"x"}`, strings.Repeat("c", idLength): ""} {
-		if err := RestoreFile(t.TempDir(), id, []byte(text)); err == nil {
-			t.Errorf("%q was restored as %s", text, id)
-		}
 	}
 }
