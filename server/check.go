@@ -3,17 +3,27 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/valyala/fasthttp"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/paid"
+	"webring/server/paid/form"
+	"webring/server/sites/score"
+	"webring/server/sites/score/local"
+	"webring/templates"
 )
 
 // draftCheck is what a registration would come to.
 type draftCheck struct {
 	Taken    bool              `json:"taken"`
-	Errors   []paid.FieldError `json:"errors"`
+	Errors   []form.FieldError `json:"errors"`
 	Refusal  *draftRefusal     `json:"refusal,omitempty"`
 	Price    string            `json:"price_usd,omitempty"`
 	Score    *draftScore       `json:"score,omitempty"`
@@ -40,10 +50,10 @@ func CheckDraft(s *paid.Service, body func(*fasthttp.RequestCtx) []byte) func(ct
 		d := s.Check(context.Background(), client, body(ctx))
 		c := draftCheck{Taken: len(d.Fields) == 0 && d.Refusal == nil, Errors: d.Fields, Required: d.Required, Slug: d.Slug, Rank: d.Rank}
 		if c.Errors == nil {
-			c.Errors = []paid.FieldError{}
+			c.Errors = []form.FieldError{}
 		}
 		if d.Price > 0 {
-			c.Price = paid.FormatUSD(d.Price)
+			c.Price = form.FormatUSD(d.Price)
 		}
 		if p := d.Refusal; p != nil {
 			c.Refusal = &draftRefusal{p.Code, p.Detail}
@@ -58,4 +68,116 @@ func CheckDraft(s *paid.Service, body func(*fasthttp.RequestCtx) []byte) func(ct
 		ctx.SetContentType("application/json")
 		ctx.SetBody(doc)
 	}
+}
+
+// Check gives what answers the form of the join page. reports has the reports behind the
+// scores of this node's own scorer. extra are words for the command line that pays, such as
+// the address of a development chain, or "".
+func Check(s *paid.Service, base func() string, reports *local.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
+	return func(ctx context.Context, client string, draft templates.Draft) templates.Checked {
+		d := s.Check(ctx, client, draft.JSON())
+		c := templates.Checked{Wrong: map[string]string{}, Price: form.FormatUSD(d.Price), Slug: d.Slug}
+		for _, f := range d.Fields {
+			name := strings.TrimPrefix(f.Pointer, "/")
+			if c.Wrong[name] == "" {
+				c.Wrong[name] = sentence(name, f.Detail)
+			}
+		}
+		if d.Score != nil {
+			c.Readiness = readiness(d.Score, reports, log)
+			c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Body = d.Required, d.Request.URL, base(), string(cleaned(d.Request).JSON())
+		}
+		if p := d.Refusal; p != nil {
+			c.Refusal, c.Code = p.Detail, string(p.Code)
+			if links, ok := p.More["links"].(map[string]string); ok && p.Code == api.AlreadyRegistered {
+				c.Existing = path.Base(links["self"])
+			}
+		}
+		if len(c.Wrong) == 0 && c.Refusal == "" {
+			body := cleaned(d.Request).JSON()
+			c.Body, c.Command = string(body), templates.RegisterCommand(base(), extra, body)
+		}
+		return c
+	}
+}
+
+// readiness is a score as pages show it, with its checks if the report behind it is here.
+func readiness(s *score.Result, reports *local.Store, log *slog.Logger) *templates.Readiness {
+	r := &templates.Readiness{Score: s.Score, Scorer: s.Provider, Report: s.Report}
+	at := strings.LastIndex(s.Report, ReportsPath)
+	if reports == nil || at < 0 {
+		return r
+	}
+	found, err := reports.Get(s.Report[at+len(ReportsPath):])
+	if err != nil {
+		log.Warn("a score has no report", "err", err) // without it the score stands alone
+		return r
+	}
+	for _, g := range found.Groups {
+		r.Checks = append(r.Checks, shown(g)...)
+	}
+	return r
+}
+
+// shown are the checks of a group as pages show them.
+func shown(g local.Group) (checks []templates.ReportCheck) {
+	for _, c := range g.Checks {
+		checks = append(checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points,
+			Optional: g.Name == local.Bonus})
+	}
+	return checks
+}
+
+// cleaned is a registration as the ring would keep it: what the command line
+// shows is what it sends, without characters that cannot be seen.
+func cleaned(r form.RegisterRequest) templates.Draft {
+	d := templates.Draft{Name: r.Name, URL: r.URL, Kind: r.Kind.String(), Category: r.Category, Description: r.Description}
+	if r.Bid > 0 {
+		d.Bid = form.FormatUSD(r.Bid)
+	}
+	return d
+}
+
+// labels are the fields as the form calls them.
+var labels = map[string]string{"name": "The name", "url": "The address", "kind": "What it is",
+	"category": "The category", "description": "The description", "bid": "The opening bid"}
+
+// plainly has sentences for people in place of what a [form.FieldError] says to programs, by
+// field and the beginning of the detail.
+var plainly = []struct{ field, begins, says string }{
+	{"name", "is required", "Enter the name of the site."},
+	{"url", "is required", "Enter the address of the site, such as https://example.com."},
+	{"kind", "", "Choose what it is: an agent, an MCP server or a website."},
+	{"category", "must match", "A category has lower-case letters, digits and hyphens, begins with none of the latter, and has at most 32 characters."},
+	{"bid", "must be US dollars", "Enter the opening bid in dollars, such as 2.50."},
+	{"url", core.ErrURLRelative.Error(), "The address must begin with https:// or http://."},
+	{"url", core.ErrURLScheme.Error(), "The address must begin with https:// or http://."},
+	{"url", core.ErrURLNoHost.Error(), "The address has no host name, such as example.com."},
+	{"url", core.ErrURLHost.Error(), "The host in the address is no valid name."},
+	{"url", "the url's host is an IP address", "The address must have a name, such as example.com, and not an IP address."},
+	{"url", "the url's port is neither", "The address must do without a port, such as :8080."},
+	{"url", "the url's host is a single label", "The address must have a public name with a dot, such as example.com."},
+	{"url", "the url's host is a reserved name", "Names such as .local or .test lead nowhere from here. The address must be public."},
+	{"url", "the url's host is not a name under", "The address must have a name of its own, such as example.com, and not one under which others register theirs."},
+}
+
+// sentence says to people what a [form.FieldError] says to programs.
+func sentence(field, detail string) string {
+	for _, p := range plainly {
+		if p.field == field && strings.HasPrefix(detail, p.begins) {
+			return p.says
+		}
+	}
+	if field == "url" {
+		detail = strings.Replace(detail, "the url", "the address", 1)
+	}
+	if field == "bid" && strings.HasPrefix(detail, "must be at ") {
+		detail += " USD"
+	}
+	label, known := labels[field]
+	if !known || field == "url" {
+		first, size := utf8.DecodeRuneInString(detail)
+		return string(unicode.ToUpper(first)) + detail[size:] + "."
+	}
+	return label + " " + detail + "."
 }

@@ -118,7 +118,7 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 //	POST /blocklist/removals      Blocking → ledger.Block
 //	GET  /payments?after=ID       up to 1000 PaymentRows in the order of ids
 //	GET  /payments/{reference}    PaymentRow by id or transaction
-//	GET  /gas                     paid.Gas
+//	GET  /gas                     risk.Wasted
 //	GET  /scan?since=TIME         Scan
 //	POST /scan?since=TIME         Scan; the daily look goes on where it ended
 //	POST /adjustments             paid.Adjustment → Adjusted
@@ -131,35 +131,68 @@ func (o *Operator) Listen(path string) (net.Listener, error) {
 // Errors are plain text.
 func (o *Operator) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /status", o.status)
-	mux.HandleFunc("GET /members", o.members)
-	mux.HandleFunc("GET /members/{slug}", o.member)
-	mux.HandleFunc("POST /members/{slug}/removal", o.remove)
-	mux.HandleFunc("POST /members/{slug}/hiding", o.hide)
-	mux.HandleFunc("POST /members/{slug}/showing", o.show)
-	mux.HandleFunc("GET /blocklist", o.blocklist)
-	mux.HandleFunc("POST /blocklist/additions", o.block)
-	mux.HandleFunc("POST /blocklist/removals", o.unblock)
-	mux.HandleFunc("GET /payments", o.payments)
-	mux.HandleFunc("GET /payments/{reference}", o.payment)
-	mux.HandleFunc("GET /gas", func(w http.ResponseWriter, _ *http.Request) { reply(w, o.Payments.GasWasted()) })
-	mux.HandleFunc("GET /scan", o.scan)
-	mux.HandleFunc("POST /scan", o.scan)
-	mux.HandleFunc("POST /adjustments", o.adjust)
-	mux.HandleFunc("POST /clock/back", o.setClockBack)
-	mux.HandleFunc("POST /keys/next", o.announceKey)
-	mux.HandleFunc("POST /keys/switch", o.switchKey)
-	mux.HandleFunc("GET /backup", o.backup)
-	mux.HandleFunc("GET /verify", o.verify)
+	for pattern, f := range map[string]func(*http.Request) (any, error){
+		"GET /status":                  o.status,
+		"GET /members":                 o.members,
+		"GET /members/{slug}":          o.member,
+		"POST /members/{slug}/removal": o.remove,
+		"POST /members/{slug}/hiding":  o.hide,
+		"POST /members/{slug}/showing": o.show,
+		"GET /blocklist":               o.blocklist,
+		"POST /blocklist/additions":    o.block,
+		"POST /blocklist/removals":     o.unblock,
+		"GET /payments":                o.payments,
+		"GET /payments/{reference}":    o.payment,
+		"GET /gas":                     func(*http.Request) (any, error) { return o.Payments.GasWasted(), nil },
+		"GET /scan":                    o.scan,
+		"POST /scan":                   o.scan,
+		"POST /adjustments":            o.adjust,
+		"POST /clock/back":             o.setClockBack,
+		"POST /keys/next":              o.announceKey,
+		"POST /keys/switch":            o.switchKey,
+		"GET /verify":                  o.verify,
+	} {
+		mux.HandleFunc(pattern, answering(o.Log, f))
+	}
+	mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) { sendBackup(w, o.Ledger, o.Keys(), o.Log) })
 	return mux
 }
 
-func (o *Operator) status(w http.ResponseWriter, _ *http.Request) {
+// refused is an error that the operator caused, with the status that says so.
+type refused struct {
+	status int
+	text   string
+}
+
+func (e refused) Error() string { return e.text }
+
+// answering answers with the JSON of what f gives. It logs errors that are not [refused].
+func answering(log *slog.Logger, f func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		v, err := f(r)
+		no, ok := errors.AsType[refused](err)
+		switch {
+		case err == nil:
+			w.Header().Set("Content-Type", "application/json")
+			enc := json.NewEncoder(w)
+			enc.SetIndent("", "  ")
+			// A client that is gone cannot be told.
+			_ = enc.Encode(v)
+		case ok:
+			http.Error(w, no.text, no.status)
+		default:
+			log.Error("the operator's request failed", "path", r.URL.Path, "err", err)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	}
+}
+
+func (o *Operator) status(*http.Request) (any, error) {
 	var cluster *ClusterStatus
 	if o.Cluster != nil {
 		cluster = o.Cluster()
 	}
-	reply(w, statusOf(o.Ledger, cluster))
+	return statusOf(o.Ledger, cluster), nil
 }
 
 // statusOf is what is shown of a ledger, and of the node's part in a cluster.
@@ -182,18 +215,16 @@ func (o *Operator) now(ctx context.Context) error {
 	return o.Ledger.Do(ctx, func(*ledger.Tx) error { return nil })
 }
 
-func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
-	if err := o.now(r.Context()); err != nil {
-		o.failed(w, "looking at members", err)
-		return
-	}
+func (o *Operator) members(r *http.Request) (any, error) {
 	after := 0
 	if text := r.URL.Query().Get("after"); text != "" {
 		var err error
 		if after, err = strconv.Atoi(text); err != nil || after < 0 {
-			http.Error(w, "after must be a row number", http.StatusBadRequest)
-			return
+			return nil, refused{http.StatusBadRequest, "after must be a row number"}
 		}
+	}
+	if err := o.now(r.Context()); err != nil {
+		return nil, err
 	}
 	rows := []Row{}
 	o.Ledger.View(func(v *ledger.View) {
@@ -201,26 +232,25 @@ func (o *Operator) members(w http.ResponseWriter, r *http.Request) {
 			rows = append(rows, row(v, core.Ordinal(i)))
 		}
 	})
-	reply(w, rows)
+	return rows, nil
 }
 
-func (o *Operator) member(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) member(r *http.Request) (found any, err error) {
 	if err := o.now(r.Context()); err != nil {
-		o.failed(w, "looking at members", err)
-		return
+		return nil, err
 	}
-	var found *Row
+	slug := r.PathValue("slug")
+	err = noMember(slug)
 	o.Ledger.View(func(v *ledger.View) {
-		if at, ok := v.State().BySlug([]byte(r.PathValue("slug"))); ok {
-			x := row(v, at)
-			found = &x
+		if at, ok := v.State().BySlug([]byte(slug)); ok {
+			found, err = row(v, at), nil
 		}
 	})
-	if found == nil {
-		http.Error(w, "no member has the slug "+r.PathValue("slug"), http.StatusNotFound)
-		return
-	}
-	reply(w, found)
+	return found, err
+}
+
+func noMember(slug string) error {
+	return refused{http.StatusNotFound, "no member has the slug " + slug}
 }
 
 func row(v *ledger.View, at core.Ordinal) Row {
@@ -233,10 +263,10 @@ func row(v *ledger.View, at core.Ordinal) Row {
 
 // remove waits until no payment for the member is open, because a settled payment must
 // find its member. Meanwhile no new payment for it begins.
-func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) remove(r *http.Request) (any, error) {
 	var req Removal
-	if !readReasoned(w, r, &req, &req.Reason, "{reason, redact, block, by}") {
-		return
+	if err := readReasoned(r, &req, &req.Reason, "{reason, redact, block, by}"); err != nil {
+		return nil, err
 	}
 	slug := r.PathValue("slug")
 	err := o.whenFree(r.Context(), slug, func(tx *ledger.Tx) error {
@@ -254,39 +284,35 @@ func (o *Operator) remove(w http.ResponseWriter, r *http.Request) {
 		return err
 	})
 	if err != nil {
-		o.notModerated(w, slug, err)
-		return
+		return nil, notModerated(slug, err)
 	}
 	o.Log.Info("member removed", paid.Audit, "moderation", "member", slug, "redacted", req.Redact, "blocked", req.Block, "by", req.By)
-	o.member(w, r)
+	return o.member(r)
 }
 
 // readReasoned is [readOrder] for orders that need a reason.
-func readReasoned(w http.ResponseWriter, r *http.Request, order any, reason *string, form string) bool {
-	if !readOrder(w, r, order, reason, form) {
-		return false
+func readReasoned(r *http.Request, order any, reason *string, form string) error {
+	if err := readOrder(r, order, reason, form); err != nil {
+		return err
 	}
 	if *reason == "" {
-		http.Error(w, "a reason is required", http.StatusBadRequest)
+		return refused{http.StatusBadRequest, "a reason is required"}
 	}
-	return *reason != ""
+	return nil
 }
 
-// readOrder decodes the body into order, whose reason it also gets by itself. It answers
-// and gives false if the body does not have the form, or the reason is longer than an
-// event keeps.
-func readOrder(w http.ResponseWriter, r *http.Request, order any, reason *string, form string) bool {
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOperatorBody))
+// readOrder decodes the body into order, whose reason it also gets by itself. It refuses a
+// body of another form, and a reason longer than an event keeps.
+func readOrder(r *http.Request, order any, reason *string, form string) error {
+	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxOperatorBody))
 	d.DisallowUnknownFields()
 	if err := d.Decode(order); err != nil {
-		http.Error(w, "the body must be "+form+": "+err.Error(), http.StatusBadRequest)
-		return false
+		return refused{http.StatusBadRequest, "the body must be " + form + ": " + err.Error()}
 	}
 	if len(*reason) > core.MaxNote {
-		http.Error(w, fmt.Sprintf("the reason has %d bytes, and %d are kept", len(*reason), core.MaxNote), http.StatusBadRequest)
-		return false
+		return refused{http.StatusBadRequest, fmt.Sprintf("the reason has %d bytes, and %d are kept", len(*reason), core.MaxNote)}
 	}
-	return true
+	return nil
 }
 
 // removeReports removes the reports behind the scores that a member has had, of each of its
@@ -331,12 +357,4 @@ func (o *Operator) whenFree(ctx context.Context, slug string, do func(*ledger.Tx
 			return err
 		}
 	}
-}
-
-func reply(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	// A client that is gone cannot be told.
-	_ = enc.Encode(v)
 }

@@ -8,6 +8,7 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/paid/risk"
 )
 
 // Moderation asks for a member to be hidden or shown.
@@ -26,8 +27,8 @@ type Blocking struct {
 
 // hide takes a member out of the ring until it is shown, and waits for open payments as
 // remove does.
-func (o *Operator) hide(w http.ResponseWriter, r *http.Request) {
-	o.moderate(w, r, "hidden", func(slug string, req Moderation) error {
+func (o *Operator) hide(r *http.Request) (any, error) {
+	return o.moderate(r, "hidden", func(slug string, req Moderation) error {
 		return o.whenFree(r.Context(), slug, func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason}, nil)
 			return err
@@ -36,8 +37,8 @@ func (o *Operator) hide(w http.ResponseWriter, r *http.Request) {
 }
 
 // show puts a hidden member back.
-func (o *Operator) show(w http.ResponseWriter, r *http.Request) {
-	o.moderate(w, r, "shown", func(slug string, req Moderation) error {
+func (o *Operator) show(r *http.Request) (any, error) {
+	return o.moderate(r, "shown", func(slug string, req Moderation) error {
 		return o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Shown{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason}, nil)
 			return err
@@ -45,42 +46,43 @@ func (o *Operator) show(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (o *Operator) moderate(w http.ResponseWriter, r *http.Request, what string, act func(slug string, req Moderation) error) {
+func (o *Operator) moderate(r *http.Request, what string, act func(slug string, req Moderation) error) (any, error) {
 	var req Moderation
-	if !readReasoned(w, r, &req, &req.Reason, "{reason, by}") {
-		return
+	if err := readReasoned(r, &req, &req.Reason, "{reason, by}"); err != nil {
+		return nil, err
 	}
 	slug := r.PathValue("slug")
 	if err := act(slug, req); err != nil {
-		o.notModerated(w, slug, err)
-		return
+		return nil, notModerated(slug, err)
 	}
 	o.Log.Info("member "+what, paid.Audit, "moderation", "member", slug, "by", req.By)
-	o.member(w, r)
+	return o.member(r)
 }
 
 // notModerated says why a member was not removed, hidden or shown.
-func (o *Operator) notModerated(w http.ResponseWriter, slug string, err error) {
+func notModerated(slug string, err error) error {
 	switch {
 	case errors.Is(err, core.ErrEvent), errors.Is(err, core.ErrUnknown): // the first: it is no slug
-		http.Error(w, "no member has the slug "+slug, http.StatusNotFound)
-	case errors.Is(err, core.ErrRemoved):
-		http.Error(w, slug+" was removed before", http.StatusConflict)
-	case errors.Is(err, core.ErrHidden):
-		http.Error(w, slug+" is hidden already", http.StatusConflict)
-	case errors.Is(err, core.ErrShown):
-		http.Error(w, slug+" is not hidden", http.StatusConflict)
-	case errors.Is(err, core.ErrCategories):
-		http.Error(w, "the category of "+slug+" closed when it was hidden, and no further one can be opened", http.StatusConflict)
-	case errors.Is(err, ledger.ErrOpenReservation):
-		http.Error(w, "a payment for "+slug+" is still being settled; try again later", http.StatusConflict)
-	case errors.Is(err, ledger.ErrBlocklistFull):
-		http.Error(w, blocklistFull, http.StatusConflict)
+		return noMember(slug)
 	case errors.Is(err, ledger.ErrBlock):
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	default:
-		o.failed(w, "moderating a member", err, "member", slug)
+		return refused{http.StatusBadRequest, err.Error()}
 	}
+	for _, e := range [...]struct {
+		is   error
+		text string
+	}{
+		{core.ErrRemoved, slug + " was removed before"},
+		{core.ErrHidden, slug + " is hidden already"},
+		{core.ErrShown, slug + " is not hidden"},
+		{core.ErrCategories, "the category of " + slug + " closed when it was hidden, and no further one can be opened"},
+		{ledger.ErrOpenReservation, "a payment for " + slug + " is still being settled; try again later"},
+		{ledger.ErrBlocklistFull, blocklistFull},
+	} {
+		if errors.Is(err, e.is) {
+			return refused{http.StatusConflict, e.text}
+		}
+	}
+	return err
 }
 
 // blocking is the form of a [Blocking].
@@ -88,55 +90,53 @@ const blocking = "{kind, text, reason, by}"
 
 const blocklistFull = "the blocklist is full; remove entries that are not needed any more"
 
-func (o *Operator) blocklist(w http.ResponseWriter, _ *http.Request) {
+func (o *Operator) blocklist(*http.Request) (any, error) {
 	var all []ledger.Block
 	o.Ledger.View(func(v *ledger.View) { all = v.Blocks() })
-	reply(w, all)
+	return all, nil
 }
 
-func (o *Operator) block(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) block(r *http.Request) (any, error) {
 	var req Blocking
-	if !readReasoned(w, r, &req, &req.Reason, blocking) {
-		return
+	if err := readReasoned(r, &req, &req.Reason, blocking); err != nil {
+		return nil, err
 	}
-	o.changeBlocklist(w, r, req, "added to", func(tx *ledger.Tx, b *ledger.Block) error {
+	return o.changeBlocklist(r, req, "added to", func(tx *ledger.Tx, b *ledger.Block) error {
 		b.Reason, b.By = req.Reason, req.By
 		return tx.Block(b)
 	})
 }
 
-func (o *Operator) unblock(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) unblock(r *http.Request) (any, error) {
 	var req Blocking
-	if !readOrder(w, r, &req, &req.Reason, blocking) {
-		return
+	if err := readOrder(r, &req, &req.Reason, blocking); err != nil {
+		return nil, err
 	}
-	o.changeBlocklist(w, r, req, "removed from", func(tx *ledger.Tx, b *ledger.Block) error { return tx.Unblock(b.Kind, b.Value) })
+	return o.changeBlocklist(r, req, "removed from", func(tx *ledger.Tx, b *ledger.Block) error { return tx.Unblock(b.Kind, b.Value) })
 }
 
 // changeBlocklist answers with the entry in the form in which requests are compared with
 // it.
-func (o *Operator) changeBlocklist(w http.ResponseWriter, r *http.Request, req Blocking, done string, change func(*ledger.Tx, *ledger.Block) error) {
-	b, err := paid.NewBlock(req.Kind, req.Text)
+func (o *Operator) changeBlocklist(r *http.Request, req Blocking, done string, change func(*ledger.Tx, *ledger.Block) error) (any, error) {
+	b, err := risk.NewBlock(req.Kind, req.Text)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return nil, refused{http.StatusBadRequest, err.Error()}
 	}
 	err = o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error { return change(tx, &b) })
 	switch {
 	case errors.Is(err, ledger.ErrBlocked):
-		http.Error(w, b.Text+" is on the blocklist already", http.StatusConflict)
+		return nil, refused{http.StatusConflict, b.Text + " is on the blocklist already"}
 	case errors.Is(err, ledger.ErrBlock):
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		return nil, refused{http.StatusBadRequest, err.Error()}
 	case errors.Is(err, ledger.ErrNotBlocked):
-		http.Error(w, b.Text+" is not on the blocklist", http.StatusNotFound)
+		return nil, refused{http.StatusNotFound, b.Text + " is not on the blocklist"}
 	case errors.Is(err, ledger.ErrBlocklistFull):
-		http.Error(w, blocklistFull, http.StatusConflict)
+		return nil, refused{http.StatusConflict, blocklistFull}
 	case err != nil:
-		o.failed(w, "changing the blocklist", err)
-	default:
-		o.Log.Info("entry "+done+" the blocklist", paid.Audit, "moderation", "kind", b.Kind, "by", req.By)
-		reply(w, b)
+		return nil, err
 	}
+	o.Log.Info("entry "+done+" the blocklist", paid.Audit, "moderation", "kind", b.Kind, "by", req.By)
+	return b, nil
 }
 
 // keepOut puts the host of a member on the blocklist, where it may be already.
@@ -149,7 +149,7 @@ func keepOut(tx *ledger.Tx, slug string, req Removal) error {
 	if url == "" {
 		return nil // it was redacted, as the state will say
 	}
-	b, err := paid.BlockOf(strings.Clone(url))
+	b, err := risk.BlockOf(strings.Clone(url))
 	if err != nil {
 		return err
 	}

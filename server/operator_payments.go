@@ -64,64 +64,75 @@ func (o *Operator) paymentRow(r *ledger.Reservation) PaymentRow {
 	return row
 }
 
-func (o *Operator) payments(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) payments(r *http.Request) (any, error) {
 	page, err := o.Ledger.Reservations(r.URL.Query().Get("after"), rowsPerAnswer)
-	if err != nil {
-		o.failed(w, "listing payments", err)
-		return
-	}
 	rows := []PaymentRow{}
 	for _, x := range page {
 		rows = append(rows, o.paymentRow(x))
 	}
-	reply(w, rows)
+	return rows, err
 }
 
-func (o *Operator) payment(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) payment(r *http.Request) (any, error) {
 	found, err := o.Payments.Find(r.PathValue("reference"))
-	switch {
-	case errors.Is(err, ledger.ErrNoReservation):
-		http.Error(w, "no payment has this id or transaction", http.StatusNotFound)
-	case err != nil:
-		o.failed(w, "looking for a payment", err)
-	default:
-		reply(w, o.paymentRow(found))
+	if errors.Is(err, ledger.ErrNoReservation) {
+		return nil, refused{http.StatusNotFound, "no payment has this id or transaction"}
 	}
+	if err != nil {
+		return nil, err
+	}
+	return o.paymentRow(found), nil
 }
 
-func (o *Operator) scan(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) scan(r *http.Request) (any, error) {
 	since, err := time.Parse(time.RFC3339, r.URL.Query().Get("since"))
 	if err != nil {
-		http.Error(w, "since must be a time", http.StatusBadRequest)
-		return
+		return nil, refused{http.StatusBadRequest, "since must be a time"}
 	}
 	s := Scan{Strays: []paid.Stray{}}
 	found, err := o.Payments.Scan(r.Context(), since, r.Method == http.MethodPost)
 	if s.Strays = append(s.Strays, found...); err != nil {
 		s.Error = err.Error()
 	}
-	reply(w, s)
+	return s, nil
 }
 
-func (o *Operator) adjust(w http.ResponseWriter, r *http.Request) {
+func (o *Operator) adjust(r *http.Request) (any, error) {
 	var a paid.Adjustment
-	if !readOrder(w, r, &a, &a.Reason, "{kind, transaction, member, register, reason}") {
-		return
+	if err := readOrder(r, &a, &a.Reason, "{kind, transaction, member, register, reason}"); err != nil {
+		return nil, err
 	}
 	e, err := o.Payments.Adjust(r.Context(), a)
 	switch {
 	case errors.Is(err, paid.ErrAdjustment):
-		http.Error(w, err.Error(), http.StatusConflict)
+		return nil, refused{http.StatusConflict, err.Error()}
 	case errors.Is(err, mpp.ErrUnavailable):
-		http.Error(w, "the payment network gives no final answer, and nothing is adjusted without one: "+err.Error(), http.StatusServiceUnavailable)
+		return nil, refused{http.StatusServiceUnavailable, "the payment network gives no final answer, and nothing is adjusted without one: " + err.Error()}
 	case err != nil:
-		o.failed(w, "adjusting a payment", err)
-	default:
-		reply(w, Adjusted{Member: e.Member, Cents: e.Amount, Transaction: e.Payment.Transaction})
+		return nil, err
 	}
+	return Adjusted{Member: e.Member, Cents: e.Amount, Transaction: e.Payment.Transaction}, nil
 }
 
-func (o *Operator) failed(w http.ResponseWriter, what string, err error, about ...any) {
-	o.Log.Error(what, append(about, "err", err)...)
-	http.Error(w, err.Error(), http.StatusInternalServerError)
+// NeedsAttention says whether an operator should look at the payment: it is open beyond its
+// time, it was applied and has vanished, its money went elsewhere, or it settled without an
+// effect.
+func (r PaymentRow) NeedsAttention() bool {
+	return r.Vanished || r.Overdue || r.Outcome == mpp.Mismatched.String() || r.NoEffect
+}
+
+// Attention counts the payments that need attention. It reads all that there are.
+func (o *Operator) Attention() (n int, err error) {
+	for after := ""; ; {
+		page, err := o.Ledger.Reservations(after, rowsPerAnswer)
+		if err != nil || len(page) == 0 {
+			return n, err
+		}
+		for _, r := range page {
+			if o.paymentRow(r).NeedsAttention() {
+				n++
+			}
+		}
+		after = page[len(page)-1].ID
+	}
 }

@@ -58,34 +58,30 @@ type Standby struct {
 func (o *Standby) Handler() http.Handler {
 	mux := http.NewServeMux()
 	if o.Books != nil {
-		mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { reply(w, statusOf(o.Books, o.Cluster())) })
+		mux.HandleFunc("GET /status", answering(o.Log, func(*http.Request) (any, error) { return statusOf(o.Books, o.Cluster()), nil }))
 		mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) { sendBackup(w, o.Books, o.Keys(), o.Log) })
-		mux.HandleFunc("GET /verify", o.verify)
+		mux.HandleFunc("GET /verify", answering(o.Log, o.verify))
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, notHere(o.Cluster()), http.StatusConflict)
-	})
+	mux.HandleFunc("/", answering(o.Log, o.notHere))
 	return mux
 }
 
-func (o *Standby) verify(w http.ResponseWriter, r *http.Request) {
+func (o *Standby) verify(r *http.Request) (any, error) {
 	if r.URL.Query().Has("chain") {
-		http.Error(w, notHere(o.Cluster()), http.StatusConflict)
-		return
+		return o.notHere(r)
 	}
 	a, err := o.Books.Audit(r.Context())
 	if err != nil {
-		o.Log.Error("verifying the ledger", "err", err)
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+		return nil, err
 	}
-	reply(w, Verified{Audit: *a})
+	return Verified{Audit: *a}, nil
 }
 
 // notHere says where an operator is to ask for what only the leader does.
-func notHere(c *ClusterStatus) string {
+func (o *Standby) notHere(*http.Request) (any, error) {
+	c := o.Cluster()
 	if c.Leader == "" || c.Leader == c.Node {
-		return fmt.Sprintf("the node %s does not lead at the moment, and knows of no node that does: ask again in a few seconds", c.Node)
+		return nil, refused{http.StatusConflict, fmt.Sprintf("the node %s does not lead at the moment, and knows of no node that does: ask again in a few seconds", c.Node)}
 	}
-	return fmt.Sprintf("the node %s does not lead: ask on the machine of %s, which leads and is reached at %s", c.Node, c.Leader, c.LeaderURL)
+	return nil, refused{http.StatusConflict, fmt.Sprintf("the node %s does not lead: ask on the machine of %s, which leads and is reached at %s", c.Node, c.Leader, c.LeaderURL)}
 }

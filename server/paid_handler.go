@@ -11,9 +11,9 @@ import (
 	"webring/server/pay/x402"
 )
 
-// letGo is the field by which an edge ends the wait of a request ([paid.Service.LetGo]).
+// stopWaiting is the field by which an edge ends the wait of a request ([paid.Service.StopWaiting]).
 // The shell accepts it from edges only.
-const letGo = "Webring-Let-Go"
+const stopWaiting = "Webring-Let-Go"
 
 // Paid gives the handler of one operation that is paid for or proved. The shell calls it with the
 // client as its limiter knows it and whether the connection counts as secure. body
@@ -43,8 +43,8 @@ func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []b
 			call.PaymentSignature = append(call.PaymentSignature, string(v))
 		}
 		var answer paid.Answer
-		if len(h.Peek(letGo)) > 0 {
-			answer = s.LetGo(call)
+		if len(h.Peek(stopWaiting)) > 0 {
+			answer = s.StopWaiting(call)
 		} else {
 			// Not the request's own context: a payment is not tied to it.
 			answer = s.Handle(context.Background(), call)

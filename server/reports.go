@@ -52,7 +52,7 @@ func Reports(store *local.Store, rules func() *core.Rules, log *slog.Logger) fun
 			ctx.SetBody(api.AppendProblem(nil, ring.BaseURL, code, detail, nil))
 			return
 		}
-		body := form(r, media, ring)
+		body := draw(r, media, ring)
 		sum := sha256.Sum256(body)
 		tag := hex.EncodeToString(sum[:8])
 		h := &ctx.Response.Header
@@ -94,8 +94,8 @@ const (
 	mediaMarkdown = "text/markdown"
 )
 
-// form draws a report in one of its forms.
-func form(r *local.Report, media string, ring *core.Rules) []byte {
+// draw draws a report in one of its forms.
+func draw(r *local.Report, media string, ring *core.Rules) []byte {
 	switch media {
 	case mediaJSON:
 		return r.JSON()

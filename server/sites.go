@@ -6,6 +6,7 @@ import (
 
 	"webring/edge/fair"
 	"webring/server/paid"
+	"webring/server/paid/risk"
 	"webring/server/sites/fetch"
 	"webring/server/sites/siteproof"
 )
@@ -33,9 +34,9 @@ func (s MemberSites) Look(ctx context.Context, client string, at paid.Place, tok
 }
 
 // Accounts gives the accounts that a site names.
-func (s MemberSites) Accounts(ctx context.Context, client, url string) (all []paid.Named) {
+func (s MemberSites) Accounts(ctx context.Context, client, url string) (all []risk.Named) {
 	for _, n := range siteproof.Accounts(fair.NewContext(ctx, fair.AskerOf(client)), s.Client, url) {
-		all = append(all, paid.Named{Account: n.Account, Host: n.Host})
+		all = append(all, risk.Named{Account: n.Account, Host: n.Host})
 	}
 	return all
 }

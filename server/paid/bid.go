@@ -2,34 +2,39 @@ package paid
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"strings"
 
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/form"
+	"webring/server/paid/risk"
 )
-
-// bidding is the operation that funds a member.
-type bidding struct{}
 
 // bid is one order to fund a member. Slug is the member that was meant when
 // the challenge was issued; it is stored as JSON with the reservation.
 type bid struct {
-	ref BidRequest // as sent
+	ref form.BidRequest // as sent
 
 	Slug       string
 	Amount     int64 // cents
 	OnlyIfRank int   `json:",omitempty"`
 }
 
-func (bidding) read(body []byte, rules *core.Rules) (order, error) {
-	r, err := ParseBid(body, rules.MinBid)
+func parseBid(c *Call, rules *core.Rules, pinned map[string]string) (order, error) {
+	minimum := int64(1)
+	if pinned == nil {
+		minimum = rules.MinBid
+	}
+	r, err := form.ParseBid(c.Body, minimum)
 	if err != nil {
 		return nil, err
 	}
-	return &bid{ref: r, Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
+	if pinned != nil && pinned[pinMember] == "" {
+		return nil, errPinned
+	}
+	return &bid{ref: r, Slug: pinned[pinMember], Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
 }
 
 // pinMember names the slug in the opaque parameter: a URL in the body may be another
@@ -37,22 +42,6 @@ func (bidding) read(body []byte, rules *core.Rules) (order, error) {
 const pinMember = "member"
 
 func (o *bid) pin() map[string]string { return map[string]string{pinMember: o.Slug} }
-
-func (bidding) restore(body []byte, pinned map[string]string) (order, error) {
-	r, err := ParseBid(body, 1)
-	if err != nil {
-		return nil, err
-	}
-	if pinned[pinMember] == "" {
-		return nil, errPinned
-	}
-	return &bid{ref: r, Slug: pinned[pinMember], Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
-}
-
-func (bidding) load(stored json.RawMessage) (order, error) {
-	o := &bid{}
-	return o, json.Unmarshal(stored, o)
-}
 
 func (o *bid) check(v *ledger.View) error {
 	st := v.State()
@@ -67,10 +56,10 @@ func (o *bid) check(v *ledger.View) error {
 	if v.RemovalAnnounced(m.Slug) {
 		// The member may yet stay, so this is no [api.MemberRemoved].
 		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-			Detail: "This member is being taken out of the ring, or moved, as soon as the last payment for it is settled, and takes no new bids. Nothing was charged for this one; send the request again later to learn what became of the member."}
+			Detail: "This member is being taken out of the ring, or moved, as soon as the last payment for it is settled. It takes no new bids. Send the request again later. Nothing was charged."}
 	}
 	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
-		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + FormatUSD(core.MaxTotal) + " USD."}
+		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + form.FormatUSD(core.MaxTotal) + " USD."}
 	}
 	o.Slug = strings.Clone(m.Slug) // the state keeps the word
 	return nil
@@ -87,15 +76,16 @@ func (o *bid) checkUnpaid(v *ledger.View, payer string) error {
 	m := st.Member(at)
 	switch holder, held := st.Holder([]byte(o.ref.Key)); {
 	case o.ref.Key != "" && (!held || holder != at):
-		return &Problem{Code: api.UnknownMember, Detail: "The member that had this URL has moved to another one. Nothing was charged. To fund it all the same, name its slug."}
+		return &Problem{Code: api.UnknownMember, Detail: "The member that had this URL has moved to another one. To bid on it, name its slug. Nothing was charged."}
 	case m.Hidden:
-		return notAdmitted("The operator has taken this member out of the ring for now, and it takes no bids.")
-	case blockedSite(v, m.URL), blockedWords(v, m.Name, m.Description):
-		return notAdmitted("The operator of this ring takes no payments for this member.")
-	case blockedPayer(v, payer):
-		return errPayerBlocked
+		return risk.NotAdmitted("The operator has hidden this member, so it takes no bids.")
+	case risk.Blocked(v, m.URL, "", m.Name, m.Description) != nil:
+		return risk.NotAdmitted("The operator of this ring takes no payments for this member.")
 	}
-	return ranks(v, at, m.Total(), o.Amount, o.OnlyIfRank, 0, "to_take_rank_usd", "a bid")
+	if err := risk.Blocked(v, "", payer, ""); err != nil {
+		return err
+	}
+	return risk.Ranks(v, at, m.Total(), o.Amount, o.OnlyIfRank, 0, "to_take_rank_usd", "a bid")
 }
 
 // find gives the member: by the slug that the challenge pinned or, before the challenge,
@@ -117,7 +107,7 @@ func (o *bid) find(st *core.State) (core.Ordinal, error) {
 
 func (o *bid) decide(context.Context, string) error { return nil }
 func (o *bid) cents() int64                         { return o.Amount }
-func (o *bid) describe() string                     { return "Bid " + FormatUSD(o.Amount) + " USD on " + o.Slug }
+func (o *bid) describe() string                     { return "Bid " + form.FormatUSD(o.Amount) + " USD on " + o.Slug }
 func (o *bid) subject(r *ledger.Reservation)        { r.Member, r.OnlyIfRank = o.Slug, o.OnlyIfRank }
 
 func (o *bid) carriedOut(_ *core.State, e core.Event) string {

@@ -12,12 +12,13 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/paid/risk"
 )
 
 // block puts an entry on the blocklist.
 func (r *ring) block(kind ledger.BlockKind, text string) {
 	r.t.Helper()
-	b, err := paid.NewBlock(kind, text)
+	b, err := risk.NewBlock(kind, text)
 	r.must(err)
 	r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error { return tx.Block(&b) }))
 }
@@ -47,7 +48,7 @@ func TestBlocksAsTheyAreCompared(t *testing.T) {
 		{ledger.BlockWord, strings.Repeat("w ", 64), strings.Repeat("w", 64)}, {ledger.BlockWord, strings.Repeat("w", 65), ""}, {ledger.BlockWord, strings.Repeat("w", ledger.MaxBlockText+1), ""},
 		{"name", "x", ""},
 	} {
-		b, err := paid.NewBlock(c.kind, c.text)
+		b, err := risk.NewBlock(c.kind, c.text)
 		if (err == nil) != (c.want != "") || err == nil && (b.Value != c.want || b.Kind != c.kind || b.Text != strings.TrimSpace(c.text)) {
 			t.Errorf("%s %q: %+v, %v", c.kind, c.text, b, err)
 		}
@@ -109,7 +110,7 @@ func TestBlocklistIsAskedBeforeTheScore(t *testing.T) {
 				}
 			}
 			// And it ends when the operator takes the entry away.
-			b, err := paid.NewBlock(c.kind, c.text)
+			b, err := risk.NewBlock(c.kind, c.text)
 			r.must(err)
 			r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error { return tx.Unblock(b.Kind, b.Value) }))
 			r.post(c.op, c.body).is(402, api.PaymentRequired)

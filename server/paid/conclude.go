@@ -14,6 +14,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -37,14 +38,14 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 func (s *Service) failed(w *work, o mpp.Outcome) *Problem {
 	again := " Pay the new challenge."
 	if w.reservation.Operation == OpRegister {
-		minutes := (seconds(s.barredFor(w.reservation)) + 59) / 60
+		minutes := (risk.Seconds(s.barredFor(w.reservation)) + 59) / 60
 		again = fmt.Sprintf(" Pay the new challenge from another account, or from this one in %d minutes.", minutes)
 	}
 	switch o.State {
 	case mpp.Failed:
 		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
 	case mpp.Gone:
-		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: "The transaction was not mined before its time ran out, so nothing was paid." + again}
+		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: "The transaction expired before it was mined, so nothing was paid." + again}
 	}
 	return errMismatched
 }

@@ -1,41 +1,35 @@
-// Package paid takes a paid operation from its first request to its stored effect: it takes
-// no money without an effect, and none twice for one. It also takes the requests for which
-// the owner of a member proves itself.
+// Package paid takes an operation from its first request to its stored effect. It takes no
+// money without an effect, and none twice for one effect. A request that the owner of a
+// member proves is a payment of 0: it gets a 402, answers it with a credential, and takes
+// effect once.
 //
-// The files, in the order of a payment:
+// The story of a payment, in the order of its files:
 //
-//   - service.go: what a service is made of, and [Service.Handle], where every
-//     request comes in
-//   - operation.go: what an operation must do; register.go and bid.go are the two that
-//     exist, body.go, site.go, text.go, name.go, money.go and slug.go the rules for what
-//     people send
-//   - watch.go: each network is asked for its newest block in the background, so that no
-//     offer waits for a node, and open payments can wait for blocks
-//   - offer.go: a request without a credential gets a challenge, or the reason why it
-//     gets none; terms.go: what a challenge asks for, decoded; idempotency.go: it gets
-//     none if it was paid already
-//   - credential.go: checks a request with a credential, cheap checks first; used.go: the
-//     answer to a credential that was used before
-//   - work.go: claim, simulate, reserve, broadcast; conclude.go: append and answer,
-//     or fail
-//   - blocklist.go: what the operator keeps out
-//   - account.go, domains.go: limits for each account; hold.go: limits for each URL, and
-//     named.go: the accounts that sites name; rank.go: what a rank takes
-//   - expenses.go: what may be submitted at this service's expense; waste.go: what was
-//     wasted so, how it is divided, and who is refused for it
-//   - letgo.go: how many payments may be open, and how a held request ends early
-//   - seen.go: a refused payment that was made already
-//   - x402.go: what differs for payments in the envelope of x402
-//   - resume.go: how the next process goes on with an open reservation
-//   - confirm.go: asks again for payments that can still be undone; scan.go: looks for
-//     money without an event; adjust.go: the operator credits and voids; verify.go:
-//     compares all events with the networks; payee.go: all payees that the ring ever had
-//   - check.go: whether a registration would get a 402, without a payment
-//   - proof.go: a request of an owner gets a challenge for nothing, and its proof is
-//     checked; deed.go: what it allows is done; spent.go: once; change.go,
-//     leave.go (with the return), claim.go and visit.go are the requests that exist
-//   - record.go: the lines of the log about payments
-//   - problem.go: every error becomes a document in one place
+//   - service.go: what a service is made of, and what it asks a payment method
+//   - pay.go: [Service.Handle], where every request comes in. A request gets an answer or a
+//     problem, and a problem with the status 402 comes with offers. A credential is checked,
+//     cheap checks first
+//   - offer.go: the 402; operation.go: what an operation must do; register.go and bid.go:
+//     the two that are paid for
+//   - work.go: claim, read the facts, simulate, reserve, broadcast, and go on after a crash;
+//     conclude.go: append and answer, or fail
+//
+// What belongs to it:
+//
+//   - owner.go: a request that is proved, from its challenge to its effect; owner_*.go: the
+//     requests that there are
+//   - hold.go: for how long a payment may hold a URL; gas.go: what this service pays for.
+//     What others can cost the ring is in package risk
+//   - reconcile_seen.go: a refused payment that was made already; reconcile_confirm.go: asks
+//     again for payments that can still be undone; reconcile_scan.go: looks for money without
+//     an event; reconcile_adjust.go: the operator credits and voids; reconcile_verify.go:
+//     compares all events with the networks
+//   - network.go: the newest block of each network, so that no offer waits for a node
+//   - x402.go: what differs for payments in the envelope of x402; record.go: the log
+//
+// Package form reads the bodies of requests. Owners' requests and reconciliation are not
+// packages of their own: they append events, hold orders and ask networks as the workflow
+// does, and would need most of its insides.
 //
 // # Reservations
 //

@@ -9,6 +9,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -26,13 +27,10 @@ import (
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
 
-// seconds is a wait in whole seconds, for Retry-After.
-func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }
-
 // heldURL refuses a registration while another payment for its URL is open. That payment
 // can be mined until the given time.
 func (s *Service) heldURL(until time.Time) *Problem {
-	wait := max(pendingRetry, seconds(until.Sub(s.Now())))
+	wait := max(pendingRetry, risk.Seconds(until.Sub(s.Now())))
 	return &Problem{Code: api.PaymentPending, RetryAfter: wait,
 		Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
 }
@@ -41,8 +39,8 @@ func (s *Service) heldURL(until time.Time) *Problem {
 func (s *Service) mayHold(v *ledger.View, w *work) error {
 	r := w.reservation
 	account := core.AccountOf(r.Payer)
-	if n, some := s.names.get(r.URLKey, s.Now()); some && !w.named && !n.account.Is(account) {
-		return &Problem{Code: api.PaymentPending, RetryAfter: seconds(n.until.Sub(s.Now())), Detail: onlyNamed(n) + " Nothing was charged by this request."}
+	if n, some := s.names.Get(r.URLKey, s.Now()); some && !w.named && !n.Account.Is(account) {
+		return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(n.Until.Sub(s.Now())), Detail: onlyNamed(n) + " Nothing was charged by this request."}
 	}
 	count, until := v.URLFailures(r.URLKey)
 	if count > 1 && until.After(s.Now()) && !w.named {
@@ -51,20 +49,20 @@ func (s *Service) mayHold(v *ledger.View, w *work) error {
 			return err
 		}
 		if !paid {
-			return &Problem{Code: api.PaymentPending, RetryAfter: seconds(until.Sub(s.Now())),
+			return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(until.Sub(s.Now())),
 				Detail: onlyPayers(until) + s.howToBeNamed(w.order.(*registration).URL, account) + " Nothing was charged by this request."}
 		}
 	}
 	if count > 0 && r.ValidBefore.After(s.Now().Add(shortHold)) {
 		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
-			Detail: fmt.Sprintf("A payment for this URL came to nothing in the last hour, so the next one may stay valid for %v at most. Nothing was charged; pay the new challenge.", shortHold)}
+			Detail: fmt.Sprintf("A payment for this URL failed in the last hour, so the next one may be valid for at most %v. Pay the new challenge. Nothing was charged.", shortHold)}
 	}
 	return nil
 }
 
 // onlyNamed says which account can register a URL whose site has named one.
-func onlyNamed(n naming) string {
-	return "Payments for this address have failed, and the site names the account that is to register it. Until " + n.until.UTC().Format(time.RFC3339) + " no other can."
+func onlyNamed(n risk.Naming) string {
+	return "Payments for this address have failed, and the site names the account that is to register it. Until " + n.Until.UTC().Format(time.RFC3339) + " no other can."
 }
 
 // barredFor is how long the payer of r cannot reserve its URL.
@@ -79,7 +77,7 @@ func (s *Service) barredFor(r *ledger.Reservation) (rest time.Duration) {
 
 // onlyPayers says which accounts can register a URL for which two payments have failed.
 func onlyPayers(until time.Time) string {
-	return "Payments for this address have failed twice; until " + until.UTC().Format(time.RFC3339) +
+	return "Payments for this address have failed twice. Until " + until.UTC().Format(time.RFC3339) +
 		" only an account that has paid here before can register it. Any bid makes an account one."
 }
 
@@ -91,9 +89,9 @@ func (s *Service) challengeLife(v *ledger.View, o order, account core.Account) (
 		return ChallengeLife, ""
 	}
 	count, until := v.URLFailures(r.Key)
-	n, named := s.names.get(r.Key, s.Now())
+	n, named := s.names.Get(r.Key, s.Now())
 	switch {
-	case named && !n.account.Is(account):
+	case named && !n.Account.Is(account):
 		return shortHold, " " + onlyNamed(n)
 	case count == 0:
 		return ChallengeLife, ""
@@ -165,4 +163,57 @@ func (s *Service) openAndMined(w *work) (open, mined int64) {
 		}
 	}
 	return open, mined
+}
+
+// lookFor bounds how long a payment waits for the site.
+const lookFor = 8 * time.Second
+
+// accountsAt gives the accounts that a site names.
+func (s *Service) accountsAt(ctx context.Context, client, url string) risk.NamedBy {
+	if s.MemberSites == nil {
+		return nil
+	}
+	return s.MemberSites.Accounts(ctx, client, url)
+}
+
+// failures is how many payments for the URL of an order have failed lately.
+func failures(v *ledger.View, o order) int {
+	r, ok := o.(*registration)
+	if !ok {
+		return 0
+	}
+	failed, _ := v.URLFailures(r.Key)
+	return failed
+}
+
+// named looks whether the site of a URL for which payments have failed names an account, and
+// notes it. It asks nothing for any other URL.
+func (s *Service) named(ctx context.Context, client string, o order, account core.Account, failed int) bool {
+	if failed < 2 || s.MemberSites == nil || account == (core.Account{}) {
+		return false
+	}
+	r := o.(*registration)
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	if !s.accountsAt(ctx, client, r.URL).Includes(account, false) {
+		return false
+	}
+	s.names.Put(r.Key, account, s.Now())
+	return true
+}
+
+// howToBeNamed says how the site at a URL names an account. Without one, it says how that is
+// asked.
+func (s *Service) howToBeNamed(url string, account core.Account) string {
+	if s.MemberSites == nil {
+		return ""
+	}
+	at, err := s.MemberSites.Place(url)
+	if err != nil {
+		return ""
+	}
+	if account == (core.Account{}) {
+		return " So can the account that the site names; a request with an account in Wallet-Account is told how."
+	}
+	return fmt.Sprintf(" So can %s at once, if the site names it: by the line %[1]s in %s, or in the TXT record %s.", account, at.File, at.Name)
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"sync"
 	"time"
 
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/form"
 	"webring/server/pay/mpp"
 	"webring/server/pay/x402"
 )
@@ -20,49 +24,57 @@ const (
 )
 
 // offer answers a request without a usable credential: with a 402, the given problem and
-// a challenge for each payment method that works now, or with the reason why a payment
+// a challenge for each payment method that works now. It fails with the reason why a payment
 // would be refused.
-func (s *Service) offer(ctx context.Context, op operation, c Call, why *Problem) Answer {
-	var rules *core.Rules
-	s.Ledger.View(func(v *ledger.View) { rules = v.State().Rules() })
-	o, err := op.read(c.Body, rules)
-	if err != nil {
-		return s.problem(err)
+func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
+	// Work that is not claimed any more is in the ledger, so the claims come first.
+	if err := s.claimed(c); err != nil {
+		return a, err
 	}
-	if c.IdempotencyKey != "" {
-		if err := s.alreadyPaid(c); err != nil {
-			return s.problem(err)
+	var o order
+	var failed int
+	s.Ledger.View(func(v *ledger.View) {
+		if o, err = c.op(c, v.State().Rules(), nil); err == nil {
+			failed, err = failures(v, o), s.alreadyPaid(v, c)
 		}
-	}
-	s.named(ctx, c.Client, o, c.account())
-	if err := s.check(o); err != nil {
-		return s.problem(err)
-	}
-	networks, err := s.readyNetworks()
-	ready := len(networks)
-	if err == nil {
-		networks, err = s.allowed(networks, c)
-	}
+	})
 	if err != nil {
-		return s.problem(err)
+		return a, err
 	}
-	if len(networks) < ready && c.payer == "" && c.WalletAccount == "" {
+	s.named(ctx, c.Client, o, c.account(), failed)
+	if err := s.check(o); err != nil {
+		return a, err
+	}
+	ready, err := s.readyNetworks()
+	if err != nil {
+		return a, err
+	}
+	networks, err := s.allowed(ready, c)
+	if err != nil {
+		return a, err
+	}
+	if len(networks) < len(ready) && c.payer == "" && c.WalletAccount == "" {
 		told := *why
-		told.Detail += " Fewer methods are offered now to accounts that have never paid here. One that has names itself in the field Wallet-Account."
+		told.Detail += " Accounts that have never paid here get fewer offers right now. If yours has paid, name it in the field Wallet-Account."
 		why = &told
 	}
 	if err := o.decide(ctx, c.Client); err != nil {
-		return s.problem(err)
+		return a, err
 	}
 	return s.challenge(c, o, networks, why)
 }
 
 // challenge writes the 402. Its document has the offers decoded, and says when
 // the first of them expires.
-func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) Answer {
+func (s *Service) challenge(c *Call, o order, networks []*network, why *Problem) (a Answer, err error) {
 	var life time.Duration
-	var note string
-	s.Ledger.View(func(v *ledger.View) { life, note = s.challengeLife(v, o, c.account()) })
+	told := *why
+	told.RetryAfter = 0
+	s.Ledger.View(func(v *ledger.View) {
+		var note string
+		life, note = s.challengeLife(v, o, c.account())
+		told.Detail += note
+	})
 	now, shortest := s.Now(), life
 	pinned := o.pin()
 	pinned[pinOperation] = c.Operation
@@ -78,8 +90,6 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	more := append(make([]byte, 0, 640), `,"amount_usd":"`...)
 	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
 	more = append(append(more, expiry(now, shortest)...), `","offers":[`...)
-	told := *why
-	told.Detail, told.RetryAfter = told.Detail+note, 0
 	c.about.cents = o.cents()
 	var lines [][2]string
 	var exact []x402.Offer
@@ -87,19 +97,19 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
 		if err != nil {
-			return s.problem(err)
+			return a, err
 		}
 		n := s.network(offer.Method)
 		asked, err := n.requests.get(o.cents())
 		if err != nil {
-			return s.problem(err)
+			return a, err
 		}
 		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: asked.request,
 			Expires: expiry(now, min(life, n.Life())), Digest: c.digest, Opaque: opaque, Description: description}
 		s.keys.Load().Sign(&ch)
 		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
 		if more, err = c.appendOffer(more, n.Method, &ch, asked); err != nil {
-			return s.problem(err)
+			return a, err
 		}
 		if also, ok := s.x402Offer(n, ch); ok {
 			exact = append(exact, also)
@@ -108,13 +118,13 @@ func (s *Service) challenge(c Call, o order, networks []*network, why *Problem) 
 	if len(exact) > 0 {
 		field, err := s.x402Required(c, o, why, exact)
 		if err != nil {
-			return s.problem(err)
+			return a, err
 		}
 		lines = append(lines, field)
 	}
-	a := told.document(s.base(), append(more, ']'))
+	a = s.document(&told, append(more, ']'))
 	a.Header = append(a.Header, lines...)
-	return a
+	return a, nil
 }
 
 // expiry is the last instant of a life that begins now, as challenges have it.
@@ -127,4 +137,104 @@ func nonce() string {
 	b := make([]byte, 16)
 	rand.Read(b) // never fails
 	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 22), b))
+}
+
+// terms are what a challenge asks for: its request parameter, and the same as members of a
+// JSON object, for the document of the 402.
+type terms struct{ request, members string }
+
+// readTerms decodes the request parameter of a method, or of a proof.
+func readTerms(request string, by any) terms {
+	var asked struct {
+		Amount        string `json:"amount"`
+		Currency      string `json:"currency"`
+		Recipient     string `json:"recipient"`
+		MethodDetails struct {
+			ChainID uint64 `json:"chainId"`
+		} `json:"methodDetails"`
+	}
+	if err := mpp.DecodeJSON(request, &asked); err != nil {
+		return terms{request: request} // only methods of tests ask for something else
+	}
+	document := map[string]any{"amount": asked.Amount, "currency": asked.Currency, "recipient": asked.Recipient,
+		"network": fmt.Sprintf("eip155:%d", asked.MethodDetails.ChainID)}
+	if m, ok := by.(Method); ok {
+		document["network"] = api.ChainID(m.Network())
+	}
+	if d, ok := by.(Domained); ok {
+		document["domain"] = d.TokenDomain()
+	}
+	members, err := json.Marshal(document)
+	if err != nil {
+		panic(err) // strings and numbers can be encoded
+	}
+	return terms{request, "," + string(members[1:len(members)-1])}
+}
+
+// requests caches the terms of a method by amount. They depend on nothing else, and most
+// challenges are for a few amounts: a 402 takes 10 µs so, and 19 µs without.
+type requests struct {
+	mu     sync.Mutex
+	by     map[int64]terms // by cents
+	method Method
+}
+
+// maxRequests bounds the cache.
+const maxRequests = 1024
+
+func (r *requests) get(cents int64) (terms, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t, known := r.by[cents]; known {
+		return t, nil
+	}
+	text, err := r.method.Request(cents)
+	if err != nil {
+		return terms{}, err
+	}
+	t := readTerms(text, r.method)
+	if len(r.by) >= maxRequests {
+		clear(r.by)
+	}
+	r.by[cents] = t
+	return t, nil
+}
+
+// Domained is a [Method] whose payments are signed under the domain of a token (EIP-712).
+// Nobody can sign without its name and version, which only the token's contract has.
+type Domained interface {
+	TokenDomain() mpp.TypedDomain
+}
+
+// Signable is a [Method] or [Prover] whose challenges the wallet of a browser can answer, by
+// signing typed data. Its function asks nothing of a network.
+type Signable interface {
+	// ToSign gives what an account signs to answer a challenge.
+	ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error)
+}
+
+// errWallet refuses a request that names no account for what a wallet is to sign.
+var errWallet = form.Invalid(api.InvalidRequest, "", "the field Wallet-Account must be one address: 0x and 40 hexadecimal digits")
+
+// appendOffer appends a challenge as an element of the member offers of a 402: decoded, for
+// clients that look at the document and not at the header. If the request names the account
+// of a wallet, and by can be answered by one, the element says what the wallet is to sign.
+func (c *Call) appendOffer(dst []byte, by any, ch *mpp.Challenge, t terms) ([]byte, error) {
+	if dst[len(dst)-1] != '[' {
+		dst = append(dst, ',')
+	}
+	dst = append(append(dst, `{"method":`...), api.AppendString(nil, ch.Method)...)
+	dst = append(append(dst, `,"intent":"`...), ch.Intent...)
+	dst = append(append(dst, '"'), t.members...)
+	dst = append(append(append(dst, `,"expires":"`...), ch.Expires...), '"')
+	signable, ok := by.(Signable)
+	if c.WalletAccount == "" || !ok {
+		return append(dst, '}'), nil
+	}
+	sign, err := signable.ToSign(*ch, core.AccountOf(c.WalletAccount))
+	if err != nil {
+		return nil, err
+	}
+	wallet, err := json.Marshal(sign)
+	return append(append(append(dst, `,"wallet":`...), wallet...), '}'), err
 }

@@ -4,26 +4,25 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"sort"
+	"time"
 
 	"webring/core"
+	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/form"
+	"webring/server/sites/score"
 )
 
-// operation is one kind of paid request.
-type operation interface {
-	// read parses the body of a request without a credential, under the rules in force.
-	// It refuses with an *[InputError] or a *[Problem].
-	read(body []byte, rules *core.Rules) (order, error)
-	// restore rebuilds an order from its body and from what its challenge pinned, for a
-	// request that answers the challenge.
-	restore(body []byte, pinned map[string]string) (order, error)
-	// load rebuilds an order from the JSON in its reservation, and from nothing else:
-	// the configuration may have changed.
-	load(stored json.RawMessage) (order, error)
-}
+// parser reads the requests of one operation. Without pinned, a request is a new one, and the
+// rules in force apply. With pinned, it answers a challenge that has promised what it pinned,
+// and the rules do not apply again. A parser refuses with a *[Problem].
+type parser[R any] func(c *Call, rules *core.Rules, pinned map[string]string) (R, error)
 
-// order is one request of an operation: what a client wants to pay for. It can be
-// stored as JSON.
+// order is what a client wants to pay for. It is stored as JSON with the reservation; see
+// [Service.load].
 type order interface {
 	// decide finds everything that the challenge is to pin, such as a site's score.
 	decide(ctx context.Context, client string) error
@@ -36,7 +35,7 @@ type order interface {
 	// the order. payer is "" until the account is known. Money that has come already is not
 	// refused so.
 	checkUnpaid(v *ledger.View, payer string) error
-	// pin gives what restore needs besides the body. The map is the caller's.
+	// pin gives what the parser needs besides the body. The map is the caller's.
 	pin() map[string]string
 	// cents is the price.
 	cents() int64
@@ -52,6 +51,20 @@ type order interface {
 	carriedOut(st *core.State, e core.Event) (slug string)
 }
 
+// load rebuilds an order from its reservation, and from nothing else: the configuration may
+// have changed.
+func (s *Service) load(r *ledger.Reservation) (o order, err error) {
+	switch r.Operation {
+	case OpRegister:
+		o = &registration{service: s, promised: true}
+	case OpBid:
+		o = &bid{}
+	default:
+		return nil, fmt.Errorf("paid: no operation %q", r.Operation)
+	}
+	return o, json.Unmarshal(r.Pinned, o)
+}
+
 // possible says why a payment for an order may not be made. payer is "" if it is not
 // known yet.
 func possible(o order, v *ledger.View, payer string) error {
@@ -65,3 +78,91 @@ type effect struct {
 	location string // address of what was made, or ""
 	body     []byte
 }
+
+// Draft is what [Service.Check] found about a registration.
+type Draft struct {
+	// Request is the registration in the form in which the ring would keep it,
+	// when nothing is wrong with its fields.
+	Request form.RegisterRequest
+	// Fields is what is wrong, as [form.FieldError] says.
+	Fields []form.FieldError
+	// Refusal is any other reason why paying would be of no use. Without one,
+	// and with nothing wrong, a paid request gets a 402.
+	Refusal *Problem
+	// Score is nil when it is not known. Required is the least that may join.
+	Score    *score.Result
+	Required int
+	// Price is the fee and the opening bid in cents.
+	Price int64
+	// Slug is the slug that the member would get if it joined now, and Rank its rank; 0
+	// when the registration is refused.
+	Slug string
+	Rank int
+}
+
+// checkTime bounds the check of a draft: a scorer reads a whole site for it.
+const checkTime = 25 * time.Second
+
+// Check says what would become of a registration with this body. It applies the
+// validation, limits and scores of a request that is to be paid, but makes no challenge
+// and reserves nothing. It does not ask whether a payment network answers at the moment. It
+// takes checkTime at most.
+func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	var rules *core.Rules
+	s.Ledger.View(func(v *ledger.View) { rules = v.State().Rules() })
+	d := Draft{Required: int(rules.RequiredScore)}
+	read, err := s.parseRegistration(&Call{Body: body}, rules, nil)
+	if wrong, ok := errors.AsType[*Problem](err); ok {
+		d.Fields = wrong.Fields
+		return d
+	}
+	o := read.(*registration)
+	d.Request, d.Price = o.RegisterRequest, o.cents()
+	if d.Refusal = s.refusal(s.check(o)); d.Refusal != nil {
+		return d
+	}
+	scorer := s.DraftScorer
+	if scorer == nil {
+		scorer = s.Scorer
+	}
+	d.Refusal = s.refusal(o.measure(ctx, client, scorer))
+	if o.Score.Provider != "" {
+		d.Score = &o.Score
+	}
+	if d.Refusal == nil && len(s.Methods) == 0 {
+		d.Refusal = unconfigured
+	}
+	s.Ledger.View(func(v *ledger.View) {
+		st := v.State()
+		d.Slug = o.slug(st, "")
+		if d.Refusal == nil {
+			row := core.Ordinal(st.Rows())
+			d.Rank = 1 + sort.Search(st.Rows(), func(above int) bool { return st.TotalForRank(row, above+1) <= d.Price })
+		}
+	})
+	return d
+}
+
+// check says why a payment for an order may not be made now.
+func (s *Service) check(o order) (err error) {
+	s.Ledger.View(func(v *ledger.View) { err = possible(o, v, "") })
+	return err
+}
+
+// refusal gives err as the problem that a paid request would be answered with.
+func (s *Service) refusal(err error) *Problem {
+	var p *Problem
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p):
+		return p
+	}
+	s.Log.Error("checking a draft failed", "err", err)
+	return errInternal
+}
+
+var unconfigured = &Problem{Code: api.PaymentsUnconfigured, RetryAfter: 3600,
+	Detail: "This ring takes no payments right now, so joining and bidding are unavailable. Reading works. Nothing was charged."}

@@ -16,6 +16,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/ledger/memstore"
 	"webring/server/paid"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 	"webring/server/pay/x402"
 	"webring/server/sites/score"
@@ -86,7 +87,7 @@ func (s *sites) show(at, account string) {
 }
 
 // Accounts gives the addresses that a host shows, and those that a page does: by the URL.
-func (s *sites) Accounts(_ context.Context, client, url string) (all []paid.Named) {
+func (s *sites) Accounts(_ context.Context, client, url string) (all []risk.Named) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -94,7 +95,7 @@ func (s *sites) Accounts(_ context.Context, client, url string) (all []paid.Name
 	for _, at := range []string{host, url} {
 		for _, text := range s.shown[at] {
 			if a := core.AccountOf(text); a != (core.Account{}) && client == clientAddress {
-				all = append(all, paid.Named{Account: a, Host: at == host})
+				all = append(all, risk.Named{Account: a, Host: at == host})
 			}
 		}
 	}
@@ -346,7 +347,7 @@ func TestAnOwnerReturnsToItsPlace(t *testing.T) {
 		o.join(bob, bobby)
 		o.deed(paid.OpLeave, "bob-2", "", bobby).is(200, "")
 		o.must(o.books.Do(t.Context(), func(tx *ledger.Tx) error {
-			b, err := paid.NewBlock(ledger.BlockHost, "bob.dev")
+			b, err := risk.NewBlock(ledger.BlockHost, "bob.dev")
 			b.Reason = "test"
 			if err == nil {
 				err = tx.Block(&b)

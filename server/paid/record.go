@@ -7,6 +7,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/form"
 	"webring/server/pay/mpp"
 	"webring/server/pay/x402"
 )
@@ -60,7 +61,7 @@ func (s *Service) recordUnapplied(w *work, o mpp.Outcome, level slog.Level, mess
 func (s *Service) record(w *work, o mpp.Outcome, level slog.Level, message, outcome, member, reason string) {
 	w.decided = true
 	line := []slog.Attr{slog.String(Audit, "payment"), slog.String("payment", w.reservation.ID), slog.String("operation", w.reservation.Operation),
-		slog.String("member", member), slog.String("amount_usd", FormatUSD(w.reservation.Cents)),
+		slog.String("member", member), slog.String("amount_usd", form.FormatUSD(w.reservation.Cents)),
 		slog.String("method", w.payment.Method), slog.String("network", w.network.Network()), slog.String("transaction", settledBy(w, o)),
 		slog.String("payer", w.payment.Payer), slog.String("outcome", outcome)}
 	if reason != "" {
@@ -104,7 +105,7 @@ func (s *Service) recordAnswer(c *Call, p *Problem) {
 		line = append(line, slog.String("payment", a.id))
 	}
 	if a.cents > 0 {
-		line = append(line, slog.String("amount_usd", FormatUSD(a.cents)))
+		line = append(line, slog.String("amount_usd", form.FormatUSD(a.cents)))
 	}
 	if a.payment != nil {
 		line = append(line, slog.String("method", a.payment.Method), slog.String("network", a.network),

@@ -3,7 +3,6 @@ package paid
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"strconv"
@@ -14,11 +13,10 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/form"
+	"webring/server/paid/risk"
 	"webring/server/sites/score"
 )
-
-// registering is the operation that joins the ring.
-type registering struct{ *Service }
 
 // registration is one order to join. What the challenge promised is pinned in
 // it; it is stored as JSON with the reservation.
@@ -30,24 +28,10 @@ type registration struct {
 	// unscored is set for a registration that the operator gives its effect.
 	unscored bool
 
-	RegisterRequest
+	form.RegisterRequest
 	Fee   int64 // cents
 	Score score.Result
-	named namedBy // by the site, if that matters
-}
-
-func (p *registering) read(body []byte, rules *core.Rules) (order, error) {
-	r, err := p.first(body, rules)
-	if err != nil {
-		return nil, err
-	}
-	return &registration{service: p.Service, RegisterRequest: r, Fee: rules.Fee}, nil
-}
-
-// first parses a registration without a challenge, under the rules in force.
-func (s *Service) first(body []byte, rules *core.Rules) (RegisterRequest, error) {
-	named := func(field, text string) error { return s.Names.checkField(field, text, rules.Name) }
-	return ParseRegister(body, s.Sites.Canonical, named, rules.MinBid)
+	named risk.NamedBy // by the site, if that matters
 }
 
 // Names of what a registration pins in the opaque parameter.
@@ -64,7 +48,7 @@ const (
 func (o *registration) pin() map[string]string {
 	pinned := map[string]string{pinFee: strconv.FormatInt(o.Fee, 10)}
 	pinSite(pinned, o.URL, o.Score)
-	o.named.pin(pinned)
+	o.named.Pin(pinned)
 	return pinned
 }
 
@@ -99,13 +83,19 @@ func pinnedScore(pinned map[string]string, url string) (s score.Result, err erro
 
 var errPinned = errors.New("paid: the body is not what the challenge was issued for")
 
-func (p *registering) restore(body []byte, pinned map[string]string) (order, error) {
-	// The policies for sites, names and amounts were applied before the challenge.
-	r, err := ParseRegister(body, spell, nil, 1)
+func (s *Service) parseRegistration(c *Call, rules *core.Rules, pinned map[string]string) (order, error) {
+	if pinned == nil {
+		r, err := form.ParseRegister(c.Body, s.Sites.Canonical, s.Names.In(rules.Name), rules.MinBid)
+		if err != nil {
+			return nil, err
+		}
+		return &registration{service: s, RegisterRequest: r, Fee: rules.Fee}, nil
+	}
+	r, err := form.ParseRegister(c.Body, form.Spell, nil, 1)
 	if err != nil {
 		return nil, err
 	}
-	o := &registration{service: p.Service, promised: true, RegisterRequest: r, named: pinnedNames(pinned)}
+	o := &registration{service: s, promised: true, RegisterRequest: r, named: risk.PinnedNames(pinned)}
 	if o.Score, err = pinnedScore(pinned, r.URL); err != nil {
 		return nil, err
 	}
@@ -113,11 +103,6 @@ func (p *registering) restore(body []byte, pinned map[string]string) (order, err
 		return nil, errPinned
 	}
 	return o, nil
-}
-
-func (p *registering) load(stored json.RawMessage) (order, error) {
-	o := &registration{service: p.Service, promised: true}
-	return o, json.Unmarshal(stored, o)
 }
 
 func (o *registration) check(v *ledger.View) error {
@@ -131,9 +116,9 @@ func (o *registration) check(v *ledger.View) error {
 		rows += st.Capacity() / 10
 	}
 	if rows >= st.Capacity() {
-		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring has no room for new members at the moment. Nothing was charged."}
+		return &Problem{Code: api.RingFull, RetryAfter: 3600, Detail: "The ring is full right now. Try again later. Nothing was charged."}
 	}
-	return categoryLeft(v, o.Category, o.promised)
+	return risk.CategoryLeft(v, o.Category, o.promised)
 }
 
 // urlFree says why nobody can take the URL with an identity key now. member is the one that
@@ -154,9 +139,9 @@ func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) erro
 		return p
 	case taken && member != nil && at == *member:
 	case taken && st.Hidden(at):
-		return notAdmitted("The operator has taken the member with this URL out of the ring for now, and the URL stays with it.")
+		return risk.NotAdmitted("The operator has hidden the member with this URL. The member keeps its URL.")
 	case taken:
-		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank.", More: selfLink(st.Rules().BaseURL, st.Member(at).Slug)}
+		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank. Nothing was charged.", More: selfLink(st.Rules().BaseURL, st.Member(at).Slug)}
 	}
 	if until, pending := v.URLPending(key); pending {
 		return s.heldURL(until)
@@ -165,16 +150,11 @@ func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) erro
 }
 
 func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
-	switch {
-	case blockedSite(v, o.URL):
-		return notAdmitted("The operator of this ring does not admit sites on this host.")
-	case blockedWords(v, o.Name, o.Description, o.Category):
-		return notAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
-	case blockedPayer(v, payer):
-		return errPayerBlocked
+	if err := risk.Blocked(v, o.URL, payer, o.Name, o.Description, o.Category); err != nil {
+		return err
 	}
 	st := v.State()
-	if err := ranks(v, core.Ordinal(st.Rows()), 0, o.cents(), o.OnlyIfRank, o.Fee, "join_at_rank_bid_usd", "an opening bid"); err != nil {
+	if err := risk.Ranks(v, core.Ordinal(st.Rows()), 0, o.cents(), o.OnlyIfRank, o.Fee, "join_at_rank_bid_usd", "an opening bid"); err != nil {
 		return err
 	}
 	if payer == "" {
@@ -182,8 +162,8 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 	}
 	account := core.AccountOf(payer)
 	// A challenge for which the site was asked promised those alone whom it names.
-	return cmp.Or(o.service.sharesDomain(v, o.Key, account, nil, o.named),
-		o.service.opensCategory(v, o.Category, o.Key, account, o.named.includes(account, true), o.promised && len(o.named) == 0))
+	return cmp.Or(o.service.limits.SharesDomain(v, o.Key, account, nil, o.named),
+		o.service.limits.OpensCategory(v, o.Category, o.Key, account, o.named.Includes(account, true), o.promised && len(o.named) == 0))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
@@ -195,14 +175,14 @@ func (o *registration) decide(ctx context.Context, client string) error {
 func (o *registration) measure(ctx context.Context, client string, scorer Scorer) (err error) {
 	var beyond, shared bool
 	o.service.Ledger.View(func(v *ledger.View) {
-		beyond = opens(v.State(), o.Category) && o.service.beyondMoney(v, false) >= 0
-		shared = o.service.sharesDomain(v, o.Key, core.Account{}, nil, nil) != nil
+		beyond = risk.Opens(v.State(), o.Category) && risk.BeyondMoney(v, false) >= 0
+		shared = o.service.limits.SharesDomain(v, o.Key, core.Account{}, nil, nil) != nil
 	})
 	if beyond || shared {
 		o.named = o.service.accountsAt(ctx, client, o.URL)
 	}
-	if beyond && !slices.ContainsFunc(o.named, func(n Named) bool { return n.Host }) {
-		return errNoCategory
+	if beyond && !slices.ContainsFunc(o.named, func(n risk.Named) bool { return n.Host }) {
+		return risk.ErrNoCategory
 	}
 	o.Score, err = o.service.measure(ctx, client, scorer, o.URL)
 	return err
@@ -258,22 +238,22 @@ func scoreProblem(err error, required int) error {
 	var unavailable *score.Unavailable
 	switch {
 	case errors.Is(err, score.ErrBadTarget):
-		return &Problem{Code: api.InvalidURL, Detail: "The scoring service cannot examine this URL. Give the public address of a site that answers over http or https."}
+		return &Problem{Code: api.InvalidURL, Detail: "The scoring service cannot examine this URL. Give the public address of a site that answers over http or https. Nothing was charged."}
 	case errors.As(err, new(*score.NotScorable)):
 		return &Problem{Code: api.ScoreTooLow, Detail: "There is no agent-readiness score for this site: " + err.Error(),
 			More: map[string]any{"score": nil, "required": required, "report": nil}}
 	case errors.As(err, &pending):
 		return &Problem{Code: api.ScorePending, RetryAfter: max(1, int(pending.RetryAfter.Seconds())),
-			Detail: "The scoring service is still examining the site. Send the request again a little later."}
+			Detail: "The scoring service is still examining the site. Send the request again a little later. Nothing was charged."}
 	case errors.As(err, &unavailable):
 		retry = max(retry, int(unavailable.RetryAfter.Seconds()))
 		if unavailable.Busy {
 			return &Problem{Code: api.ScoreUnavailable, RetryAfter: retry,
-				Detail: "The site is not looked at now: scores are limited for each client, for each site and in all, and a service that fails is left alone for a while. Nothing was charged; send the request again later."}
+				Detail: "No score can be made right now: scores are limited for each client, for each site and in total, and a service that fails gets a pause. Send the request again later. Nothing was charged."}
 		}
 	}
 	return &Problem{Code: api.ScoreUnavailable, RetryAfter: retry,
-		Detail: "The scoring service gives no answer at the moment. Nothing was charged; send the request again later."}
+		Detail: "The scoring service gives no answer right now. Send the request again later. Nothing was charged."}
 }
 
 func orNull(s string) any {
@@ -287,9 +267,9 @@ func (o *registration) cents() int64 { return o.Fee + o.Bid }
 
 func (o *registration) describe() string {
 	if o.Bid > 0 {
-		return "Join the ring: fee " + FormatUSD(o.Fee) + " USD and opening bid " + FormatUSD(o.Bid) + " USD"
+		return "Join the ring: fee " + form.FormatUSD(o.Fee) + " USD and opening bid " + form.FormatUSD(o.Bid) + " USD"
 	}
-	return "Join the ring: fee " + FormatUSD(o.Fee) + " USD"
+	return "Join the ring: fee " + form.FormatUSD(o.Fee) + " USD"
 }
 
 func (o *registration) subject(r *ledger.Reservation) {
@@ -350,7 +330,7 @@ func (o *registration) carriedOut(st *core.State, e core.Event) string {
 // slug is the slug that the member gets if it joins now. The slug free counts as not
 // taken.
 func (o *registration) slug(st *core.State, free string) string {
-	return uniqueSlug(slugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
+	return form.UniqueSlug(form.SlugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
 		_, taken := st.BySlug([]byte(slug))
 		return taken && slug != free
 	})

@@ -6,14 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"webring/core"
-	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/form"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 	"webring/server/pay/x402"
 	"webring/server/sites/score"
@@ -101,8 +101,8 @@ type Config struct {
 	// DraftScorer scores sites for [Service.Check], with limits of its own; nil stands
 	// for Scorer.
 	DraftScorer Scorer
-	Sites       SitePolicy
-	Names       NamePolicy
+	Sites       form.SitePolicy
+	Names       form.NamePolicy
 	Realm       string
 	Keys        mpp.Keys // at first: see SetKeys
 	Now         func() time.Time
@@ -151,12 +151,12 @@ const (
 type Service struct {
 	Config
 	keys       atomic.Pointer[mpp.Keys]
-	operations map[string]operation
-	proven     map[string]provenOperation
+	operations map[string]parser[order]
+	proven     map[string]parser[ownerRequest]
 	networks   []*network
-	wastes     wastes
-	names      names
-	domains    domains
+	gas        *risk.Gas
+	names      risk.Names
+	limits     risk.Limits
 
 	ctx     context.Context // ends when the service closes
 	cancel  context.CancelFunc
@@ -203,18 +203,22 @@ func New(cfg Config) (*Service, error) {
 		}
 		s.networks = append(s.networks, n)
 	}
-	if err := s.recallWaste(); err != nil {
+	var wasted []ledger.Waste
+	var err error
+	s.Ledger.View(func(v *ledger.View) { wasted, err = v.Wastes() })
+	if err != nil {
 		s.cancel()
 		return nil, err
 	}
-	s.operations = map[string]operation{
-		OpRegister: &registering{s},
-		OpBid:      bidding{},
+	s.gas, s.limits.Now = risk.NewGas(s.GasBudget, wasted), s.Now
+	for _, n := range s.networks {
+		s.tellFull(n)
 	}
+	s.operations = map[string]parser[order]{OpRegister: s.parseRegistration, OpBid: parseBid}
 	if cfg.Prover != nil {
-		s.proven = map[string]provenOperation{OpChange: changing{s}, OpLeave: leaving{s}, OpReturn: returning{s}, OpClaim: claiming{s}}
+		s.proven = map[string]parser[ownerRequest]{OpChange: s.parseChange, OpLeave: s.parseLeave, OpReturn: s.parseReturn, OpClaim: s.parseClaim}
 		if cfg.Visit != nil {
-			s.proven[OpVisit] = visiting{s}
+			s.proven[OpVisit] = s.parseVisit
 		}
 	}
 	for _, n := range s.networks {
@@ -227,7 +231,7 @@ func New(cfg Config) (*Service, error) {
 		s.group.Add(2)
 		go func() {
 			defer s.group.Done()
-			s.domains.learn(s.ctx, s.Ledger)
+			s.limits.Learn(s.ctx, s.Ledger)
 		}()
 		go s.scanAll()
 	}
@@ -310,10 +314,12 @@ type Call struct {
 	Secure        bool   // came over TLS, or a connection that is as safe
 	Request       string // what it is called in logs, "" for nothing
 
-	digest   string      // of the body as it was received; a challenge binds it
-	payer    string      // the account of its credential, once that was read
-	accepted *x402.Offer // that an x402 client says it has paid; nil for another credential
-	about    *about      // what the log says of it
+	op       parser[order]        // nil for one that is proved
+	proven   parser[ownerRequest] // nil for one that is paid for
+	digest   string               // of the body as it was received; a challenge binds it
+	payer    string               // the account of its credential, once that was read
+	accepted *x402.Offer          // that an x402 client says it has paid; nil for another credential
+	about    *about               // what the log says of it
 }
 
 // account is that of its credential, or that which it names for its wallet; the zero account
@@ -340,69 +346,6 @@ type Answer struct {
 	Body   []byte
 
 	problem *Problem // that it shows; nil for another answer
-}
-
-// Handle answers one call. It waits for the outcome of a payment that was sent, until a
-// short time after the end of the payment's validity. ctx does not end that wait: work on
-// a credential does not depend on the connection that brought it.
-func (s *Service) Handle(ctx context.Context, c Call) Answer {
-	c.about = &about{began: s.Now(), credential: len(c.Authorization)+len(c.PaymentSignature) > 0}
-	a := s.handle(ctx, c)
-	a.x402Response(c.about)
-	s.recordAnswer(&c, a.problem)
-	return a
-}
-
-func (s *Service) handle(ctx context.Context, c Call) Answer {
-	op, proven := s.operations[c.Operation], s.proven[c.Operation]
-	c.digest = c.bodyDigest()
-	switch {
-	case op == nil && proven == nil:
-		return s.problem(unconfigured)
-	case !c.Secure && (len(s.Methods) > 0 || proven != nil):
-		return s.problem(&Problem{Code: api.TLSRequired, Detail: "Challenges are issued and credentials taken only over TLS. Use https."})
-	case c.IdempotencyKey != "" && !idempotencyKey.MatchString(c.IdempotencyKey):
-		return s.problem(&Problem{Code: api.InvalidIdempotencyKey,
-			Detail: "An Idempotency-Key has 16 to 255 visible ASCII characters, so that no two clients choose the same by chance. Send a random one, such as a UUID."})
-	case c.WalletAccount != "" && (core.AccountOf(c.WalletAccount) == core.Account{} || !strings.HasPrefix(c.WalletAccount, "0x")):
-		return s.problem(errWallet)
-	case proven == nil && len(s.Methods) == 0:
-		// Nothing can be paid, but a wrong request is told what is wrong.
-		return s.offer(ctx, op, c, nil)
-	}
-	// ask answers with a challenge, and says why the request did not do.
-	ask := func(why *Problem) Answer {
-		if proven != nil {
-			return s.askProof(ctx, proven, &c, why)
-		}
-		return s.offer(ctx, op, c, why)
-	}
-	if claim, ok := proven.(claiming); ok {
-		if a := claim.offerToken(&c); a != nil {
-			return *a
-		}
-	}
-	if proven != nil {
-		c.PaymentSignature = nil // it proves nothing
-	}
-	cred, found, err := c.credential()
-	c.about.credential, c.about.accepted = found || err != nil, c.accepted
-	switch {
-	case errors.Is(err, mpp.ErrMultiple):
-		return s.problem(&Problem{Code: api.MultipleCredentials, Detail: "Send exactly one payment credential."})
-	case errors.Is(err, mpp.ErrTooLarge):
-		return s.problem(&Problem{Code: api.CredentialTooLarge, Detail: "A payment credential may have at most 16384 characters."})
-	case err != nil:
-		return ask(&Problem{Code: api.MalformedCredential, Detail: "The payment credential cannot be read. " +
-			"In Authorization it is base64url without padding of one JSON object with challenge and payload, in PAYMENT-SIGNATURE base64 of one with x402Version 2, accepted and payload."})
-	case !found && proven != nil:
-		return ask(&Problem{Code: api.PaymentRequired, Detail: "Nothing is to be paid. Prove yourself: sign the challenge in WWW-Authenticate with your account, and send the identical request again with the credential."})
-	case !found:
-		return ask(&Problem{Code: api.PaymentRequired, Detail: "Pay one of the offers in WWW-Authenticate and send the identical request again with the credential."})
-	case proven != nil:
-		return s.prove(ctx, proven, &c, cred)
-	}
-	return s.pay(ctx, op, c, cred)
 }
 
 // checkReady says why no payment can be taken on network n now: this machine or the network

@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -29,8 +32,8 @@ type work struct {
 	realm   string    // of the challenge
 	named   bool      // the site that is to join names its account
 
-	held  bool          // its first request is still waiting; guarded by Service.mu
-	letGo chan struct{} // closed when that is let go; nil for work that no request began
+	held        bool          // its first request is still waiting; guarded by Service.mu
+	stopWaiting chan struct{} // closed when that waits no longer; nil for work that no request began
 
 	// The result, to be read after done is closed: an applied reservation, or
 	// the reason why there is none.
@@ -42,9 +45,9 @@ type work struct {
 
 // begin claims the payment, starts its work, and waits for that until the transaction can
 // no longer be mined.
-func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answer {
+func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	if err := s.claim(w); err != nil {
-		return s.problem(err)
+		return Answer{}, err
 	}
 	defer s.holding.Done()
 	go func() {
@@ -58,13 +61,13 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 	defer hold.Stop()
 	select {
 	case <-w.done:
-	case <-w.letGo:
+	case <-w.stopWaiting:
 	case <-hold.C:
-		s.letGo(w)
+		s.stopWaiting(w)
 	}
 	if !s.holds(w) {
 		s.tell(w, OutcomePending)
-		return s.problem(errPending)
+		return Answer{}, errPending
 	}
 	c.about.decided = w.decided
 	if w.err == nil {
@@ -73,14 +76,10 @@ func (s *Service) begin(ctx context.Context, op operation, c Call, w *work) Answ
 		s.mu.Unlock()
 	}
 	s.release(w)
-	var p *Problem
-	switch {
-	case w.err == nil:
-		return *s.stored(w.applied)
-	case errors.As(w.err, &p) && p.Code.Status() == 402:
-		return s.offer(ctx, op, c, p)
+	if w.err != nil {
+		return Answer{}, w.err
 	}
-	return s.problem(w.err)
+	return s.stored(w.applied)
 }
 
 // finish ends work. While its request is held the claims stay, so that no copy of the
@@ -129,40 +128,87 @@ func (s *Service) release(w *work) {
 	}
 }
 
+// facts are what the ledger says of a payment before it is sent.
+type facts struct {
+	known    *ledger.Reservation // with one of its replay keys; nil for none
+	credited bool                // events account for its transaction
+	adjusted bool                // by the operator
+	paid     bool                // its payer has paid here before
+	failed   int                 // payments for its URL, lately
+	refused  error               // why its order may not be carried out
+}
+
+// read reads the facts of w. Another copy of its credential may have been through since
+// [Service.consumed]; none can be now, under the claim.
+func (w *work) read(v *ledger.View) (f facts, err error) {
+	keys := w.reservation.ReplayKeys
+	if w.payment.Bearer {
+		keys = append(slices.Clip(keys), keptKey(w.payment))
+	}
+	for _, k := range keys {
+		if f.known, err = v.ByReplayKey(k); err == nil {
+			return f, nil
+		} else if !errors.Is(err, ledger.ErrNoReservation) {
+			return f, err
+		}
+	}
+	network, reference := w.network.Network(), w.payment.Reference
+	cents, err := v.Credited(network, reference)
+	if err == nil && cents > 0 {
+		// By an event that came back from an edge without its reservation, or by one of
+		// the operator's.
+		f.credited = true
+		f.adjusted, err = v.Adjusted(network, reference)
+	}
+	if err == nil {
+		f.paid, err = v.HasPaid(w.payment.Payer)
+	}
+	if err != nil || w.refused != nil {
+		return f, err
+	}
+	f.failed = failures(v, w.order)
+	if f.refused = possible(w.order, v, w.payment.Payer); f.refused == nil {
+		f.refused = w.oneAtFirst(v)
+	}
+	return f, nil
+}
+
 // settle takes claimed work to its end: simulate, reserve, then drive. Nothing has to be
 // undone before the reservation is stored. A payment that may not be sent any more may
 // have been made already, so it is refused only after its network was asked.
 func (s *Service) settle(w *work) (*ledger.Reservation, error) {
-	if err := s.unknown(w); err != nil {
+	var f facts
+	var err error
+	s.Ledger.View(func(v *ledger.View) { f, err = w.read(v) })
+	switch {
+	case err != nil:
+		return nil, err
+	case f.known != nil:
+		return nil, s.reused(f.known)
+	case f.credited:
+		return nil, accounted(f.adjusted, w.payment.Reference)
+	}
+	err = s.prepare(w, f)
+	if refused, ok := errors.AsType[*Problem](err); ok && refused.Final() {
+		return s.settleSeen(w, refused)
+	}
+	if err != nil {
 		return nil, err
 	}
-	var refused *Problem
-	switch err := s.prepare(w); {
-	case err == nil:
-		s.Failpoint("reserved")
-		return s.drive(w, &mpp.Outcome{Detail: "not sent yet"})
-	case !errors.As(err, &refused) || !refused.final():
-		return nil, err
-	}
-	return s.settleSeen(w, refused)
+	s.Failpoint("reserved")
+	return s.drive(w, &mpp.Outcome{Detail: "not sent yet"})
 }
 
 // prepare stores the reservation of a payment that is worth being sent.
-func (s *Service) prepare(w *work) error {
+func (s *Service) prepare(w *work, f facts) error {
 	if w.refused != nil {
 		return w.refused
 	}
-	err := s.refuses(w.network, w.payment.Payer, w.client)
-	if err != nil {
+	if err := s.refuses(w.network, w.payment.Payer, f.paid, w.client); err != nil {
 		return err
 	}
-	s.Ledger.View(func(v *ledger.View) {
-		if err = possible(w.order, v, w.payment.Payer); err == nil {
-			err = w.oneAtFirst(v)
-		}
-	})
-	if err != nil {
-		return err
+	if f.refused != nil {
+		return f.refused
 	}
 	// The challenge may be five minutes old: what was ready then is asked again.
 	if err := s.checkReady(w.network); err != nil {
@@ -172,7 +218,7 @@ func (s *Service) prepare(w *work) error {
 		return s.notSimulated(w, err)
 	}
 	s.Failpoint("simulated")
-	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer))
+	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer), f.failed)
 	for {
 		open, err := s.covered(w)
 		if err != nil {
@@ -180,7 +226,7 @@ func (s *Service) prepare(w *work) error {
 		}
 		if !s.Now().Before(w.payment.ValidBefore) {
 			return &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired,
-				Detail: "The transaction ran out of time before it was sent. Nothing was charged; pay the new challenge."}
+				Detail: "The transaction expired before it was sent. Pay the new challenge. Nothing was charged."}
 		}
 		if err := s.reserve(w, open); !errors.Is(err, errOpened) {
 			return err
@@ -197,44 +243,11 @@ func (s *Service) notSimulated(w *work, err error) error {
 	return errUnavailable
 }
 
-// unknown refuses a payment that the ledger knows. Another copy of the credential may have
-// been through since [Service.consumed]; none can be now, under the claim.
-func (s *Service) unknown(w *work) error {
-	keys := w.reservation.ReplayKeys
-	if w.payment.Bearer {
-		keys = append(slices.Clip(keys), keptKey(w.payment))
-	}
-	for _, k := range keys {
-		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(k) })
-		if err != nil {
-			return err
-		}
-		if r != nil {
-			return s.reused(r)
-		}
-	}
-	var cents int64
-	var err error
-	s.Ledger.View(func(v *ledger.View) { cents, err = v.Credited(w.network.Network(), w.payment.Reference) })
-	if err == nil && cents > 0 {
-		// By an event that came back from an edge without its reservation, or by one of
-		// the operator's.
-		err = s.accounted(w.network, w.payment.Reference)
-	}
-	return err
-}
-
 // accounted is the answer to a payment whose transaction events account for already.
-func (s *Service) accounted(n *network, reference string) error {
-	var adjusted bool
-	var err error
-	s.Ledger.View(func(v *ledger.View) { adjusted, err = v.Adjusted(n.Network(), reference) })
-	switch {
-	case err != nil:
-		return err
-	case adjusted:
+func accounted(adjusted bool, reference string) *Problem {
+	if adjusted {
 		return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": reference},
-			Detail: "The operator has accounted for the transaction of this credential. It has no effect of its own; the reference names it. Do not pay again."}
+			Detail: "The operator has already accounted for the transaction of this credential, so this request has no effect. Do not pay again. The reference names the transaction."}
 	}
 	return errKnown
 }
@@ -299,8 +312,8 @@ func (s *Service) replayed(err error) error {
 
 // barred tells a payer when it may pay for this URL again.
 func (s *Service) barred(r *ledger.Reservation) *Problem {
-	return &Problem{Code: api.PaymentPending, RetryAfter: seconds(s.barredFor(r)),
-		Detail: "A payment of this account for this URL failed a short time ago. Nothing was charged; try again later, or pay from another account."}
+	return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(s.barredFor(r)),
+		Detail: "A payment of this account for this URL failed a short time ago. Try again later, or pay from another account. Nothing was charged."}
 }
 
 // poll is the least time before the payment is asked for again. It grows while nothing is
@@ -339,7 +352,7 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 // because transactions with later nonces wait for it. Nothing becomes known between two
 // blocks, so rounds wait for blocks.
 func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
-	defer s.wastes.land(w.reservation.ID)
+	defer s.gas.Land(w.reservation.ID)
 	said, overdue := "", false
 	seen := w.network.now().block // the newest when it was last asked for
 	for attempt := 0; ; attempt++ {
@@ -351,7 +364,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			o, err = w.network.Outcome(s.ctx, w.payment)
 		}
 		submitted := len(w.payment.Submissions) > 0
-		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.wastes.barred(w.network.Network(), w.payment.Payer).After(s.Now())) {
+		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.gas.Barred(w.network.Network(), w.payment.Payer).After(s.Now())) {
 			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, w.client, &w.payment})
 			s.Failpoint("broadcast")
 		}
@@ -383,4 +396,176 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			return nil, errPending
 		}
 	}
+}
+
+// resume takes up every reservation that an earlier process left open.
+func (s *Service) resume() {
+	var open []*ledger.Reservation
+	s.Ledger.View(func(v *ledger.View) { open = v.Open() })
+	for _, r := range open {
+		w, err := s.reopen(r)
+		if err == nil {
+			err = s.claim(w)
+		}
+		if err != nil {
+			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "err", err)
+			continue
+		}
+		s.Log.Info("open payment taken up", w.log())
+		s.recallFlight(w)
+		go func() {
+			defer s.group.Done()
+			w.applied, w.err = s.drive(w, nil)
+			s.finish(w)
+		}()
+	}
+}
+
+// reopen rebuilds the work of a stored reservation.
+func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
+	payment, err := StoredPayment(r)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{reservation: r, payment: payment, client: r.Client, began: r.Created, done: make(chan struct{})}
+	if w.network = s.network(w.payment.Method); w.network == nil {
+		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
+	}
+	w.order, err = s.load(r)
+	return w, err
+}
+
+// Bounds of the payments that are open at a time.
+const (
+	// maxOpenPerPayer is how many payments of one account may be open. If the account
+	// moves its money away they are never mined, and occupy memory here and requests at
+	// edges for minutes.
+	maxOpenPerPayer = 8
+	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
+	// without an open payment, so that a few accounts cannot take all.
+	maxOpen, reservedOpen = 1024, 256
+)
+
+// roomFor refuses another open payment of a payer when too many are open.
+func roomFor(v *ledger.View, payer string) error {
+	own, _ := v.OpenOfPayer(payer)
+	switch all := v.OpenPayments(); {
+	case own >= maxOpenPerPayer:
+		return errManyOpen
+	case all >= maxOpen || own > 0 && all >= maxOpen-reservedOpen:
+		return errAllOpen
+	}
+	return nil
+}
+
+// StopWaiting ends the wait of the request that brought this credential: its answer is that the
+// payment is pending. The next request with the credential gets the outcome. Edges call
+// this when they hold too many requests. c must be the same request again, so no client
+// can end the wait of another.
+func (s *Service) StopWaiting(c Call) Answer {
+	cred, found, err := c.credential()
+	if err == nil && found && s.keys.Load().Signed(cred.Challenge) && cred.Challenge.Digest == c.bodyDigest() {
+		s.mu.Lock()
+		w := s.work[challengeKey(cred.Challenge.ID)]
+		s.mu.Unlock()
+		if w != nil && s.stopWaiting(w) {
+			return Answer{Status: http.StatusNoContent}
+		}
+	}
+	return s.problem(&Problem{Code: api.NotFound, Detail: "No request with this credential is held here."})
+}
+
+// stopWaiting has the request of w wait no longer. It returns false if no request is held, or w has
+// ended.
+func (s *Service) stopWaiting(w *work) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-w.done:
+		return false
+	default:
+	}
+	if !w.held {
+		return false
+	}
+	w.held = false
+	close(w.stopWaiting)
+	return true
+}
+
+// holds says whether the request of w is held.
+func (s *Service) holds(w *work) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return w.held
+}
+
+// Ended is a credential with what came of it, for [Config.Ended].
+type Ended struct {
+	Operation string // OpRegister or OpBid
+	Method    string // the name of a method, or [OtherMethod]
+	Outcome   Outcome
+	Took      time.Duration // since the credential came
+}
+
+// OtherMethod stands for methods that are not configured.
+const OtherMethod = "other"
+
+// Outcome is what came of a credential.
+type Outcome string
+
+// The outcomes. A payment whose request is answered before its outcome is known counts as
+// pending then, and once more with its outcome.
+const (
+	OutcomeApplied    Outcome = "applied"    // it has its effect
+	OutcomeFailed     Outcome = "failed"     // it was mined and reverted, or never mined
+	OutcomeMismatched Outcome = "mismatched" // its transaction paid somebody else
+	OutcomeUnapplied  Outcome = "unapplied"  // it settled and has no effect
+	OutcomeRefused    Outcome = "refused"    // it was not sent
+	OutcomePending    Outcome = "pending"    // its request was answered before the outcome was known
+)
+
+// Outcomes are all of them.
+func Outcomes() []Outcome {
+	return []Outcome{OutcomeApplied, OutcomeFailed, OutcomeMismatched, OutcomeUnapplied, OutcomeRefused, OutcomePending}
+}
+
+// outcome is what came of work that has ended. The log has a line about the outcome of a
+// payment in the same cases: applied, failed, mismatched and unapplied.
+func (w *work) outcome() Outcome {
+	var p *Problem
+	switch {
+	case w.err == nil:
+		return OutcomeApplied
+	case !errors.As(w.err, &p):
+		return OutcomeRefused
+	case p.Code == api.PaymentPending:
+		return OutcomePending
+	case !w.decided:
+		return OutcomeRefused
+	case p.Code == api.PaymentMismatch:
+		return OutcomeMismatched
+	case p.Code == api.PaymentUnapplied:
+		return OutcomeUnapplied
+	}
+	return OutcomeFailed
+}
+
+// tell tells what came of a payment.
+func (s *Service) tell(w *work, o Outcome) {
+	if s.Ended != nil {
+		s.Ended(Ended{Operation: w.reservation.Operation, Method: w.network.Name(), Outcome: o, Took: s.Now().Sub(w.reservation.Created)})
+	}
+}
+
+// tellRefused tells of a credential that is refused before there is work on it.
+func (s *Service) tellRefused(c *Call, n *network) {
+	if s.Ended == nil {
+		return
+	}
+	method := OtherMethod
+	if n != nil {
+		method = n.Name()
+	}
+	s.Ended(Ended{Operation: c.Operation, Method: method, Outcome: OutcomeRefused})
 }

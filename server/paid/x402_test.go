@@ -370,7 +370,7 @@ func TestLetGoOfAnX402Payment(t *testing.T) {
 		call := x402Call(paid.OpBid, fund, r.exactly(r.exactOffer(paid.OpBid, fund), r.bearer("bob", 150)))
 		h := r.begin(call)
 		synctest.Wait()
-		if a := r.service.LetGo(call); a.Status != 204 {
+		if a := r.service.StopWaiting(call); a.Status != 204 {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
 		if a := h.wait().is(503, api.PaymentPending); a.response().ErrorReason != x402.Pending {

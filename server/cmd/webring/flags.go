@@ -16,7 +16,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger"
-	"webring/server/paid"
+	"webring/server/paid/form"
 	"webring/server/pay/mpp"
 )
 
@@ -166,8 +166,8 @@ func checkName(name string) error {
 	if err != nil {
 		return err
 	}
-	member, err := paid.ParseRegister(body, paid.SitePolicy{}.Canonical, nil, 1)
-	var input *paid.InputError
+	member, err := form.ParseRegister(body, form.SitePolicy{}.Canonical, nil, 1)
+	var input *form.Problem
 	switch {
 	case errors.As(err, &input):
 		return fmt.Errorf("--name %s", input.Fields[0].Detail)
@@ -180,7 +180,7 @@ func checkName(name string) error {
 }
 
 // namePolicy says which words members' names may not hold.
-func (o *options) namePolicy() paid.NamePolicy { return paid.NamePolicy{Allow: o.names} }
+func (o *options) namePolicy() form.NamePolicy { return form.NamePolicy{Allow: o.names} }
 
 // list is a repeatable flag; its environment twin separates with commas.
 type list []string
@@ -200,11 +200,11 @@ func (l *list) Set(v string) error {
 // cents is an amount of money in a flag.
 type cents int64
 
-func (c *cents) String() string { return paid.FormatUSD(int64(*c)) }
+func (c *cents) String() string { return form.FormatUSD(int64(*c)) }
 
 // Set reads dollars with at most two decimals.
 func (c *cents) Set(v string) error {
-	n, err := paid.ParseUSD(v)
+	n, err := form.ParseUSD(v)
 	*c = cents(n)
 	return err
 }

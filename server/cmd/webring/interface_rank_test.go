@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/server/paid"
+	"webring/server/paid/form"
 )
 
 // usd reads an amount of a document as cents.
 func usd(t *testing.T, v any) int64 {
 	t.Helper()
 	text, _ := v.(string)
-	cents, err := paid.ParseUSD(text)
+	cents, err := form.ParseUSD(text)
 	if err != nil {
 		t.Fatalf("%v is no amount", v)
 	}

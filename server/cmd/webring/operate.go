@@ -22,7 +22,7 @@ import (
 
 	"webring/edge/follow"
 	"webring/server"
-	"webring/server/paid"
+	"webring/server/paid/form"
 )
 
 // membersOptions are the flags of `webring members`.
@@ -203,7 +203,7 @@ func version(args []string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "%s at %s: %d members, %d events, tree %s, paid %s USD, voided %s USD, %d open reservations, %d payments to confirm\n",
-		s.Name, s.BaseURL, s.Members, s.Events, s.Root, paid.FormatUSD(s.PaidCents), paid.FormatUSD(s.VoidedCents), s.Open, s.Unconfirmed)
+		s.Name, s.BaseURL, s.Members, s.Events, s.Root, form.FormatUSD(s.PaidCents), form.FormatUSD(s.VoidedCents), s.Open, s.Unconfirmed)
 	if c := s.Cluster; c != nil {
 		fmt.Fprintln(out, describeNode(c))
 	}
@@ -314,7 +314,7 @@ func (o operator) list(out io.Writer) error {
 			case r.Hidden:
 				rank = "hidden"
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", rank, r.Slug, r.Kind, paid.FormatUSD(r.TotalCents), r.URL)
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", rank, r.Slug, r.Kind, form.FormatUSD(r.TotalCents), r.URL)
 		}
 		after += len(rows)
 	}

@@ -14,6 +14,8 @@ import (
 	"webring/core"
 	"webring/server"
 	"webring/server/paid"
+	"webring/server/paid/form"
+	"webring/server/paid/risk"
 )
 
 // lookBack is the instant that --since names.
@@ -112,7 +114,7 @@ func payments(args []string, out io.Writer) error {
 		if a.Register != nil {
 			what = done.Member + " joined"
 		}
-		_, err := fmt.Fprintf(out, "%s USD of %s: %s\n", paid.FormatUSD(done.Cents), done.Transaction, what)
+		_, err := fmt.Fprintf(out, "%s USD of %s: %s\n", form.FormatUSD(done.Cents), done.Transaction, what)
 		return err
 	}
 	return misused("payments")
@@ -134,7 +136,7 @@ func (o operator) listPayments(out io.Writer, all bool) error {
 		}
 		for _, r := range rows {
 			if state, odd := describePayment(r); all || odd {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", state, paid.FormatUSD(r.Cents), r.Operation, r.Member, r.Created.Format(time.RFC3339), r.Reference, r.ID)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", state, form.FormatUSD(r.Cents), r.Operation, r.Member, r.Created.Format(time.RFC3339), r.Reference, r.ID)
 			}
 		}
 		after = rows[len(rows)-1].ID
@@ -165,7 +167,7 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 
 // gasWasted prints what payments have cost for nothing, and whose they were.
 func (o operator) gasWasted(out io.Writer) error {
-	var g paid.Gas
+	var g risk.Wasted
 	if err := o.ask(http.MethodGet, "/gas", nil, &g); err != nil {
 		return err
 	}
@@ -198,7 +200,7 @@ func (o operator) scan(out io.Writer, since time.Time, goOn bool) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "MISSING USD\tNETWORK\tAT\tTRANSACTION\tPAYER")
 	for _, x := range s.Strays {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", paid.FormatUSD(x.Missing), x.Network, x.Transfer.At.UTC().Format(time.RFC3339), x.Transfer.Reference, x.Transfer.Payer)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", form.FormatUSD(x.Missing), x.Network, x.Transfer.At.UTC().Format(time.RFC3339), x.Transfer.Reference, x.Transfer.Payer)
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"webring/edge/fair"
 	"webring/server"
 	"webring/server/ledger"
-	"webring/server/paid"
+	"webring/server/paid/form"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/local"
@@ -53,8 +53,8 @@ func (f *sitesFlags) validate() error {
 }
 
 // policy admits the hosts that are allowed and those that are mapped.
-func (f *sitesFlags) policy() paid.SitePolicy {
-	p := paid.SitePolicy{AllowHosts: f.allowHosts[:len(f.allowHosts):len(f.allowHosts)]}
+func (f *sitesFlags) policy() form.SitePolicy {
+	p := form.SitePolicy{AllowHosts: f.allowHosts[:len(f.allowHosts):len(f.allowHosts)]}
 	for _, m := range f.fetchMap {
 		host, _, _ := strings.Cut(m, "=")
 		p.AllowHosts = append(p.AllowHosts, host)

@@ -14,7 +14,7 @@ import (
 	"webring/server"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
-	"webring/server/paid"
+	"webring/server/paid/form"
 )
 
 // verifyOptions are the flags of `webring verify`.
@@ -125,7 +125,7 @@ var errUnanswered = errors.New("a payment network that is needed gave no answer,
 
 func report(v *server.Verified, out io.Writer) error {
 	fmt.Fprintf(out, "%d events, tree %s, %d members joined, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",
-		v.Events, v.Root, v.Members, paid.FormatUSD(v.Paid), paid.FormatUSD(v.Voided), v.Applied, v.Open, v.Failed, v.Alone)
+		v.Events, v.Root, v.Members, form.FormatUSD(v.Paid), form.FormatUSD(v.Voided), v.Applied, v.Open, v.Failed, v.Alone)
 	findings := v.Findings
 	if v.Chain != nil {
 		fmt.Fprintf(out, "%d transactions asked for, %d without an answer\n", v.Chain.Asked, v.Chain.Unknown)

@@ -11,7 +11,7 @@
 //	           signed by the payer (method.go, authorization.go)
 //	Simulate   would it go through now, and can we pay for it? (simulate.go)
 //	Broadcast  submit it with the next nonce of the gas account (settle.go, gas.go)
-//	Outcome    what became of it, and what gas it has wasted (settle.go, find.go, waste.go)
+//	Outcome    what became of it, and what gas it has wasted (settle.go, gas.go)
 //
 // # What settles an authorisation
 //
@@ -35,7 +35,7 @@
 //
 // # x402
 //
-// x402 clients sign the same authorisations, with a nonce of their own (exact.go). Such a
+// x402 clients sign the same authorisations, with a nonce of their own (method.go). Such a
 // payment is not bound to its challenge: any bearer of the signature can present it, so it
 // counts only from its reservation on. Account and nonce name it in either envelope, so it
 // is reserved once.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/big"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -65,14 +64,8 @@ const permit2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
 // is away at the start may come back.
 func New(cfg Config) (*Method, error) {
 	switch {
-	case cfg.ChainID == 0:
-		return nil, errors.New("evm: the chain id is missing")
-	case cfg.Currency == (common.Address{}):
-		return nil, errors.New("evm: the currency is missing")
 	case cfg.Name == "" || cfg.Version == "":
 		return nil, errors.New("evm: name or version of the currency's domain is missing")
-	case cfg.Recipient == (common.Address{}):
-		return nil, errors.New("evm: the recipient is missing")
 	case cfg.GasKey == nil:
 		return nil, errors.New("evm: the key of the gas account is missing")
 	case cfg.MaxFee == 0:
@@ -81,24 +74,18 @@ func New(cfg Config) (*Method, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 15 * time.Second
 	}
-	connection, err := node.Dial(cfg.RPC, cfg.ChainID, cfg.Timeout)
+	payments, err := node.Connect("evm", cfg.RPC, cfg.ChainID, cfg.Currency, cfg.Recipient, cfg.Depth, cfg.Timeout)
 	if err != nil {
 		return nil, err
 	}
 	return &Method{
-		Payments: node.Payments{Node: connection, Token: cfg.Currency, Recipient: cfg.Recipient, Depth: cfg.Depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", cfg.ChainID)},
+		Payments: payments,
 		cfg:      cfg,
 		domain:   Domain(cfg.Name, cfg.Version, cfg.ChainID, cfg.Currency),
 		gas:      newGasAccount(cfg.GasKey, cfg.ChainID, cfg.Currency, new(big.Int).SetUint64(cfg.MaxFee)),
 		asking:   make(chan struct{}, 1),
 	}, nil
 }
-
-// Name is the method's name in challenges and receipts.
-func (m *Method) Name() string { return "evm" }
-
-// Network names the chain for the ledger: the method's name and the chain id.
-func (m *Method) Network() string { return "evm:" + strconv.FormatUint(m.cfg.ChainID, 10) }
 
 // Life is how long its challenges may be answered. Clients let an authorisation end with its
 // challenge, and until then it can hold the URL that it is for.
@@ -167,10 +154,9 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	case a.validBefore > mpp.LastSecond:
 		return mpp.Payment{}, refuse(mpp.ReasonLong, "the authorisation has no usable validBefore")
 	}
-	payer := m.Account + node.LowerHex(a.from)
-	// Addresses are hex in any case; the rest of a DID is exact.
-	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
-		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the source is not the signer")
+	payer, err := m.Signer(c.Source, a.from)
+	if err != nil {
+		return mpp.Payment{}, err
 	}
 	if !a.signedBy(m.domain) {
 		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
@@ -218,4 +204,79 @@ func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 		return nil, fmt.Errorf("evm: stored payment %s is not of this chain and token", p.Reference)
 	}
 	return a, nil
+}
+
+const (
+	// exactTimeout is how long x402 clients let an authorisation be valid. A registration
+	// whose payment ends later than in a minute is refused after another one has failed, so
+	// ten seconds are left for a clock that is ahead.
+	exactTimeout = 50 * time.Second
+	// exactSkew is how far ahead of ours a client's clock may be.
+	exactSkew = time.Minute
+)
+
+// Exact gives what an x402 offer says of a charge, by the request parameter of its
+// challenge. ok is false if x402 is not offered, or if the charge is one of another
+// configuration.
+func (m *Method) Exact(request string) (offer x402.Offer, ok bool) {
+	cents, token, recipient, err := node.Asked(request, m.request)
+	if !m.cfg.X402 || err != nil || token != m.Token {
+		return x402.Offer{}, false
+	}
+	return x402.Offer{
+		Scheme: x402.Scheme, Network: "eip155:" + strconv.FormatUint(m.cfg.ChainID, 10),
+		Amount: strconv.FormatUint(node.Units(cents), 10), Asset: token.Hex(), PayTo: recipient.Hex(),
+		MaxTimeoutSeconds: int(exactTimeout / time.Second), Extra: x402.Extra{Name: m.cfg.Name, Version: m.cfg.Version},
+	}, true
+}
+
+// readExact takes the authorisation out of an x402 payload of the scheme "exact". Its errors
+// are *mpp.Rejection. It does not check the signature.
+func readExact(c mpp.Credential) (*authorization, error) {
+	var p struct {
+		Authorization spelled `json:"authorization"`
+		Signature     string  `json:"signature"`
+	}
+	if err := c.DecodePayload(&p); err != nil {
+		return nil, errMalformed
+	}
+	return p.Authorization.read(p.Signature)
+}
+
+// transferFields are those of transferType, in its order.
+var transferFields = []mpp.TypedField{{Name: "from", Type: "address"}, {Name: "to", Type: "address"}, {Name: "value", Type: "uint256"},
+	{Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"}}
+
+// TokenDomain is the EIP-712 domain of the token, under which authorisations are signed.
+func (m *Method) TokenDomain() mpp.TypedDomain {
+	return mpp.TypedDomain{Name: m.cfg.Name, Version: m.cfg.Version, ChainID: m.cfg.ChainID, Contract: m.Token.Hex()}
+}
+
+// ToSign gives what the wallet of an account signs to pay for c, one of this method's
+// challenges. Nothing is asked of the network.
+func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
+	payer := common.Address(account)
+	cents, token, recipient, err := node.Asked(c.Request, m.request)
+	if err != nil {
+		return mpp.ToSign{}, err
+	}
+	expires, err := c.ExpiresAt()
+	if err != nil {
+		return mpp.ToSign{}, err
+	}
+	transfer := spelled{
+		From: payer.Hex(), To: recipient.Hex(), Value: strconv.FormatUint(node.Units(cents), 10),
+		ValidAfter: "0", ValidBefore: strconv.FormatInt(expires.Unix(), 10), Nonce: challengeNonce(c).Hex(),
+	}
+	cred, err := mpp.Unsigned(c, struct {
+		Type string `json:"type"`
+		spelled
+		Signature string `json:"signature"`
+	}{"authorization", transfer, ""}, m.Account+payer.Hex())
+	domain := m.TokenDomain()
+	domain.Contract = token.Hex()
+	return mpp.ToSign{
+		Account: payer.Hex(), Chain: mpp.ChainOf(m.cfg.ChainID), Credential: cred,
+		TypedData: mpp.Typed(domain, "TransferWithAuthorization", transferFields, transfer),
+	}, err
 }

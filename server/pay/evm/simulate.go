@@ -91,9 +91,6 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	return newest.Time(), err
 }
 
-// Pace is the usual time between two blocks; see [node.Node.Pace].
-func (m *Method) Pace() time.Duration { return m.Node.Pace() }
-
 // ask is a question to the token, by the signature of a function.
 func (m *Method) ask(result any, function string, words ...[]byte) rpc.BatchElem {
 	data := crypto.Keccak256([]byte(function))[:4]

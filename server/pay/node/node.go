@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -294,4 +296,79 @@ func (n *Node) FirstSince(ctx context.Context, last uint64, second int64) (uint6
 		}
 	}
 	return low, missing
+}
+
+// Stays reports whether the block of a receipt has depth blocks on top, up to newest,
+// and is still on the chain. The receipt has passed [Receipt.Check].
+func (n *Node) Stays(ctx context.Context, newest *Block, r *Receipt, depth uint64) (bool, error) {
+	at := uint64(*r.BlockNumber)
+	if newest.Height() < at || newest.Height()-at < depth {
+		return false, nil
+	}
+	b, err := n.BlockAt(ctx, at)
+	if err != nil {
+		return false, err
+	}
+	return *b.Hash == *r.BlockHash, nil
+}
+
+// DeepAfter gives a block later than second (Unix time) with depth blocks on top, or
+// nil if there is none yet. Once a block is later than second, due is when depth
+// blocks on top of it are to be expected, by the pace of the last ones.
+func (n *Node) DeepAfter(ctx context.Context, newest *Block, second, depth uint64) (b *Block, due time.Time, err error) {
+	if uint64(*newest.Timestamp) <= second || newest.Height() < depth {
+		return nil, due, nil
+	}
+	if depth == 0 {
+		return newest, due, nil
+	}
+	if b, err = n.BlockAt(ctx, newest.Height()-depth); err != nil {
+		return nil, due, err
+	}
+	if uint64(*b.Timestamp) <= second {
+		return nil, time.Unix(int64(second)+1, 0).Add(newest.Time().Sub(b.Time())), nil
+	}
+	return b, due, nil
+}
+
+// pacer learns how far apart blocks are from those that were the newest one after the
+// other. A while without blocks is one sample among several, so it hardly counts.
+type pacer struct {
+	mu      sync.Mutex
+	height  uint64 // of the block that the next sample begins with
+	second  uint64
+	samples []time.Duration // the last ones, in order of arrival
+}
+
+// paceSamples is how many samples are kept.
+const paceSamples = 15
+
+// saw takes the newest block. Blocks have whole seconds, so a sample spans one at least.
+func (p *pacer) saw(b *Block) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	height, second := b.Height(), uint64(*b.Timestamp)
+	switch {
+	case p.height == 0 || height < p.height || second < p.second:
+	case height == p.height || second == p.second:
+		return
+	default:
+		p.samples = append(p.samples, time.Duration(second-p.second)*time.Second/time.Duration(height-p.height))
+		if len(p.samples) > paceSamples {
+			p.samples = p.samples[1:]
+		}
+	}
+	p.height, p.second = height, second
+}
+
+// Pace is the usual time between two blocks, by the last ones that were the newest; 0
+// while too few were seen.
+func (n *Node) Pace() time.Duration {
+	p := &n.pace
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.samples) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(p.samples))[len(p.samples)/2]
 }

@@ -101,3 +101,102 @@ func (r *Receipt) Check(hash common.Hash) error {
 	}
 	return nil
 }
+
+// longestRange is how many blocks one search covers at most; nodes have such limits.
+const longestRange = 2000
+
+// goodSearches is the number of successful searches after which the next one covers
+// twice as many blocks: the failure that made them shorter may have been a fault.
+const goodSearches = 16
+
+// ErrEnough is what the receiver of [Node.Logs] returns to end the search
+// without an error.
+var ErrEnough = errors.New("node: enough")
+
+// Logs calls found with the logs of one contract with these topics, as eth_getLogs
+// takes them, in the blocks from, to and all between: many logs at a time, oldest
+// first. An error of found ends the search and is returned. All other errors are
+// [mpp.ErrUnavailable]. It is one also if the node does not yet have all the blocks
+// and depth more on top, or has dropped the receipts of the first blocks: its answer
+// may then be incomplete.
+func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common.Address, topics []any, found func([]Log) error) error {
+	probe, err := n.retentionProbe(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	for step, good := uint64(longestRange), 0; from <= to; {
+		last := min(from+step-1, to)
+		newest, logs, kept, err := n.logs(ctx, from, last, contract, topics, probe)
+		switch {
+		case err != nil && step > 1 && ctx.Err() == nil:
+			step, good = step/2, 0 // too many blocks, or too many logs in them, for this node
+			continue
+		case err != nil:
+			return err
+		}
+		err = found(logs)
+		switch {
+		case errors.Is(err, ErrEnough):
+			return nil // found needs no more, even if logs are missing
+		case newest.Height() < last+depth:
+			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
+		case !kept:
+			return Unavailable(errors.New("the node keeps no receipts of the time that is searched; ask one that does, or about a later time"))
+		case err != nil:
+			return err
+		}
+		from = last + 1
+		if good++; good == goodSearches {
+			step, good = min(2*step, longestRange), 0
+		}
+	}
+	return nil
+}
+
+// logs is one search. kept reports whether the same node has the receipt of probe.
+func (n *Node) logs(ctx context.Context, from, to uint64, contract common.Address, topics []any, probe *common.Hash) (newest *Block, logs []Log, kept bool, err error) {
+	questions := []rpc.BatchElem{{Method: "eth_getLogs", Result: &logs, Args: []any{map[string]any{
+		"fromBlock": hexutil.Uint64(from), "toBlock": hexutil.Uint64(to), "address": contract, "topics": topics,
+	}}}}
+	var receipt *Receipt
+	if probe != nil {
+		questions = append(questions, rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{*probe}, Result: &receipt})
+	}
+	if newest, err = n.Head(ctx, questions...); err != nil {
+		return nil, nil, false, err
+	}
+	return newest, logs, probe == nil || receipt != nil, FirstError(questions...)
+}
+
+// retentionProbe gives a transaction in the first blocks of a range, or nil if they
+// are empty. A pruned node answers as if older blocks had no logs. It drops the
+// oldest receipts first, so a node that has the receipt of this transaction has all
+// logs of the range.
+func (n *Node) retentionProbe(ctx context.Context, from, to uint64) (*common.Hash, error) {
+	// The first block alone first: on a busy chain it is large, and enough.
+	many := uint64(1)
+	for first := from; first <= min(to, from+32); first, many = first+many, 8 {
+		blocks := make([]*struct {
+			Transactions []common.Hash `json:"transactions"`
+		}, min(many, to-first+1))
+		var questions []rpc.BatchElem
+		for i := range blocks {
+			questions = append(questions, rpc.BatchElem{Method: "eth_getBlockByNumber", Args: []any{hexutil.Uint64(first + uint64(i)), false}, Result: &blocks[i]})
+		}
+		if err := n.Ask(ctx, questions...); err != nil {
+			return nil, err
+		}
+		if err := FirstError(questions...); err != nil {
+			return nil, err
+		}
+		for _, b := range blocks {
+			switch {
+			case b == nil:
+				return nil, errNoBlock
+			case len(b.Transactions) > 0:
+				return &b.Transactions[0], nil
+			}
+		}
+	}
+	return nil, nil
+}

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -91,3 +94,90 @@ func reverted(err error) bool {
 	var spoken rpc.Error
 	return errors.As(err, &spoken) && (spoken.ErrorCode() == 3 || strings.Contains(strings.ToLower(spoken.Error()), "revert"))
 }
+
+// Decimals are those of every token that is taken, and UnitsPerCent is how many of its base
+// units make a US cent.
+const (
+	Decimals     = 6
+	UnitsPerCent = 10_000
+)
+
+// Units gives an amount of US cents in base units.
+func Units(cents int64) uint64 { return uint64(cents) * UnitsPerCent }
+
+// Terms are the members of a challenge's request parameter. MethodDetails are those of the
+// payment method.
+type Terms struct {
+	Amount        string `json:"amount"` // base units
+	Currency      string `json:"currency"`
+	Recipient     string `json:"recipient"`
+	MethodDetails any    `json:"methodDetails"`
+}
+
+// ErrElsewhere refuses a credential for a challenge of another chain or token.
+var ErrElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challenge was issued for another chain or token than this ring is paid in"}
+
+// Asked reads the request parameter of a challenge, which encode has written, now or under
+// an earlier configuration. It takes nothing else: any other request is one for another
+// chain, and refused with [ErrElsewhere].
+func Asked(request string, encode func(cents int64, token, recipient common.Address) (string, error)) (cents int64, token, recipient common.Address, err error) {
+	var t Terms
+	if err := mpp.DecodeJSON(request, &t); err != nil {
+		return 0, token, recipient, ErrElsewhere
+	}
+	units, err := strconv.ParseInt(t.Amount, 10, 64)
+	if err != nil {
+		return 0, token, recipient, ErrElsewhere
+	}
+	cents, token, recipient = units/UnitsPerCent, common.HexToAddress(t.Currency), common.HexToAddress(t.Recipient)
+	if text, err := encode(cents, token, recipient); err != nil || text != request {
+		return 0, token, recipient, ErrElsewhere
+	}
+	return cents, token, recipient, nil
+}
+
+// Codes with which a JSON-RPC node says that it cannot answer. Other codes mean that
+// the answer is no.
+var unanswered = map[int]bool{
+	-32700: true, -32600: true, -32601: true, // did not understand
+	-32005: true, // limit exceeded
+	429:    true,
+}
+
+// Refused classifies the error of a simulation. If the node refused the payment, the
+// result wraps a *[mpp.Rejection], and its text holds the node's words, for the log
+// alone. If the node did not answer, the result wraps [mpp.ErrUnavailable].
+func Refused(err error) error {
+	if err == nil {
+		return nil
+	}
+	var spoken rpc.Error
+	if !errors.As(err, &spoken) || unanswered[spoken.ErrorCode()] {
+		return Unavailable(err)
+	}
+	no := &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonReverted, Detail: "the payment would not go through"}
+	return &refusal{no, Text(err)}
+}
+
+// Because replaces the reason of a refusal of [Refused] by one that the caller found.
+func Because(refused error, reason, detail string) error {
+	no := &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
+	if r, ok := errors.AsType[*refusal](refused); ok {
+		return &refusal{no, r.node}
+	}
+	return no
+}
+
+// Short reports whether a token's answer to balanceOf is less than units base units.
+func Short(balance []byte, units uint64) bool {
+	return len(balance) == 32 && new(big.Int).SetBytes(balance).Cmp(new(big.Int).SetUint64(units)) < 0
+}
+
+// refusal is a rejection together with the node's words.
+type refusal struct {
+	*mpp.Rejection
+	node string
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("%v (node: %s)", r.Rejection, r.node) }
+func (r *refusal) Unwrap() error { return r.Rejection }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,43 @@ type Payments struct {
 	Token, Recipient common.Address
 	Depth            uint64 // blocks on top after which a block is taken to stay
 	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
+	Method           string
+}
+
+// Connect makes the payments of a method. It asks the node nothing: a node that is away at
+// the start may come back. timeout bounds each question to the node.
+func Connect(method, address string, chain uint64, token, recipient common.Address, depth uint64, timeout time.Duration) (p Payments, err error) {
+	switch {
+	case chain == 0:
+		return p, errors.New(method + ": the chain id is missing")
+	case token == (common.Address{}):
+		return p, errors.New(method + ": the currency is missing")
+	case recipient == (common.Address{}):
+		return p, errors.New(method + ": the recipient is missing")
+	}
+	p = Payments{Token: token, Recipient: recipient, Depth: depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", chain), Method: method}
+	p.Node, err = Dial(address, chain, timeout)
+	return p, err
+}
+
+// Name is the method's name in challenges and receipts.
+func (p Payments) Name() string { return p.Method }
+
+// Network names the chain for the ledger: the method's name and the chain id.
+func (p Payments) Network() string { return p.Method + ":" + strconv.FormatUint(p.Node.chain, 10) }
+
+// Pace is the usual time between two blocks; see [Node.Pace].
+func (p Payments) Pace() time.Duration { return p.Node.Pace() }
+
+// Signer names the account that has signed a credential. Another source than it is refused
+// with a *[mpp.Rejection].
+func (p Payments) Signer(source string, account common.Address) (payer string, err error) {
+	payer = p.Payer(account)
+	// Addresses are hex in any case; the rest of a DID is exact.
+	if source != "" && !strings.EqualFold(source, payer) {
+		return "", &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonSigner, Detail: "the source is not the signer"}
+	}
+	return payer, nil
 }
 
 // Payee names the token and the account: "0x…/0x…", in lower case.

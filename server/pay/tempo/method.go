@@ -56,38 +56,15 @@ const (
 // New checks cfg and makes the method. It asks the node nothing: a node that
 // is away at the start may come back.
 func New(cfg Config) (*Method, error) {
-	switch {
-	case cfg.ChainID == 0:
-		return nil, errors.New("tempo: the chain id is missing")
-	case cfg.Currency == (common.Address{}):
-		return nil, errors.New("tempo: the currency is missing")
-	case cfg.Recipient == (common.Address{}):
-		return nil, errors.New("tempo: the recipient is missing")
-	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 15 * time.Second
 	}
-	connection, err := node.Dial(cfg.RPC, cfg.ChainID, cfg.Timeout)
-	if err != nil {
-		return nil, err
-	}
-	return &Method{
-		Payments: node.Payments{Node: connection, Token: cfg.Currency, Recipient: cfg.Recipient, Depth: cfg.Depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", cfg.ChainID)},
-		cfg:      cfg,
-	}, nil
+	payments, err := node.Connect("tempo", cfg.RPC, cfg.ChainID, cfg.Currency, cfg.Recipient, cfg.Depth, cfg.Timeout)
+	return &Method{Payments: payments, cfg: cfg}, err
 }
-
-// Name is the method's name in challenges and receipts.
-func (m *Method) Name() string { return "tempo" }
-
-// Network names the chain for the ledger: the method's name and the chain id.
-func (m *Method) Network() string { return "tempo:" + strconv.FormatUint(m.cfg.ChainID, 10) }
 
 // Clock is the time of the newest block.
 func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.Node.Clock(ctx) }
-
-// Pace is the usual time between two blocks; see [node.Node.Pace].
-func (m *Method) Pace() time.Duration { return m.Node.Pace() }
 
 type details struct {
 	ChainID        uint64   `json:"chainId"`
@@ -144,10 +121,9 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if tx.maxFee.Sign() == 0 {
 		return mpp.Payment{}, refuse(mpp.ReasonFee, "the transaction offers no fee")
 	}
-	payer := m.Account + node.LowerHex(tx.sender)
-	// Addresses are hex in any case; the rest of a DID is exact.
-	if c.Source != "" && !strings.EqualFold(c.Source, payer) {
-		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the source is not the signer")
+	payer, err := m.Signer(c.Source, tx.sender)
+	if err != nil {
+		return mpp.Payment{}, err
 	}
 	signed := m.Payments
 	signed.Token, signed.Recipient = currency, recipient

@@ -1,0 +1,792 @@
+package paid_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/paid"
+	"webring/server/pay/mpp"
+)
+
+// place is the registration of some site.
+func place(n int) string {
+	return fmt.Sprintf(`{"name":"Site %d","url":"https://site-%d.dev","kind":"agent"}`, n, n)
+}
+
+// paying has a payer pay by token for a registration, from a client of its own.
+func (r *ring) paying(body, payer string) *held {
+	r.t.Helper()
+	c := paid.Call{Operation: paid.OpRegister, Body: []byte(body), AcceptPayment: "token/charge", Client: "client of " + payer}
+	c.Authorization = []string{r.sign(r.handle(c).is(402, api.PaymentRequired).challenges()[0], payer, 100)}
+	return r.begin(c)
+}
+
+// payment is an open payment of a payer, or one that is not confirmed yet, by what it
+// registers.
+func (r *ring) payment(payer, body string) (p mpp.Payment) {
+	r.t.Helper()
+	r.look(func(v *ledger.View) {
+		for _, x := range append(v.Open(), v.Unconfirmed()...) {
+			if x.Payer == payer && string(x.Body) == body {
+				if err := json.Unmarshal(x.Payment, &p); err != nil {
+					r.t.Error(err)
+				}
+			}
+		}
+	})
+	if p.Reference == "" {
+		r.t.Fatalf("no payment of %s for %s", payer, body)
+	}
+	return p
+}
+
+// abandon ends the process without waiting for payments, and starts the next one.
+func (r *ring) abandon() {
+	r.t.Helper()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := r.service.Close(ended); err != nil && !errors.Is(err, context.Canceled) {
+		r.t.Error(err)
+	}
+	if err := r.books.Close(); err != nil {
+		r.t.Error(err)
+	}
+	r.start(r.store, r.headBytes(r.process))
+}
+
+// Where the service pays for gas, an account that has never paid here has one open
+// payment, however many it brings at a time; one that has paid has more.
+func TestAnAccountThatNeverPaidHasOneOpenPaymentWhereGasIsPaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.fates["novice"] = fate{after: 10 * time.Second}
+		open := func() (joined int) {
+			t.Helper()
+			var all []*held
+			for n := range 5 {
+				all = append(all, r.paying(place(n), "novice"))
+			}
+			synctest.Wait()
+			for _, h := range all {
+				if a := h.wait(); a.Status == 201 {
+					joined++
+				} else if a.is(503, api.PaymentPending); !strings.Contains(string(a.Body), "Nothing was sent or charged") {
+					t.Errorf("%s", a.Body)
+				}
+			}
+			return joined
+		}
+		if n := open(); n != 1 || r.second.charged("novice") != 100 || r.second.questions("submit") != 1 {
+			t.Errorf("%d joined, %d paid, %d submitted", n, r.second.charged("novice"), r.second.questions("submit"))
+		}
+		second, third := r.paying(place(5), "novice"), r.paying(place(6), "novice")
+		second.wait().is(201, "")
+		third.wait().is(201, "")
+	})
+}
+
+// However many accounts that never paid have a payment reserved, no more of their gas is
+// in flight than the budget has left. The others wait, in the next process too, the
+// offer stays, and accounts that have paid do not wait.
+func TestGasInFlightCountsInTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 120_000)
+		r.paying(place(0), "patron").wait().is(201, "")
+		slow := fate{after: 8 * time.Second, limit: 50_000}
+		r.second.change(func() {
+			for _, payer := range []string{"patron", "anne", "ben", "cleo"} {
+				r.second.fates[payer] = slow
+			}
+		})
+		before := r.second.questions("submit")
+		first := r.paying(place(1), "anne")
+		synctest.Wait()
+		r.paying(place(2), "ben")
+		synctest.Wait()
+		r.abandon()
+		first.wait()
+		r.paying(place(3), "cleo")
+		patron := r.paying(place(4), "patron")
+		time.Sleep(4 * time.Second)
+		if n := r.second.questions("submit") - before; n != 3 {
+			t.Errorf("%d submitted, want those of anne, ben and the patron", n)
+		}
+		if got := r.offers("192.0.2.7"); got != "coin token" {
+			t.Errorf("offered %q", got)
+		}
+		patron.wait().is(201, "")
+		time.Sleep(20 * time.Second)
+		if n := r.second.questions("submit") - before; n != 4 || r.second.charged("cleo") != 100 || len(r.open()) != 0 {
+			t.Errorf("%d submitted, cleo paid %d, %d open", n, r.second.charged("cleo"), len(r.open()))
+		}
+	})
+}
+
+// Accounts that were opened for it waste no more than the budget together.
+func TestManyAccountsAtOnceWasteNoMoreThanTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 200_000)
+		var all []*held
+		for n := range 20 {
+			payer := fmt.Sprintf("mallory-%d", n)
+			r.second.change(func() { r.second.fates[payer] = fate{burns: 60_000} })
+			all = append(all, r.paying(place(n), payer))
+		}
+		for _, h := range all {
+			h.wait()
+		}
+		if g := r.service.GasWasted(); g.LastHour != 180_000 {
+			t.Errorf("%d gas wasted, of at most %d", g.LastHour, g.Budget)
+		}
+	})
+}
+
+// What an account had open when it wasted gas is not submitted any more; what was
+// submitted is sent on until it is mined, as others may wait for its turn.
+func TestWhatAWasterHadOpenIsNotSubmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.change(func() { r.second.fates["mallory"] = fate{} })
+		r.paying(place(0), "mallory").wait().is(201, "")
+		becomes := func(f fate) { r.second.change(func() { r.second.fates["mallory"] = f }) }
+		becomes(fate{lost: true})
+		first, second := r.paying(place(1), "mallory"), r.paying(place(2), "mallory")
+		synctest.Wait()
+		becomes(fate{lost: true, untimely: true})
+		third := r.paying(place(3), "mallory")
+		synctest.Wait()
+		submitted := r.second.questions("submit")
+		one, two, three := r.payment("mallory", place(1)), r.payment("mallory", place(2)), r.payment("mallory", place(3))
+		r.second.change(func() { r.second.burnt[one.Reference] = 60_000 })
+		time.Sleep(5 * time.Second)
+		if g := r.service.GasWasted(); g.LastHour != 60_000 {
+			t.Fatalf("%+v", g)
+		}
+		becomes(fate{lost: true})
+		count := func(p mpp.Payment) int { return r.second.questions("broadcast " + p.Reference) }
+		was := []int{count(one), count(two), count(three)}
+		time.Sleep(20 * time.Second)
+		if now := []int{count(one), count(two), count(three)}; now[0] != was[0] || now[1] == was[1] || now[2] != was[2] {
+			t.Errorf("sent %v times, and %v times before", now, was)
+		}
+		if n := r.second.questions("submit"); n != submitted {
+			t.Errorf("%d submitted, and %d before", n, submitted)
+		}
+		for _, h := range []*held{first, second, third} {
+			h.wait().is(402, api.VerificationFailed)
+		}
+	})
+}
+
+// dropped is a reorganisation after which a wasted payment is mined and pays.
+func (n *network) dropped(p mpp.Payment) {
+	n.change(func() {
+		delete(n.burnt, p.Reference)
+		n.fates[p.Payer] = fate{}
+		n.sent[p.Reference] = sent{p, n.now(), n.payee}
+	})
+}
+
+// Waste in a block that is dropped is forgotten when the same transaction settles the
+// payment after all, by the next process too; other waste is not.
+func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.paying(place(0), "malcolm").wait().is(402, api.VerificationFailed)
+		h := r.paying(place(1), "mallory")
+		time.Sleep(3 * time.Second)
+		if !r.barred("mallory") {
+			t.Error("mallory is not refused")
+		}
+		r.second.dropped(r.payment("mallory", place(1)))
+		h.wait().is(201, "")
+		for range 2 {
+			if g := r.service.GasWasted(); g.LastHour != 60_000 || len(g.Wasters) != 1 || g.Wasters[0].Payer != "malcolm" {
+				t.Errorf("%+v", g)
+			}
+			if r.barred("mallory") {
+				t.Error("mallory is refused")
+			}
+			r.restart()
+		}
+		r.paying(place(2), "mallory").wait().is(201, "")
+	})
+}
+
+// An applied payment whose block is dropped, and whose transaction then fails, has wasted
+// gas: its account is refused, and it is not sent again. When it settles
+// all the same, that is forgiven.
+func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.change(func() { r.second.fates["mallory"] = fate{shallow: true} })
+		r.paying(place(1), "mallory").wait().is(201, "")
+		p := r.payment("mallory", place(1))
+		r.restart()
+		r.second.change(func() {
+			delete(r.second.sent, p.Reference)
+			r.second.burnt[p.Reference] = 60_000
+		})
+		sent := r.second.questions("broadcast")
+		time.Sleep(20 * time.Second)
+		if g := r.service.GasWasted(); g.LastHour != 60_000 || len(g.Wasters) != 1 || g.Wasters[0].Client != "client of mallory" {
+			t.Errorf("%+v", g)
+		}
+		if !r.barred("mallory") || r.second.questions("broadcast") != sent {
+			t.Errorf("refused: %v; sent %d times", r.barred("mallory"), r.second.questions("broadcast")-sent)
+		}
+		r.second.dropped(p)
+		time.Sleep(20 * time.Second)
+		if g := r.service.GasWasted(); g.LastHour != 0 || r.unconfirmed() != 0 || r.total("site-1") != 100 {
+			t.Errorf("%+v, %d to confirm, %d paid", g, r.unconfirmed(), r.total("site-1"))
+		}
+	})
+}
+
+// An applied payment that has vanished is not submitted anew for an account that is
+// refused. What others have wasted does not matter to it, as it has paid.
+func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		waster string
+		budget uint64
+		again  int
+	}{
+		"nobody has wasted gas":       {"", 60_000, 1},
+		"its account has":             {"anne", 0, 0},
+		"others have used the budget": {"mallory", 60_000, 1},
+	} {
+		in(t, name, func(t *testing.T) {
+			r := burning(t, c.budget)
+			r.second.change(func() { r.second.fates["anne"] = fate{shallow: true} })
+			r.paying(place(1), "anne").wait().is(201, "")
+			p := r.payment("anne", place(1))
+			if c.waster != "" {
+				was := r.second.fates["anne"]
+				r.second.change(func() { r.second.fates[c.waster] = fate{burns: 60_000} })
+				h := r.paying(place(2), c.waster)
+				time.Sleep(time.Second)
+				r.second.change(func() { r.second.fates["anne"] = was })
+				defer h.wait()
+			}
+			submitted := r.second.questions("submit")
+			r.second.change(func() { // the method has forgotten it, too
+				delete(r.second.sent, p.Reference)
+				delete(r.second.submitted, p.Reference)
+			})
+			time.Sleep(20 * time.Second)
+			if n := r.second.questions("submit") - submitted; n != c.again || r.second.charged("anne") != int64(c.again)*100 {
+				t.Errorf("submitted %d times, anne paid %d", n, r.second.charged("anne"))
+			}
+		})
+	}
+}
+
+// The next process knows the client of a payment that wasted gas after the last one had
+// ended, and what was submitted for it before it was sent.
+func TestTheNextProcessKnowsWhatWasSubmittedForWhom(t *testing.T) {
+	for _, step := range []string{"submitted", "broadcast"} {
+		in(t, step, func(t *testing.T) {
+			r := burning(t, 0)
+			r.second.change(func() { r.second.fates["mallory"] = fate{lost: true} })
+			r.second.step = func() {
+				r.mu.Lock()
+				fn := r.steps
+				r.mu.Unlock()
+				if fn != nil {
+					fn("submitted")
+				}
+			}
+			next := r.failAt(step)
+			r.paying(place(1), "mallory")
+			time.Sleep(3 * time.Second)
+			p := r.payment("mallory", place(1))
+			if len(p.Submissions) != 1 || p.Submissions[0].Transaction != p.Reference {
+				t.Errorf("submissions %+v", p.Submissions)
+			}
+			r.second.change(func() {
+				r.second.step = nil
+				r.second.burnt[p.Reference] = 60_000
+			})
+			next()
+			time.Sleep(5 * time.Second)
+			if got := r.payment("mallory", place(1)).Submissions; len(got) != 1 {
+				t.Errorf("submissions %+v", got)
+			}
+			if !r.barred("mallory") {
+				t.Error("mallory is not refused")
+			}
+			if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.Wasters[0].Client != "client of mallory" {
+				t.Errorf("%+v", g)
+			}
+		})
+	}
+}
+
+// Where payers pay for their gas, or the outcome is final, no client is kept.
+func TestClientsAreKeptNoLongerThanNeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.network.fates["alice"] = fate{shallow: true}
+		r.join(ada, "alice")
+		r.paying(place(1), "anne").wait().is(201, "")
+		r.paying(place(2), "mallory").wait().is(402, api.VerificationFailed)
+		synctest.Wait()
+		all, err := r.books.Reservations("", 10)
+		clients := map[string]string{}
+		for _, x := range all {
+			clients[x.Payer] = x.Client
+			if x.State == ledger.Failed && strings.Contains(string(x.Payment), "submissions") {
+				t.Errorf("kept of a failed payment: %s", x.Payment)
+			}
+		}
+		if want := map[string]string{"alice": "", "anne": "", "mallory": ""}; err != nil || !maps.Equal(clients, want) {
+			t.Errorf("%v, %v", clients, err)
+		}
+	})
+}
+
+// A reservation that an earlier version has stored, without client and submissions, is
+// taken up: what it says settles once, and what it wastes is noted.
+func TestAReservationOfAnEarlierVersionIsTakenUp(t *testing.T) {
+	row, err := os.ReadFile("testdata/reservation-without-submissions.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for burns, want := range map[uint64]struct {
+		state ledger.ReservationState
+		gas   uint64
+		paid  int64
+	}{0: {ledger.Applied, 0, 100}, 60_000: {ledger.Failed, 60_000, 0}} {
+		in(t, fmt.Sprintf("%d gas wasted", burns), func(t *testing.T) {
+			r := burning(t, 0)
+			r.second.change(func() { r.second.fates["mallory"] = fate{burns: burns} })
+			var x ledger.Reservation
+			r.must(json.Unmarshal(row, &x))
+			r.stop()
+			batch := ledger.Batch{"r" + x.ID: bytes.TrimSpace(row), "o" + x.ID: {}}
+			for _, key := range x.ReplayKeys {
+				batch["k"+key] = []byte(x.ID)
+			}
+			r.must(r.store.Commit(batch))
+			r.start(r.store, r.headBytes(r.process))
+			time.Sleep(time.Minute)
+			r.look(func(v *ledger.View) {
+				if got, err := v.Get(x.ID); err != nil || got.State != want.state || got.Client != "" {
+					t.Errorf("%+v, %v", got, err)
+				}
+			})
+			if g := r.service.GasWasted(); g.LastHour != want.gas || r.second.charged("mallory") != want.paid || r.total("bob") != want.paid {
+				t.Errorf("%+v, paid %d, credited %d", g, r.second.charged("mallory"), r.total("bob"))
+			}
+		})
+	}
+}
+
+// When waste leaves no room in the budget for another new account, none is offered the
+// method, and one that was offered it before is told so before anything is reserved.
+// Accounts that have paid go on, and are offered it when they name themselves.
+func TestNewAccountsAreRefusedWhenWasteLeavesNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 500_000)
+		r.second.change(func() { r.second.fates[patron] = fate{limit: 100_000} })
+		r.paying(place(1), patron).wait().is(201, "")
+		early := r.by("192.0.2.7").is(402, api.PaymentRequired).challenges()[1]
+		r.waste(9, fate{burns: 45_000, limit: 100_000})
+		if spent := r.service.GasWasted().LastHour; spent <= 400_000 || spent >= 500_000 {
+			t.Fatalf("%d was wasted", spent)
+		}
+		asked := r.second.questions("simulate")
+		for _, account := range []string{"", newcomer} {
+			a := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: account})
+			if got := a.is(402, api.PaymentRequired).methods(); got != "coin" {
+				t.Errorf("%q is offered %q", account, got)
+			}
+			if says := strings.Contains(string(a.Body), "Wallet-Account"); says != (account == "") {
+				t.Errorf("%q is told to name an account: %v\n%s", account, says, a.Body)
+			}
+		}
+		a := r.by("192.0.2.7", r.sign(early, "newcomer", 100)).is(503, api.PaymentsUnavailable)
+		if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3000 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
+			t.Errorf("Retry-After %q: %s", a.field("Retry-After"), a.Body)
+		}
+		if r.second.questions("simulate") != asked || r.second.charged("newcomer") != 0 {
+			t.Error("its payment went further")
+		}
+		known := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: patron})
+		if got := known.is(402, api.PaymentRequired).methods(); got != "coin token" {
+			t.Errorf("an account that has paid is offered %q", got)
+		}
+		r.by("192.0.2.7", r.sign(known.challenges()[1], patron, 100)).is(201, "")
+		time.Sleep(time.Hour)
+		r.paying(place(3), "newcomer").wait().is(201, "")
+	})
+}
+
+// An account that has paid, and one that never has, as wallets name themselves.
+const (
+	patron   = "0x00000000000000000000000000000000000000aa"
+	newcomer = "0x00000000000000000000000000000000000000bb"
+)
+
+// waste has so many accounts that never paid fail, each from a client of its own.
+func (r *ring) waste(n int, f fate) {
+	r.t.Helper()
+	var all []*held
+	for i := range n {
+		payer := fmt.Sprintf("waster-%d", i)
+		r.second.change(func() { r.second.fates[payer] = f })
+		all = append(all, r.paying(place(1000+i), payer))
+	}
+	for _, h := range all {
+		h.wait()
+	}
+}
+
+// Where nothing else can be paid, whoever would be refused gets no 402, and is told how
+// long that will be so; after a restart, too. An account that has paid gets its 402.
+func TestNo402IsWrittenThatNobodyMayPay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) {
+			r.network.gas, r.second = true, r.network
+			r.config = func(c *paid.Config) { c.GasBudget = 120_000 }
+		})
+		pay := func(body, payer string) answer {
+			c := paid.Call{Operation: paid.OpRegister, Body: []byte(body), Client: "client of " + payer}
+			c.Authorization = []string{r.sign(r.handle(c).is(402, api.PaymentRequired).challenges()[0], payer, 100)}
+			return r.handle(c)
+		}
+		pay(ada, patron).is(201, "")
+		r.network.change(func() {
+			r.network.fates["mallory"], r.network.fates["malcolm"] = fate{burns: 60_000}, fate{burns: 60_000}
+		})
+		pay(bob, "mallory")
+		time.Sleep(time.Minute)
+		if a := pay(cyn, "malcolm").is(503, api.PaymentsUnavailable); a.member("reason") != mpp.ReasonWaste {
+			t.Errorf("%s", a.Body)
+		}
+		for range 2 {
+			a := r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Client: "192.0.2.7"}).is(503, api.PaymentsUnavailable)
+			if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3000 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
+				t.Errorf("Retry-After %q: %s", a.field("Retry-After"), a.Body)
+			}
+			r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Client: "192.0.2.7", WalletAccount: patron}).is(402, api.PaymentRequired)
+			r.restart()
+		}
+	})
+}
+
+// One failure of an account that has paid ends the offer for that account alone, however
+// small the budget is; and so does one of each of many such accounts.
+func TestWasteOfAccountsThatHavePaidCountsForNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 5
+		r := burning(t, 100_000)
+		r.paying(place(0), patron).wait().is(201, "")
+		for k := range many {
+			r.paying(place(100+k), fmt.Sprintf("p%d", k)).wait().is(201, "")
+		}
+		for k := range many {
+			payer := fmt.Sprintf("p%d", k)
+			r.second.change(func() { r.second.fates[payer] = fate{burns: 60_000} })
+			r.paying(place(200+k), payer).wait().is(402, api.VerificationFailed)
+			if !r.barred(payer) {
+				t.Errorf("%s is not refused", payer)
+			}
+		}
+		for range 2 {
+			if g := r.service.GasWasted(); g.LastHour != many*60_000 || g.Apart != g.LastHour {
+				t.Errorf("%d was wasted, %d apart", g.LastHour, g.Apart)
+			}
+			if got := r.offers("192.0.2.7"); got != "coin token" {
+				t.Errorf("a newcomer is offered %q", got)
+			}
+			r.restart()
+		}
+		r.paying(place(1), patron).wait().is(201, "")
+		r.paying(place(2), "newcomer").wait().is(201, "")
+		// Once is what an account has paid for: after that its waste is everybody's.
+		time.Sleep(time.Hour)
+		r.paying(place(300), "p0").wait()
+		if g := r.service.GasWasted(); g.LastHour != 60_000 || g.Apart != 0 {
+			t.Errorf("%d was wasted, %d apart", g.LastHour, g.Apart)
+		}
+	})
+}
+
+// Accounts that have paid waste no more than twice the budget together.
+func TestAccountsThatHavePaidWasteNoMoreThanTwiceTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 500_000
+		r := burning(t, budget)
+		for k := range 5 {
+			r.paying(place(k), fmt.Sprintf("p%d", k)).wait().is(201, "")
+		}
+		// Everything that is sent is lost from sight, until all of it has failed.
+		r.second.change(func() {
+			for k := range 5 {
+				r.second.fates[fmt.Sprintf("p%d", k)] = fate{lost: true, limit: 100_000}
+			}
+		})
+		var all []*held
+		for k := range 5 {
+			for i := range 8 {
+				all = append(all, r.paying(place(100+10*k+i), fmt.Sprintf("p%d", k)))
+			}
+		}
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		r.second.change(func() {
+			for reference := range r.second.submitted {
+				if _, sent := r.second.sent[reference]; !sent {
+					r.second.burnt[reference] = 45_000
+				}
+			}
+		})
+		for _, h := range all {
+			h.wait()
+		}
+		if spent := r.service.GasWasted().LastHour; spent == 0 || spent > 2*budget {
+			t.Errorf("%d was wasted", spent)
+		}
+	})
+}
+
+// A shared address is not refused for one payment that failed behind it. One behind which
+// many have failed is refused before others are.
+func TestASharedAddressIsNotRefusedForOneFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 1_000_000)
+		const shared = "192.0.2.66"
+		from := func(n int, payer string) answer {
+			t.Helper()
+			c := paid.Call{Operation: paid.OpRegister, Body: []byte(place(n)), AcceptPayment: "token/charge", Client: shared}
+			offered := r.handle(c).is(402, api.PaymentRequired)
+			if offered.methods() != "token" { // the other one, then
+				return offered
+			}
+			c.Authorization = []string{r.sign(offered.challenges()[0], payer, 100)}
+			return r.handle(c)
+		}
+		from(1, "mallory").is(402, api.VerificationFailed)
+		from(2, "newcomer").is(201, "")
+		refused := 0
+		for n := range 10 {
+			payer := fmt.Sprintf("mallory-%d", n)
+			r.second.change(func() { r.second.fates[payer] = fate{burns: 60_000} })
+			if a := from(100+n, payer); a.code() == string(api.PaymentRequired) {
+				refused++
+			}
+		}
+		if refused == 0 || refused == 10 {
+			t.Errorf("%d of 10 are not offered it", refused)
+		}
+		if got := r.offers("198.51.100.7"); got != "coin token" {
+			t.Errorf("others are offered %q", got)
+		}
+	})
+}
+
+// What a late chain costs for one account a second time is that account's doing.
+func TestASecondLateBlockCountsAgainstItsAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		r.second.change(func() { r.second.fates["latecomer"] = fate{burns: 30_000, late: true} })
+		r.paying(place(1), "latecomer").wait()
+		if r.barred("latecomer") {
+			t.Error("refused after the first")
+		}
+		r.paying(place(2), "latecomer").wait()
+		if !r.barred("latecomer") {
+			t.Error("not refused after the second")
+		}
+	})
+}
+
+// burning is a ring with a second method that submits at the ring's expense; what
+// mallory and malcolm pay by it fails, at 60000 gas each time.
+func burning(t *testing.T, budget uint64) *ring {
+	return newRing(t, two, func(r *ring) {
+		r.second.gas = true
+		r.second.fates["mallory"], r.second.fates["malcolm"] = fate{burns: 60_000}, fate{burns: 60_000}
+		r.config = func(c *paid.Config) { c.GasBudget = budget }
+	})
+}
+
+// by is a request of bob's registration by a client.
+func (r *ring) by(client string, authorization ...string) answer {
+	r.t.Helper()
+	return r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: client, Authorization: authorization})
+}
+
+// offers names the methods that a client is offered.
+func (r *ring) offers(client string) string {
+	r.t.Helper()
+	return r.by(client).methods()
+}
+
+func (a answer) methods() string {
+	a.t.Helper()
+	var names []string
+	for _, c := range a.challenges() {
+		names = append(names, c.Method)
+	}
+	return strings.Join(names, " ")
+}
+
+// token answers the second offer that a client gets.
+func (r *ring) token(client, payer string) (credential string) {
+	r.t.Helper()
+	for _, c := range r.by(client).is(402, api.PaymentRequired).challenges() {
+		if c.Method == "token" {
+			return r.sign(c, payer, 100)
+		}
+	}
+	r.t.Fatalf("%s is not offered to pay by token", client)
+	return ""
+}
+
+// barred says whether an account is refused for what it has wasted.
+func (r *ring) barred(payer string) bool {
+	r.t.Helper()
+	for _, w := range r.service.GasWasted().Wasters {
+		if w.Payer == payer && w.Until.After(r.now()) {
+			return true
+		}
+	}
+	return false
+}
+
+// A payment that was submitted and failed is not submitted again, and its account is
+// refused by that method alone, by any client, for an hour, twice as long the next time,
+// and by the next process too. Its client is not.
+func TestWhoWastesGasIsRefusedForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 0)
+		for turn, refused := range []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour} {
+			sent, began := r.second.questions("broadcast"), time.Now()
+			first := r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
+			if first.member("reason") != mpp.ReasonNotMined || first.methods() != "coin" {
+				t.Errorf("offered %q: %s", first.methods(), first.Body)
+			}
+			if n := r.second.questions("broadcast") - sent; n != 1 {
+				t.Errorf("submitted %d times", n)
+			}
+			if turn == 1 {
+				r.restart()
+			}
+			asked := r.second.questions("simulate")
+			for _, client := range []string{"192.0.2.66", "192.0.2.67"} {
+				if got := r.offers(client); got != "coin token" {
+					t.Errorf("others by %s are offered %q", client, got)
+				}
+				again := r.by(client, r.token(client, "mallory")).is(402, api.VerificationFailed)
+				if again.member("reason") != mpp.ReasonWaste || again.methods() != "coin" || r.second.questions("simulate") != asked {
+					t.Errorf("the account by %s, offered %q: %s", client, again.methods(), again.Body)
+				}
+			}
+			time.Sleep(time.Until(began.Add(refused - time.Second)))
+			if !r.barred("mallory") {
+				t.Error("not refused a second before its end")
+			}
+			time.Sleep(3 * time.Second)
+			if r.barred("mallory") {
+				t.Errorf("refused after %v", refused)
+			}
+		}
+		r.by("192.0.2.66", r.token("192.0.2.66", "honest")).is(201, "")
+	})
+}
+
+// Without another method, whoever is refused is told until when.
+func TestARefusedClientIsToldUntilWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRing(t, func(r *ring) { r.network.gas, r.network.fates["mallory"] = true, fate{burns: 60_000} })
+		a := r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)).is(503, api.PaymentsUnavailable)
+		if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3500 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
+			t.Errorf("Retry-After %s: %s", a.field("Retry-After"), a.Body)
+		}
+	})
+}
+
+// A transaction that the chain was late with counts against nobody, and not in the
+// budget either; the operator sees it all the same.
+func TestNobodyIsRefusedForALateBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 30_000)
+		r.second.fates["unlucky"] = fate{burns: 30_000, late: true}
+		r.by("192.0.2.8", r.token("192.0.2.8", "unlucky")).is(402, api.VerificationFailed)
+		for range 2 {
+			if got := r.offers("192.0.2.8"); got != "coin token" {
+				t.Errorf("offered %q", got)
+			}
+			if g := r.service.GasWasted(); g.LastHour != 0 || len(g.Wasters) != 1 || g.Wasters[0].Gas != 30_000 || !g.Wasters[0].Until.IsZero() {
+				t.Errorf("%+v", g)
+			}
+			r.restart()
+		}
+	})
+}
+
+// When accounts that never paid have wasted an hour's budget the offer is withdrawn from
+// their like, which the log says once, until what was wasted is an hour old; a restart
+// changes nothing.
+func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := burning(t, 160_000)
+		began := time.Now()
+		r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
+		if got := r.offers("192.0.2.7"); got != "coin token" {
+			t.Errorf("below the budget: %q", got)
+		}
+		time.Sleep(30 * time.Minute)
+		r.by("192.0.2.67", r.token("192.0.2.67", "malcolm")).is(402, api.VerificationFailed)
+		const says = "level=ERROR msg=\"no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted\" method=token budget=160000"
+		if n := strings.Count(r.log.String(), says); n != 1 {
+			t.Errorf("the log says so %d times: %s", n, r.log)
+		}
+		for range 2 {
+			if got := r.offers("192.0.2.7"); got != "coin" {
+				t.Errorf("over the budget: %q", got)
+			}
+			r.restart()
+		}
+		g := r.service.GasWasted()
+		if g.LastHour != 120_000 || g.Budget != 160_000 || len(g.Wasters) != 2 {
+			t.Errorf("%+v", g)
+		}
+		for _, w := range g.Wasters {
+			client := map[string]string{"mallory": "192.0.2.66", "malcolm": "192.0.2.67"}[w.Payer]
+			if w.Network != "token:test" || w.Client != client || w.Times != 1 || w.Gas != 60_000 || w.Wei != "60000000" || w.Until.Sub(w.Last) != time.Hour {
+				t.Errorf("%+v", w)
+			}
+		}
+		time.Sleep(time.Until(began.Add(time.Hour + time.Minute)))
+		if got := r.offers("192.0.2.7"); got != "coin token" {
+			t.Errorf("an hour later: %q", got)
+		}
+		time.Sleep(7 * 24 * time.Hour)
+		if g := r.service.GasWasted(); len(g.Wasters) != 0 {
+			t.Errorf("a week later: %+v", g)
+		}
+		r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
+		if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.Wasters[0].Times != 1 {
+			t.Errorf("and then once more: %+v", g)
+		}
+		r.restart()
+		if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.LastHour != 60_000 {
+			t.Errorf("a week later, after a restart: %+v", g)
+		}
+	})
+}

@@ -1,0 +1,380 @@
+package paid
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"webring/server/ledger"
+	"webring/server/pay/mpp"
+)
+
+// network is a payment method with the last answer about its newest block. One
+// goroutine asks for that, see [Service.watch], so that no request for a challenge
+// waits for a node.
+type network struct {
+	Method
+	payees []string // all that the ring ever had there, today's first
+
+	requests requests
+
+	lookups chan struct{} // semaphore of the look-ups of refused payments
+	wanted  chan struct{} // holds a token while work waits for a block
+	heard   chan struct{} // closed with the first answer
+
+	mu     sync.Mutex
+	last   answer
+	newest time.Time     // of the newest block of all answers; zero before the first
+	moved  time.Time     // when that was first heard of, by our clock
+	late   bool          // the answer to the last question is overdue
+	next   chan struct{} // closed with the next answer
+}
+
+// answer is what a network said when it was asked for its newest block.
+type answer struct {
+	asked time.Time // by our clock
+	took  time.Duration
+	block time.Time // of the newest block; zero when that is not known
+	err   error     // why no payment may be taken; nil when one may
+}
+
+// Timing of the questions for the newest block.
+const (
+	// clockEvery is how often a network is asked while no work waits for a block.
+	clockEvery = 4 * time.Second
+	// clockTimeout is how long it has to answer.
+	clockTimeout = 5 * time.Second
+	// clockLate is how late the answer may be before the network is no longer offered. A
+	// slow network has twice the time that its last answer took.
+	clockLate = time.Second
+	// questionTimeout is how long a network has for a simulation or a balance, which take
+	// several questions while a client waits.
+	questionTimeout = 8 * time.Second
+	// clockAgain is how soon a network that takes no payments is asked again.
+	clockAgain = 2 * time.Second
+	// clockFresh is how long an answer counts. Two answers come in less time than that.
+	clockFresh = clockEvery + 2*clockTimeout
+	// firstAnswer is how long a start waits for the first answers.
+	firstAnswer = 2 * time.Second
+	// stillAgain is how soon a network is asked again that has made no block for half the
+	// time after which it stands still.
+	stillAgain = time.Second
+	// leastStill is the least time without a block after which a chain is said to stand
+	// still, and stillBlocks the number of blocks that have to be missing. Until the pace
+	// of a chain is known, unknownPace stands for it. With clockEvery, a chain of up to
+	// two seconds a block is seen to stand still within 13 seconds.
+	leastStill  = 8 * time.Second
+	stillBlocks = 4
+	unknownPace = 15 * time.Second
+	// blockEvery is how soon a network is asked again while work waits for a block. The
+	// interval grows to blockRarely while there is none.
+	blockEvery  = 250 * time.Millisecond
+	blockRarely = 2 * time.Second
+	// blockFresh is how long an answer counts for payments that wait for a block.
+	blockFresh = time.Second
+	// blockPatience bounds the wait for a block.
+	blockPatience = 15 * time.Second
+)
+
+func newNetwork(m Method) *network {
+	return &network{Method: m, requests: requests{by: map[int64]terms{}, method: m},
+		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), heard: make(chan struct{}), next: make(chan struct{})}
+}
+
+// watch asks a network for its newest block: every [clockEvery], and more often while
+// payments wait for a block, or none comes.
+func (s *Service) watch(n *network) {
+	defer s.group.Done()
+	stood := time.Duration(0)
+	for moved := s.Now(); ; { // when the newest block last changed
+		before := n.now()
+		a := s.ask(n, before)
+		if s.ctx.Err() != nil {
+			return // the service has ended, and with it the question
+		}
+		select {
+		case <-n.wanted: // this is the answer
+		default:
+		}
+		n.publish(a)
+		switch {
+		case a.err != nil && (before.asked.IsZero() || before.err == nil):
+			s.Log.Warn("payment network takes no payments", "method", n.Name(), "err", a.err)
+		case a.err == nil && before.err != nil:
+			s.Log.Info("payment network takes payments again", "method", n.Name())
+		}
+		still, stands := n.still()
+		switch {
+		case stands && stood == 0:
+			stood = still
+			s.Log.Warn("payment network stands still: its newest block stays the same", "method", n.Name(), "network", n.Network(), "for", still, "block", a.block)
+		case !stands && stood > 0 && !a.block.IsZero():
+			stood = 0
+			s.Log.Info("payment network makes blocks again", "method", n.Name(), "network", n.Network())
+		}
+		if !a.block.Equal(before.block) {
+			moved = a.asked
+		}
+		gap := min(max(a.asked.Sub(moved)/4, blockEvery), blockRarely)
+		rest := clockEvery
+		switch {
+		case a.err != nil:
+			rest = clockAgain
+		case still >= n.patience()/2:
+			rest = stillAgain
+			gap = min(gap, rest)
+		}
+		if !s.sleep(gap) || !s.wait(rest-gap, n.wanted) {
+			return
+		}
+	}
+}
+
+// ask asks a network for its newest block; before is its last answer. Payments can be taken
+// if it answers and the time of the block agrees with our clock: otherwise the times in a
+// challenge would mean nothing.
+func (s *Service) ask(n *network, before answer) answer {
+	ctx, cancel := context.WithTimeout(s.ctx, clockTimeout)
+	defer cancel()
+	overdue := time.AfterFunc(max(clockLate, 2*before.took), func() { n.overdue(before) })
+	defer overdue.Stop()
+	began := time.Now()
+	a := answer{asked: s.Now()}
+	a.block, a.err = n.Clock(ctx)
+	if a.err == nil {
+		a.took = time.Since(began)
+		// Our clock may be held back by a chain that is behind until this one is heard.
+		s.Told("the newest block of "+n.Network(), a.block)
+		a.asked = s.Now().Add(-a.took)
+		if a.asked.Sub(a.block).Abs() > MaxSkew {
+			a.err = ErrSkew
+		}
+	}
+	return a
+}
+
+var (
+	// ErrSkew is why no payment is taken while a chain and this machine disagree about the
+	// time.
+	ErrSkew = errors.New("paid: our clock and the newest block are more than 60 s apart")
+	errLate = errors.New("paid: the network's last answer is too old")
+)
+
+func (n *network) publish(a answer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last.asked.IsZero() {
+		close(n.heard)
+	}
+	n.last, n.late = a, false
+	if a.block.After(n.newest) {
+		n.newest, n.moved = a.block, a.asked
+	}
+	close(n.next)
+	n.next = make(chan struct{})
+}
+
+// overdue notes that there is no answer yet after the last one.
+func (n *network) overdue(last answer) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.late = n.late || n.last == last
+}
+
+// offered says whether new challenges may name this network. It is false while the network
+// is late; a payment that has a challenge already is tried even then.
+func (n *network) offered() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.late
+}
+
+// simulate is [Method.Simulate] within [questionTimeout].
+func (n *network) simulate(ctx context.Context, p mpp.Payment) error {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
+	return n.Simulate(ctx, p)
+}
+
+// holds is [Method.Holds] within [questionTimeout].
+func (n *network) holds(ctx context.Context, p mpp.Payment, cents int64) error {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
+	return n.Holds(ctx, p, cents)
+}
+
+func (n *network) now() answer {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.last
+}
+
+// ready says why, by the network's last answer, no payments can be taken; nil if they can.
+func (n *network) ready(now time.Time) error {
+	a := n.now()
+	if a.err == nil && now.Sub(a.asked).Abs() > clockFresh {
+		return errLate
+	}
+	return a.err
+}
+
+// hear waits until each network has answered once, for [firstAnswer] at most, so that the
+// first request gets all offers.
+func (s *Service) hear() {
+	t := time.NewTimer(firstAnswer)
+	defer t.Stop()
+	for _, n := range s.networks {
+		select {
+		case <-n.heard:
+		case <-t.C:
+			return
+		}
+	}
+}
+
+// nextBlock waits for the pause, and then until there is another block than seen, which it
+// updates, or for blockPatience. It returns false when the service has ended.
+func (s *Service) nextBlock(n *network, seen *time.Time, pause time.Duration) bool {
+	if !s.sleep(pause) {
+		return false
+	}
+	for until := s.Now().Add(blockPatience); ; {
+		n.mu.Lock()
+		a, next := n.last, n.next
+		n.mu.Unlock()
+		now := s.Now()
+		if !a.block.Equal(*seen) && now.Sub(a.asked).Abs() <= blockFresh || !now.Before(until) {
+			*seen = a.block
+			return true
+		}
+		select {
+		case n.wanted <- struct{}{}:
+		default:
+		}
+		if !s.wait(until.Sub(now), next) {
+			return false
+		}
+	}
+}
+
+// NetworkState is what is known of a payment network from the questions for its newest
+// block.
+type NetworkState struct {
+	Method  string // as in challenges
+	Network string
+	// Asked is when the last answer was asked for, zero before the first. Err is why no
+	// payment can be taken by it; nil when one can.
+	Asked time.Time
+	Err   error
+	// Block is the instant of the newest block that was ever heard of, zero before the
+	// first.
+	Block time.Time
+	// Still is for how long the newest block has stayed the same, as of the last answer,
+	// if that is longer than the chain's pace explains; otherwise 0.
+	Still time.Duration
+}
+
+// Down says why no payment can be taken and settled there now; nil when one can.
+func (x *NetworkState) Down() error {
+	switch {
+	case x.Asked.IsZero():
+		return errors.New("the node has not answered yet")
+	case x.Err != nil:
+		return x.Err
+	case x.Still > 0:
+		return fmt.Errorf("the chain stands still: its newest block has stayed the same for %s", x.Still.Round(time.Second))
+	}
+	return nil
+}
+
+// Networks says how the payment networks are, in the order of the offers. Each is asked
+// every few seconds, whether or not anybody pays.
+func (s *Service) Networks() (all []NetworkState) {
+	now := s.Now()
+	for _, n := range s.networks {
+		a := n.now()
+		x := NetworkState{Method: n.Name(), Network: n.Network(), Asked: a.asked, Err: n.ready(now)}
+		if still, stands := n.still(); stands {
+			x.Still = still
+		}
+		n.mu.Lock()
+		x.Block = n.newest
+		n.mu.Unlock()
+		all = append(all, x)
+	}
+	return all
+}
+
+// patience is how long the newest block may stay the same before the chain stands still.
+func (n *network) patience() time.Duration {
+	pace := n.Pace()
+	if pace == 0 {
+		pace = unknownPace
+	}
+	return max(leastStill, stillBlocks*pace)
+}
+
+// still is for how long the newest block had stayed the same when its network was last
+// asked, and whether the chain stands still. Of one that gives no answer that is not known.
+func (n *network) still() (d time.Duration, stands bool) {
+	most := n.patience()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last.block.IsZero() {
+		return 0, false
+	}
+	d = n.last.asked.Sub(n.moved)
+	return d, d >= most
+}
+
+// The operator can change the payee, and earlier payments still count. A stored payment
+// names the payee that it was signed for. But events that came back from an edge, and
+// events about money without a request, have no stored payment. So the ledger stores all
+// payees.
+
+// rememberPayee stores the payee of n before the first payment to it, and gives n all
+// payees that it ever had.
+func (s *Service) rememberPayee(n *network) error {
+	today := n.Payee()
+	var known []string
+	var err error
+	s.Ledger.View(func(v *ledger.View) { known, err = v.Payees(n.Network()) })
+	if err == nil && !slices.Contains(known, today) {
+		err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.AddPayee(n.Network(), today) })
+	}
+	n.payees = append([]string{today}, slices.DeleteFunc(known, func(payee string) bool { return payee == today })...)
+	return err
+}
+
+// everything is more than any transaction brings, in cents.
+const everything = math.MaxInt64
+
+// received says what a transaction brought today's payee and, while that is not enough
+// cents, earlier payees. It refuses as [Method.Received] does.
+func (n *network) received(ctx context.Context, reference string, enough int64) (all mpp.Transfer, err error) {
+	for _, payee := range n.payees {
+		t, err := n.Received(ctx, payee, reference)
+		switch {
+		case errors.Is(err, mpp.ErrNoTransfer):
+			continue
+		case err != nil:
+			return mpp.Transfer{}, err
+		case all.Cents == 0:
+			all = t
+		default:
+			all.Cents += t.Cents
+			all.Senders += t.Senders // one that paid two payees counts twice
+		}
+		if all.Cents >= enough {
+			break
+		}
+	}
+	if all.Cents == 0 {
+		return all, mpp.ErrNoTransfer
+	}
+	return all, nil
+}

@@ -1,0 +1,526 @@
+package paid
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/server/ledger"
+	"webring/server/paid/form"
+	"webring/server/pay/mpp"
+)
+
+// Handle answers one call. It waits for the outcome of a payment that was sent, until a
+// short time after the end of the payment's validity. ctx does not end that wait: work on
+// a credential does not depend on the connection that brought it.
+func (s *Service) Handle(ctx context.Context, c Call) Answer {
+	c.about = &about{began: s.Now(), credential: len(c.Authorization)+len(c.PaymentSignature) > 0}
+	c.op, c.proven, c.digest = s.operations[c.Operation], s.proven[c.Operation], c.bodyDigest()
+	a, err := s.handle(&c)
+	if err != nil {
+		a = s.refuse(ctx, &c, err)
+	}
+	a.x402Response(c.about)
+	s.recordAnswer(&c, a.problem)
+	return a
+}
+
+// refuse answers with the reason why nothing was done. A problem with the status 402 comes
+// with a challenge for each way to pay or to prove an account, unless another reason stands
+// against that.
+func (s *Service) refuse(ctx context.Context, c *Call, err error) Answer {
+	why, ok := errors.AsType[*Problem](err)
+	if !ok || why.Code.Status() != http.StatusPaymentRequired {
+		return s.problem(err)
+	}
+	var a Answer
+	if c.proven != nil {
+		a, err = s.askProof(ctx, c, why)
+	} else {
+		a, err = s.offer(ctx, c, why)
+	}
+	if err != nil {
+		return s.problem(err)
+	}
+	return a
+}
+
+func (s *Service) handle(c *Call) (a Answer, err error) {
+	switch {
+	case c.op == nil && c.proven == nil:
+		return a, unconfigured
+	case !c.Secure && (len(s.Methods) > 0 || c.proven != nil):
+		return a, &Problem{Code: api.TLSRequired, Detail: "Payments need TLS. Use https. Nothing was charged."}
+	case c.IdempotencyKey != "" && !idempotencyKey.MatchString(c.IdempotencyKey):
+		return a, &Problem{Code: api.InvalidIdempotencyKey,
+			Detail: "An Idempotency-Key has 16 to 255 visible ASCII characters, so that no two clients choose the same by chance. Send a random one, such as a UUID."}
+	case c.WalletAccount != "" && (core.AccountOf(c.WalletAccount) == core.Account{} || !strings.HasPrefix(c.WalletAccount, "0x")):
+		return a, errWallet
+	case c.proven == nil && len(s.Methods) == 0:
+		return a, errPay // a wrong request is told what is wrong, others that nothing can be paid
+	}
+	if c.Operation == OpClaim {
+		if account, token, err := form.ParseClaim(c.Body, isToken); err == nil && token == "" {
+			return s.offerToken(c, account)
+		}
+	}
+	if c.proven != nil {
+		c.PaymentSignature = nil // it proves nothing
+	}
+	cred, found, err := c.credential()
+	c.about.credential, c.about.accepted = found || err != nil, c.accepted
+	switch {
+	case errors.Is(err, mpp.ErrMultiple):
+		return a, &Problem{Code: api.MultipleCredentials, Detail: "The request has several payment credentials. Send exactly one. Nothing was charged."}
+	case errors.Is(err, mpp.ErrTooLarge):
+		return a, &Problem{Code: api.CredentialTooLarge, Detail: "A payment credential may have at most 16384 characters."}
+	case err != nil:
+		return a, &Problem{Code: api.MalformedCredential, Detail: "The payment credential cannot be read. " +
+			"In Authorization it is base64url without padding of one JSON object with challenge and payload, in PAYMENT-SIGNATURE base64 of one with x402Version 2, accepted and payload."}
+	case !found && c.proven != nil:
+		return a, errProve
+	case !found:
+		return a, errPay
+	case c.proven != nil:
+		return s.take(c, cred)
+	}
+	return s.pay(c, cred)
+}
+
+var (
+	errPay   = &Problem{Code: api.PaymentRequired, Detail: "Pay one of the offers in WWW-Authenticate and send the identical request again with the credential."}
+	errProve = &Problem{Code: api.PaymentRequired, Detail: "Prove that you are the owner: sign the challenge in WWW-Authenticate with your account, and send the identical request again with the credential. Nothing is charged."}
+)
+
+// pay answers a request that carries a credential. Cheap checks come first, and nothing
+// that costs more than a hash happens before the challenge has proved to be our own:
+//
+//  1. the credential can be read (done by Handle)
+//  2. its challenge was not consumed before; this comes before everything that may
+//     have changed since, because a client that is told "expired" or "not issued
+//     here" pays again
+//  3. its challenge is one of ours, signed by any key that was ever in use
+//  4. the transaction in it pays exactly what the challenge asks for
+//  5. the challenge asks what this route would ask for this body, in time
+//
+// A credential that fails one of the first four is no payment to this ring. The payment of
+// one that fails the fifth may have been made already, so its network is asked before the
+// refusal. The rest, from the claim to the stored answer, is [work].
+func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
+	ours := cred.Challenge.Intent == c.intent() && s.keys.Load().Signed(cred.Challenge)
+	if ours {
+		c.about.id = cred.Challenge.ID
+	}
+	if r, err := s.consumed(c, cred.Challenge.ID, ours); err != nil {
+		return Answer{}, err
+	} else if r != nil {
+		return s.durable(s.stored(r))
+	}
+	w, err := s.admit(c, cred, ours)
+	if err != nil {
+		s.tellRefused(c, s.network(cred.Challenge.Method))
+		return Answer{}, err
+	}
+	return s.begin(c, w)
+}
+
+// admit reads the payment of a credential. One that may not be sent any more is still work,
+// see [work.refused].
+func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) {
+	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
+	switch {
+	case ours && s.Prover != nil && ch.Request == s.Prover.Request(): // it asks for no payment
+		return nil, errOtherRequest
+	case n == nil && ours:
+		return nil, foreign(ch)
+	case n == nil:
+		return nil, &Problem{Code: api.UnsupportedMethod, Detail: "This ring does not take this payment method. Send the request without a credential to see its offers. Nothing was charged."}
+	case !ours:
+		return nil, refusal(api.InvalidChallenge, "This ring did not issue the challenge in the credential. Pay the new one. Nothing was charged.")
+	case !c.asOffered(n):
+		return nil, refusal(api.InvalidChallenge, "The member accepted of the payment is not an offer of this ring. Pay one of the new offers. Nothing was charged.")
+	}
+	payment, err := n.Decode(cred)
+	if no, ok := errors.AsType[*mpp.Rejection](err); ok && no.Code == mpp.CodeUnapplied {
+		return nil, foreign(ch)
+	} else if ok {
+		return nil, rejection(no)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.payer = payment.Payer
+	c.about.network, c.about.payment, c.about.cents = n.Network(), &payment, payment.Cents
+	w := &work{network: n, payment: payment, client: c.Client, began: c.about.began, realm: ch.Realm,
+		held: true, stopWaiting: make(chan struct{}), done: make(chan struct{}), reservation: &ledger.Reservation{
+			ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
+			Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
+			Body: c.Body, BodyDigest: c.digest,
+			Idempotency: c.idempotency(c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore, Request: c.Request,
+		}}
+	if n.PaysGas() {
+		w.reservation.Client = c.Client
+	}
+	if w.expires, err = ch.ExpiresAt(); err != nil { // no challenge of ours is without
+		return nil, refusal(api.InvalidChallenge, "The challenge in the credential has no valid expiry. Pay the new one. Nothing was charged.")
+	}
+	w.order, w.refused = s.answered(c, ch, w)
+	if w.order != nil {
+		if w.reservation.Pinned, err = json.Marshal(w.order); err != nil {
+			return nil, err
+		}
+		w.order.subject(w.reservation)
+	}
+	return w, setPayment(w.reservation, payment)
+}
+
+func refusal(code api.Code, detail string) *Problem { return &Problem{Code: code, Detail: detail} }
+
+func rejection(r *mpp.Rejection) *Problem {
+	return &Problem{Code: api.Code(r.Code), Reason: r.Reason, Detail: sentence(r.Detail)}
+}
+
+// sentence makes one of the detail of a rejection.
+func sentence(detail string) string {
+	return strings.ToUpper(detail[:1]) + detail[1:] + "."
+}
+
+// foreign is the answer to a credential for a challenge of ours on a network, or in a
+// token, that is not configured any more. Nothing can be asked about its payment.
+func foreign(ch mpp.Challenge) *Problem {
+	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": ch.ID},
+		Detail: "The challenge of this credential names a network or token that this ring no longer takes. If you paid it, do not pay again: give the operator the transaction and the reference. If you did not, send the request without a credential."}
+}
+
+// answered gives the order that ch, a challenge of ours, was issued for, and the reason why
+// its payment may not be sent any more. The order is nil if ch was issued for another
+// request, or if its body is not accepted any more.
+func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (order, *Problem) {
+	mismatch := refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send that request, or pay the new challenge. Nothing was charged.")
+	pinned := map[string]string{}
+	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || ch.Digest != w.reservation.BodyDigest {
+		return nil, mismatch
+	}
+	w.reservation.Member = pinned[pinMember]
+	o, err := c.op(c, nil, pinned)
+	if err != nil || o.cents() != w.payment.Cents {
+		// The rules for bodies have changed since.
+		return nil, errUnreadable
+	}
+	switch {
+	case ch.Realm != s.Realm:
+		return o, refusal(api.InvalidChallenge, errConfiguration.Detail)
+	case !s.keys.Load().Verify(ch), w.payment.Payee != w.network.Payee():
+		return o, errConfiguration
+	}
+	switch no := w.network.InTime(w.payment, s.Now(), w.expires); {
+	case no == nil:
+		return o, nil
+	case no.Code == mpp.CodeExpired:
+		return o, &Problem{Code: api.PaymentExpired, Reason: no.Reason,
+			Detail: sentence(no.Detail+"; the challenge was good until "+w.expires.UTC().Format(time.RFC3339)) + " Nothing was charged; pay the new one."}
+	default:
+		return o, rejection(no)
+	}
+}
+
+// consumed gives the reservation whose stored answer a credential gets because its challenge
+// was claimed or reserved before, or refuses it. It gives nil for any other credential.
+//
+// The refusal is 409 while the first request is held, and once a 2xx was given out. In
+// between, after a 503 or the end of the process, the credential gets the answer of its
+// payment. With an Idempotency-Key it gets that any number of times.
+//
+// If the challenge is not ours, or its key is not known any more, the answer only says
+// what became of the payment: a client that merely knows the id does not get the stored
+// answer, and does not take it away from the client that paid.
+func (s *Service) consumed(c *Call, id string, ours bool) (*ledger.Reservation, error) {
+	// Under one lock: work could end between a look at s.work and one at the ledger.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.work[challengeKey(id)]
+	held := w != nil && w.held
+	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.ByReplayKey(challengeKey(id)) })
+	switch {
+	case err != nil || r == nil && w == nil:
+		return nil, err
+	case r == nil && held:
+		return nil, s.reused(w.reservation)
+	case r == nil: // not reserved yet, and its request waits no longer
+		return nil, errPending
+	}
+	same := r.Operation == c.Operation && c.digest == r.BodyDigest
+	if key := c.idempotency(r.BodyDigest); ours && key != "" && key == r.Idempotency {
+		switch {
+		case c.digest != r.BodyDigest:
+			return nil, errOtherBody
+		case r.State == ledger.Applied:
+			return r, nil
+		}
+	}
+	switch {
+	case !held && same && r.State == ledger.Reserved:
+		return nil, errPending
+	case !held && same && r.State == ledger.Applied && ours && s.give(r):
+		return r, nil
+	}
+	return nil, s.reused(r)
+}
+
+// durable returns an answer that was read from the ledger once it is on disk: a view sees
+// the writer's work before that, and an empty turn ends after it.
+func (s *Service) durable(a Answer, err error) (Answer, error) {
+	if s.Ledger.Do(context.Background(), func(*ledger.Tx) error { return nil }) != nil {
+		return Answer{}, errPending
+	}
+	return a, err
+}
+
+func challengeKey(id string) string { return "challenge:" + id }
+
+// stored is the answer in an applied reservation.
+func (s *Service) stored(r *ledger.Reservation) (Answer, error) {
+	if r.Redacted || r.Response == nil { // the answer held the member's words, or was lost
+		return Answer{}, s.reused(r)
+	}
+	return Answer{Status: r.Response.Status, Header: r.Response.Header, Body: r.Response.Body}, nil
+}
+
+// give notes that the 2xx of r goes to a client, and returns whether this is the first
+// time. The credential then counts as consumed. The ledger stores that a moment later: if
+// the process ends in between, the answer is given again, which is harmless. The caller
+// holds mu.
+func (s *Service) give(r *ledger.Reservation) bool {
+	if r.Delivered || s.given[r.ID] {
+		return false
+	}
+	s.given[r.ID] = true
+	if s.ctx.Err() != nil {
+		return true
+	}
+	s.group.Add(1)
+	go func() {
+		defer s.group.Done()
+		err := s.update(context.Background(), r.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
+			r.Delivered = true
+			return nil
+		})
+		if err != nil {
+			s.Log.Error("an answer that was delivered is not noted as such", "payment", r.ID, "err", err)
+			return
+		}
+		s.mu.Lock()
+		delete(s.given, r.ID)
+		s.mu.Unlock()
+	}()
+	return true
+}
+
+// reused is the answer to a credential that was used before. It says what became of the
+// payment, so that the client does not pay again.
+func (s *Service) reused(r *ledger.Reservation) *Problem {
+	outcome, detail := "pending", "Its payment is being settled. Do not pay again."
+	switch r.State {
+	case ledger.Applied:
+		outcome, detail = "applied", "Its payment was applied; links.self shows the member. Do not pay again."
+	case ledger.Failed:
+		if r.Outcome == mpp.Settled.String() {
+			return unapplied(r)
+		}
+		outcome, detail = "failed", "Its payment failed, so nothing was paid. Send the request without a credential to get a new challenge."
+		if r.Outcome == mpp.Mismatched.String() {
+			detail = "Its transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."
+		}
+	}
+	more := map[string]any{"outcome": outcome}
+	if r.Member != "" {
+		more["links"] = map[string]string{"self": s.base() + "/api/ring/" + r.Member}
+	}
+	return &Problem{Code: api.CredentialReused, Detail: "This credential was used before. " + detail, More: more}
+}
+
+// unapplied is the answer to a credential whose payment has settled without an effect.
+func unapplied(r *ledger.Reservation) *Problem {
+	p, _ := StoredPayment(r) // without a reference if it cannot be read
+	why := "what it brought was accounted for before"
+	if code := api.Code(r.Reason); slices.Contains(api.Codes(), code) {
+		why = "what it pays for cannot be done any more (" + r.Reason + ")"
+	}
+	if r.Reason == ReasonForeign || r.Reason == ReasonElsewhere {
+		why = r.Reason
+	}
+	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": p.Reference},
+		Detail: "The transaction of this credential has paid this ring and has no effect: " + why + ". Do not pay again. The operator keeps a record of the payment and can put it right: give the reference."}
+}
+
+// A client that has lost its credential repeats its request with the same Idempotency-Key,
+// and must not pay twice. A request with the credential always gets its answer.
+
+// idempotencyKey is the form of a key. An unpaid request names no payer, so keys must be
+// long enough that no two clients choose the same by chance.
+var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
+
+// keyLife is how long a payment blocks its Idempotency-Key, from its reservation on.
+const keyLife = 24 * time.Hour
+
+// idempotency binds an Idempotency-Key to the operation and the body it came with, so
+// that the key itself is never stored.
+func (c *Call) idempotency(digest string) string {
+	if c.IdempotencyKey == "" {
+		return ""
+	}
+	h := sha256.Sum256([]byte(c.Operation + "\x00" + digest + "\x00" + c.IdempotencyKey))
+	return hex.EncodeToString(h[:])
+}
+
+// alreadyPaid refuses a challenge for a request that repeats the key and the body of one
+// with a payment.
+func (s *Service) alreadyPaid(v *ledger.View, c *Call) error {
+	key := c.idempotency(c.digest)
+	if key == "" {
+		return nil
+	}
+	some, err := v.ByIdempotency(key)
+	for _, r := range some {
+		switch {
+		case !s.blocksKey(r):
+		case r.State == ledger.Reserved:
+			return errPending
+		default:
+			return s.keyUsed(r)
+		}
+	}
+	return err
+}
+
+// claimed refuses a challenge for a request whose payment is not reserved yet.
+func (s *Service) claimed(c *Call) error {
+	key := c.idempotency(c.digest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.work {
+		if key != "" && w.reservation.Idempotency == key {
+			return errPending
+		}
+	}
+	return nil
+}
+
+// keyUsedError holds the payment that blocks an Idempotency-Key.
+type keyUsedError struct{ *ledger.Reservation }
+
+func (keyUsedError) Error() string { return "paid: the idempotency key was used" }
+
+// keyFree refuses a second payment of one payer under one Idempotency-Key, with a
+// [keyUsedError].
+func (s *Service) keyFree(v *ledger.View, r *ledger.Reservation) error {
+	if r.Idempotency == "" {
+		return nil
+	}
+	some, err := v.ByIdempotency(r.Idempotency)
+	for _, other := range some {
+		if err == nil && other.Payer == r.Payer && s.blocksKey(other) {
+			return keyUsedError{other}
+		}
+	}
+	return err
+}
+
+// keyUsed is the answer to a request under an Idempotency-Key with which r was paid, if it
+// does not carry the credential of r.
+func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
+	p := s.reused(r)
+	return &Problem{Code: api.IdempotencyKeyUsed, More: p.More, Detail: "A payment was made under this Idempotency-Key for the same request, so this one was not carried out or charged. " +
+		"Send the credential of that payment to get its answer again, or another key to pay once more."}
+}
+
+// blocksKey says whether r forbids a second payment under its Idempotency-Key. An open
+// payment does, however long it takes, and a failed one only if its money came.
+func (s *Service) blocksKey(r *ledger.Reservation) bool {
+	came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
+	return r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife))
+}
+
+var errOtherBody = form.Invalid(api.InvalidRequest, "", "this Idempotency-Key was used with another body; send the body it was used with, or another key")
+
+// Problem is what a refused request is answered with.
+type Problem = form.Problem
+
+var (
+	errUnavailable = &Problem{Code: api.PaymentsUnavailable, RetryAfter: 10,
+		Detail: "Payments are unavailable right now. Try again later. Nothing was charged."}
+	errPending = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: "A payment for this request is being settled, and its outcome is not known yet. Do not pay again. Repeat this request later."}
+	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: fmt.Sprintf("This account has %d payments in progress, which is the most it may have. Repeat this request later. Nothing was sent or charged by it.", maxOpenPerPayer)}
+	errFirstOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: "A payment of this account is being settled. An account that has never paid here may have one at a time by this method. Repeat this request later. Nothing was sent or charged by it."}
+	errAllOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: "Too many payments are being settled. Repeat this request later. Nothing was sent or charged by it."}
+	errConfiguration = &Problem{Code: api.InvalidChallenge,
+		Detail: "This ring has changed its configuration since it issued the challenge in the credential. Pay the new one. Nothing was charged."}
+	errUnreadable = &Problem{Code: api.InvalidRequest,
+		Detail: "This ring no longer takes the request that the challenge was issued for. Send it without a credential to learn what is wrong. Nothing was charged."}
+	errMismatched = &Problem{Code: api.PaymentMismatch,
+		Detail: "The transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."}
+	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have. If you sent a credential, send the same request with it again before you pay anew."}
+)
+
+// problem renders the document of err. Every error of this package becomes what a caller
+// sees here; one that is not a [Problem] is a plain 500.
+func (s *Service) problem(err error) Answer {
+	var p *Problem
+	if !errors.As(err, &p) {
+		s.Log.Error("paid operation failed", "err", err)
+		p = errInternal
+	}
+	more, err := p.Members()
+	if err != nil {
+		s.Log.Error("problem members", "err", err)
+	}
+	return s.document(p, more)
+}
+
+// document is the answer that shows p, with further members from more, as
+// [api.AppendProblem] takes them, instead of those of p.
+func (s *Service) document(p *Problem, more []byte) Answer {
+	base := s.base()
+	a := Answer{Status: p.Code.Status(), problem: p, Header: append(make([][2]string, 0, 4),
+		[2]string{"Content-Type", "application/problem+json"},
+		[2]string{"Cache-Control", "no-store"},
+	)}
+	if a.Status == http.StatusPaymentRequired {
+		a.Header = append(a.Header, [2]string{"Link", "<" + base + `/llms.txt>; rel="help"; type="text/plain"`})
+	}
+	if p.RetryAfter > 0 {
+		a.Header = append(a.Header, [2]string{"Retry-After", strconv.Itoa(p.RetryAfter)})
+	}
+	if p.Reason != "" {
+		more = append(append(append(more, `,"reason":"`...), p.Reason...), '"')
+	}
+	// The buffer has room for escapes, which are rare.
+	a.Body = bytes.Clone(api.AppendProblem(make([]byte, 0, 1024), base, p.Code, p.Detail, more))
+	return a
+}
+
+// base is the ring's base URL.
+func (s *Service) base() (base string) {
+	s.Ledger.View(func(v *ledger.View) {
+		if r := v.State().Rules(); r != nil {
+			base = r.BaseURL
+		}
+	})
+	return base
+}

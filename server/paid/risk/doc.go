@@ -1,0 +1,10 @@
+// Package risk bounds what others can cost a ring: gas, names, room and rank. The workflow in
+// package paid asks it before a payment is made, and again where it reserves.
+//
+//   - gas.go: gas wasted on payments that failed, and who is refused for it
+//   - accounts.go: limits for each account; domains.go: the members on a domain
+//   - named.go: accounts that sites name have their URLs to themselves for a while
+//   - rank.go: what a rank takes, while other payments are open
+//   - blocklist.go: what the operator keeps out
+//   - proofs.go: proofs that were used, and how many requests that leaves an owner
+package risk
