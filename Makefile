@@ -156,7 +156,7 @@ vet: wasm
 	GOOS=wasip1 GOARCH=wasm $(GO) vet ./wasm
 	$(GO) mod verify >/dev/null
 	@$(GO) mod tidy -diff >/dev/null || { echo "go.mod is not tidy: run go mod tidy"; exit 1; }
-	@$(GO) -C server/ledger/etcdstore/etcdtest/server mod tidy -diff >/dev/null || { echo "the go.mod of the tests' etcd is not tidy: run go mod tidy there"; exit 1; }
+	@$(GO) -C server/ledger/cluster/etcdtest/server mod tidy -diff >/dev/null || { echo "the go.mod of the tests' etcd is not tidy: run go mod tidy there"; exit 1; }
 
 lint:
 	$(GO) tool staticcheck ./...
@@ -202,7 +202,7 @@ soak: wasm
 	$(GO) test -count=1 -timeout 60m -run 'TestANodeIsAddedWhileBidsArePaid' -v ./server/cmd/webring -added.members 999000
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67
 	$(GO) test -count=1 -timeout 60m -run 'TestEveryBuildAnswersTheSame' -v ./wasm/host -interpreted 1000
-	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/etcdstore -history.time 10m
+	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/cluster -history.time 10m
 
 # Every fuzz target for $(FUZZ) each.
 fuzz: wasm

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/ledger/etcdstore/etcdtest"
+	"webring/server/ledger/cluster/etcdtest"
 )
 
 // The configuration of etcd starts a member that answers those who have a certificate, and

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Follower is a copy of a ledger whose writer runs elsewhere. It takes the batches of that
-// writer, checks them, stores them, and has the same state in memory, so that it can take
-// over at once ([Follower.Lead]). Its methods may be called concurrently. Those that read
-// are the methods of [Ledger] with the same names, and go on to read after Lead.
+// Follower is a copy of a ledger whose writer runs elsewhere. It takes that writer's batches, checks
+// and stores them, and keeps the same state in memory, so that it can take over at once
+// ([Follower.Lead]). Its methods may be called concurrently. It reads as a [Ledger] does, even after
+// Lead.
 type Follower struct {
+	*memory
 	l *Ledger
 	// led says that the writer has been started. The ledger's working guards it.
 	led bool
@@ -36,38 +35,12 @@ func Follow(c Config) (*Follower, error) {
 	if err := l.read(c.HeadPath); err != nil {
 		return nil, err
 	}
-	return &Follower{l: l}, nil
+	return &Follower{memory: l.memory, l: l}, nil
 }
 
 // Position is where the last transaction left the ledger that the store and the head hold
 // durably.
 func (f *Follower) Position() Position { return *f.l.durable.Load() }
-
-// View is [Ledger.View]. The instant of the state is that of the last [Follower.Apply].
-func (f *Follower) View(fn func(v *View)) { f.l.View(fn) }
-
-// Size is [Ledger.Size].
-func (f *Follower) Size() uint64 { return f.l.Size() }
-
-// Root is [Ledger.Root].
-func (f *Follower) Root() (size uint64, root tlog.Hash) { return f.l.Root() }
-
-// RootAt is [Ledger.RootAt].
-func (f *Follower) RootAt(size uint64) (tlog.Hash, error) { return f.l.RootAt(size) }
-
-// HashReader is [Ledger.HashReader].
-func (f *Follower) HashReader() tlog.HashReader { return f.l.HashReader() }
-
-// Records is [Ledger.Records].
-func (f *Follower) Records(from uint64, n int) ([]Record, error) { return f.l.Records(from, n) }
-
-// Reservations is [Ledger.Reservations].
-func (f *Follower) Reservations(after string, n int) ([]*Reservation, error) {
-	return f.l.Reservations(after, n)
-}
-
-// Rows is [Ledger.Rows].
-func (f *Follower) Rows(fn func(Row) error) error { return f.l.Rows(fn) }
 
 // Audit is [Ledger.Audit].
 func (f *Follower) Audit(ctx context.Context) (*Audit, error) { return f.l.Audit(ctx) }
@@ -168,7 +141,7 @@ func (l *Ledger) Resume(s Store) (*Follower, error) {
 	}
 	l.head = h
 	l.stores.Store(&s)
-	return &Follower{l: newWriter(l.memory)}, nil
+	return &Follower{memory: l.memory, l: newWriter(l.memory)}, nil
 }
 
 // lastTransaction reads the last transaction of a store, which has at least so many.

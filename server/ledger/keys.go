@@ -17,7 +17,7 @@ import (
 //	'r' id                    reservation, JSON
 //	'k' replay key            id of the reservation that claimed it, for ever
 //	'i' hash 0 payer          id of the latest reservation that a payer made under this hash of an
-//	                          idempotency key; earlier versions wrote one without 0 and payer
+//	                          idempotency key
 //	'o' id                    nothing; the reservation is open
 //	'f' failed-at(ms) id      nothing; the reservation failed then
 //	'j' slug                  seq of the event with which the member joined
@@ -29,7 +29,6 @@ import (
 //	'b' payer 0 seq           nothing; the event came back from an edge, about a payment of which
 //	                          no reservation is known to be the one
 //	'y' payer                 nothing; an event names a payment by this account, in lower case
-//	'y' 0                     nothing; every event with a payment has its row of the kind above
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; payments were taken there to this payee
 //	'g' network 0 tx          gas that was wasted on a payment, JSON; for some days
@@ -93,9 +92,6 @@ func restoredKey(payer string, seq uint64) []byte {
 }
 
 func payerKey(payer string) []byte { return stringKey(prefixPayer, strings.ToLower(payer)) }
-
-// payersKey is that of no payer: an account holds no zero byte.
-var payersKey = string([]byte{prefixPayer, 0})
 
 // payeeKey needs no escape either.
 func payeeKey(network, payee string) []byte {

@@ -85,9 +85,6 @@ func (l *Ledger) take(end, seen Position) error {
 	}
 	l.state.Advance(l.state.Clock())
 	l.durable.Store(&end)
-	if err := l.addPayers(); err != nil {
-		return fmt.Errorf("ledger: note the accounts that have paid: %w", err)
-	}
 	return nil
 }
 

@@ -33,6 +33,22 @@ func PaymentOf(e core.Event) (p core.Payment, cents int64) {
 	return p, 0
 }
 
+// HasPaid says whether an event names a payment by this account. Each account that has paid has a row.
+func (v *View) HasPaid(payer string) (bool, error) {
+	_, err := v.get(payerKey(payer))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// addPayer adds the row of the account that made the payment of an event.
+func addPayer(rows Batch, e core.Event) {
+	if p, cents := PaymentOf(e); p.Transaction != "" && p.Payer != "" && cents > 0 {
+		rows[string(payerKey(p.Payer))] = []byte{}
+	}
+}
+
 func numberValue(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Credited is what events have given for a transaction of a network, in cents,
@@ -248,10 +264,10 @@ func (tx *Tx) AddPayee(network, payee string) error {
 
 // Reservations gives up to n durable reservations in the order of their ids,
 // from the first id after the one given.
-func (l *Ledger) Reservations(after string, n int) ([]*Reservation, error) {
+func (m *memory) Reservations(after string, n int) ([]*Reservation, error) {
 	var found []*Reservation
 	prefix := []byte{prefixReservation}
-	err := l.store().Scan(prefix, stringKey(prefixReservation, after), func(key, value []byte) error {
+	err := m.store().Scan(prefix, stringKey(prefixReservation, after), func(key, value []byte) error {
 		if string(key[1:]) == after {
 			return nil
 		}

@@ -14,30 +14,30 @@ import (
 type Record = snap.Record
 
 // Size is the number of durable events.
-func (l *Ledger) Size() uint64 { return l.durable.Load().Size }
+func (m *memory) Size() uint64 { return m.durable.Load().Size }
 
 // Root is the RFC 6962 root of the durable events, and their number.
-func (l *Ledger) Root() (size uint64, root tlog.Hash) {
-	p := l.durable.Load()
+func (m *memory) Root() (size uint64, root tlog.Hash) {
+	p := m.durable.Load()
 	return p.Size, p.Root
 }
 
 // HashReader reads the stored hashes of the tree, for proofs up to the size
 // that [Ledger.Root] gave.
-func (l *Ledger) HashReader() tlog.HashReader {
-	return treeReader(func(key []byte) ([]byte, error) { return l.store().Get(key) })
+func (m *memory) HashReader() tlog.HashReader {
+	return treeReader(func(key []byte) ([]byte, error) { return m.store().Get(key) })
 }
 
 // Records gives up to n durable records, the first of which is event number
 // from, counted from 0. Texts that were redacted since are empty.
-func (l *Ledger) Records(from uint64, n int) ([]Record, error) {
-	size := l.Size()
+func (m *memory) Records(from uint64, n int) ([]Record, error) {
+	size := m.Size()
 	if n <= 0 || from >= size {
 		return nil, nil
 	}
 	to := from + min(uint64(n), size-from)
 	records := make([]Record, 0, to-from)
-	err := l.store().Scan([]byte{prefixEvent}, eventKey(from, rowEvent), func(key, value []byte) error {
+	err := m.store().Scan([]byte{prefixEvent}, eventKey(from, rowEvent), func(key, value []byte) error {
 		seq, row, err := parseEventKey(key)
 		if err != nil {
 			return err

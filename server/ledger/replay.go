@@ -129,7 +129,7 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 			return fmt.Errorf("event %d: %w", seq, err)
 		}
 		if removed, ok := e.(*core.Removed); ok && removed.Redacted {
-			keys, err := (&View{l, get, b}).textsOf(removed.Member)
+			keys, err := (&View{l.memory, get, b}).textsOf(removed.Member)
 			if errors.Is(err, ErrNotFound) {
 				return fmt.Errorf("event %d: %w", seq, core.ErrUnknown)
 			}

@@ -19,8 +19,8 @@ var ErrRow = errors.New("ledger: a row is larger than any that a ledger writes")
 // Rows calls fn for every row as they all are at one instant, in the order of
 // their keys. It may run while the ledger works. The slices are valid during
 // the call only.
-func (l *Ledger) Rows(fn func(Row) error) error {
-	return l.store().Scan(nil, nil, func(key, value []byte) error { return fn(Row{key, value}) })
+func (m *memory) Rows(fn func(Row) error) error {
+	return m.store().Scan(nil, nil, func(key, value []byte) error { return fn(Row{key, value}) })
 }
 
 // Restore fills an empty store with rows, which next gives until it says that
@@ -78,9 +78,9 @@ func Restore(store Store, headPath string, next func() (r Row, more bool, err er
 }
 
 // RootAt is the RFC 6962 root over the first size durable events.
-func (l *Ledger) RootAt(size uint64) (tlog.Hash, error) {
-	if size > l.Size() {
+func (m *memory) RootAt(size uint64) (tlog.Hash, error) {
+	if size > m.Size() {
 		return tlog.Hash{}, fmt.Errorf("ledger: there are no %d events", size)
 	}
-	return tlog.TreeHash(int64(size), l.HashReader())
+	return tlog.TreeHash(int64(size), m.HashReader())
 }

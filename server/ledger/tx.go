@@ -76,7 +76,7 @@ func (tx *Tx) State() *core.State { return tx.l.state }
 
 // View reads everything with the work of this turn, for checks that also run outside of
 // turns. It is valid as long as the turn.
-func (tx *Tx) View() *View { return &View{tx.l, tx.get, tx.rows} }
+func (tx *Tx) View() *View { return &View{tx.l.memory, tx.get, tx.rows} }
 
 // Append adds an event and gives its number, counted from 0. For a
 // registration, a change or a move, t holds the words to which the event commits; their
@@ -198,9 +198,6 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
 	}
 	addPayer(rows, e)
-	if seq == 0 {
-		rows[payersKey] = []byte{}
-	}
 	if len(texts) > 0 {
 		rows[string(eventKey(seq, rowTexts))] = texts
 	}

@@ -13,17 +13,17 @@ import (
 // that group fails to become durable, the process ends. A view is valid until the function
 // that got it returns.
 type View struct {
-	l   *Ledger
+	l   *memory
 	get func(key []byte) ([]byte, error)
 	own Batch // rows of the turn that the view belongs to, if any
 }
 
 // View calls fn with the present state. Any number of views run at once; the
 // writer waits for them, so fn must be quick and must not call [Ledger.Do].
-func (l *Ledger) View(fn func(v *View)) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	fn(&View{l, l.get, nil})
+func (m *memory) View(fn func(v *View)) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	fn(&View{m, m.get, nil})
 }
 
 // CheckClock says why nothing may be written for the clock's sake; see [Clock.Check].

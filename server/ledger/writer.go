@@ -466,7 +466,7 @@ func (l *Ledger) write(g *group) (err error) {
 }
 
 // get reads a row as it is after the staged changes. The caller holds mu.
-func (l *Ledger) get(key []byte) ([]byte, error) { return l.staged.over(l.store().Get, key) }
+func (m *memory) get(key []byte) ([]byte, error) { return m.staged.over(m.store().Get, key) }
 
 // over reads a row from the batch, or by get if the batch does not have it.
 func (b Batch) over(get func(key []byte) ([]byte, error), key []byte) ([]byte, error) {

@@ -90,7 +90,7 @@ func programs(rings string) []program {
 			{"SlowCommits", "bids/s-settlement-stubbed", atLeast(2000)},
 		}},
 		// Nodes, members of etcd and payers share this machine.
-		{args: benchmarks("^BenchmarkBids$", "./server/ledger/etcdstore"), goals: []goal{
+		{args: benchmarks("^BenchmarkBids$", "./server/ledger/cluster"), goals: []goal{
 			{"Bids", "bids/s", atLeast(2000)}, {"Bids", "bid-ms", told}, {"Bids", "bid-p99-ms", told}, {"Bids", "commit-ms", atMost(12)},
 			{"Bids", "etcd-MiB", atMost(400)}, {"Bids", "database-MiB", told},
 		}},

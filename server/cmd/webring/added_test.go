@@ -15,7 +15,8 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/ledger/etcdstore/etcdtest"
+	"webring/server/ledger/cluster"
+	"webring/server/ledger/cluster/etcdtest"
 )
 
 var addedMembers = flag.Int("added.members", 2000, "members of the ring to which TestANodeIsAddedWhileBidsArePaid adds a node")
@@ -63,11 +64,11 @@ func TestANodeIsAddedWhileBidsArePaid(t *testing.T) {
 	a = node("a", a.data)
 	a.boot()
 	t.Cleanup(a.kill)
-	leads := func(o *origin, role role) {
+	leads := func(o *origin, role cluster.Role) {
 		t.Helper()
 		eventually(t, string(role), allows, func() bool { return o.role() == role })
 	}
-	leads(a, roleLeader)
+	leads(a, cluster.RoleLeader)
 
 	// Buyers bid, and readers read, at all nodes that follow.
 	var nodes atomic.Pointer[[]*origin]
@@ -126,13 +127,13 @@ func TestANodeIsAddedWhileBidsArePaid(t *testing.T) {
 	b := node("b", data)
 	b.boot()
 	t.Cleanup(b.kill)
-	leads(b, roleStandby)
+	leads(b, cluster.RoleStandby)
 	took("follows")
 	nodes.Store(&[]*origin{a, b})
 	with := bids.Load()
 	eventually(t, "bids through both", allows, func() bool { return t.Failed() || bids.Load() >= with+16 })
 	operate(b, append([]string{"cluster", "handover", "b"}, reach...)...)
-	leads(b, roleLeader)
+	leads(b, cluster.RoleLeader)
 	with = bids.Load()
 	eventually(t, "bids after the hand-over", allows, func() bool { return t.Failed() || bids.Load() >= with+16 })
 	took("end")

@@ -8,20 +8,19 @@ import (
 	"log/slog"
 	"strings"
 
-	"webring/edge/voucher"
-	"webring/server/ledger/etcdstore"
+	"webring/server/ledger/cluster"
 	"webring/server/pay/mpp"
 )
 
 // shared compares the secrets that all nodes share with those by which the ring works.
-func (c *checks) shared(o *options, s etcdstore.Status) {
+func (c *checks) shared(o *options, s cluster.Status) {
 	keys, err := challengeKeys(o)
 	secrets, wrong := openEdgeSecrets(o.edgeSecretFile)
 	if errors.Join(err, wrong) != nil {
 		return // told of as those files
 	}
-	own := sharedSecrets{challenges: func() mpp.Keys { return keys }, edge: func() *voucher.Secrets { return secrets }, data: o.data}
-	switch lacks := s.Lacks(own.all()); {
+	own := sharedSecrets(func() mpp.Keys { return keys }, secrets, o.data)
+	switch lacks := s.Lacks(own()); {
 	case lacks != nil:
 		c.fail("cluster", fmt.Errorf("%s of this node is not that of the ring: copy what the node that leads has", strings.Join(lacks, ", ")))
 	case s.Shared != nil:
@@ -32,7 +31,7 @@ func (c *checks) shared(o *options, s etcdstore.Status) {
 // cluster checks what a node of a cluster needs, and asks etcd for the ring.
 func (c *checks) cluster(o *options) {
 	f := &o.cluster
-	m, err := etcdstore.ReadMarker(o.data)
+	m, err := cluster.ReadMarker(o.data)
 	if !f.given() {
 		if !errors.Is(err, fs.ErrNotExist) {
 			c.fail("cluster", refuseMarker(o.data))
@@ -53,7 +52,7 @@ func (c *checks) cluster(o *options) {
 	if c.fail("etcd", err) {
 		return
 	}
-	in, err := etcdstore.Open(config)
+	in, err := cluster.Open(config)
 	if c.fail("etcd", err) {
 		return
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"webring/server"
@@ -18,46 +16,6 @@ import (
 
 // clockPath is the file by which the operator vouches for the clock of a machine.
 func clockPath(data string) string { return filepath.Join(data, "clock") }
-
-// askTheTime says which instants are certain, before anything is written: the last event, and
-// until, up to which checkpoints may have been signed, in milliseconds. Of a new ring nothing
-// is, and a network that is silent keeps none from beginning. If the clock is not
-// believed by them alone, or the rules change, the payment networks are asked for their newest
-// blocks. It fails if the rules cannot change by this clock, or ctx has ended: an operator
-// who stops a start may have seen that its flags are wrong.
-func (n *originNode) askTheTime(ctx context.Context, books *ledger.Ledger, until int64, changes bool) error {
-	books.View(func(v *ledger.View) {
-		switch st := v.State(); {
-		case st.Seq() > 0:
-			n.o.stamps.Kept(time.UnixMilli(max(st.LastStamp(), until)))
-		case len(n.methods) == 0:
-			n.o.stamps.Kept(n.o.now()) // a new ring has nothing to lose
-		}
-	})
-	if changes || books.CheckClock() != nil {
-		var asked sync.WaitGroup
-		for _, m := range n.methods {
-			asked.Go(func() {
-				within, cancel := context.WithTimeout(ctx, 5*time.Second)
-				defer cancel()
-				block, _ := m.Clock(within) // a network that does not answer tells nothing
-				n.o.stamps.Told("the newest block of "+m.Network(), block)
-			})
-		}
-		asked.Wait()
-	}
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	n.answers.Tick(n.o.now()) // readers are shown the ring as of then
-	switch err := books.CheckClock(); {
-	case err != nil && changes:
-		return fmt.Errorf("the ring's flags have changed and need an event: %w", err)
-	case err != nil:
-		n.log.Error("nothing is written, and no payment is taken", "err", err)
-	}
-	return nil
-}
 
 // clockOptions are the flags of `webring clock`.
 type clockOptions struct{ data, reason string }

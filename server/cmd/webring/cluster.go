@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"webring/server"
-	"webring/server/ledger/etcdstore"
+	"webring/server/ledger/cluster"
 )
 
 // clusterOptions are the flags of `webring cluster`.
@@ -71,23 +71,23 @@ func runCluster(args []string, out io.Writer) error {
 	case len(words) == 1 && words[0] == "init":
 		return o.begin(out)
 	case len(words) == 1 && words[0] == "status":
-		return o.with("", func(c *etcdstore.Cluster) error { return printCluster(ctx, c, out) })
+		return o.with("", func(c *cluster.Cluster) error { return printCluster(ctx, c, out) })
 	case len(words) == 2 && words[0] == "add":
-		return o.with(words[1], func(c *etcdstore.Cluster) error { return addNode(ctx, c, words[1], out) })
+		return o.with(words[1], func(c *cluster.Cluster) error { return addNode(ctx, c, words[1], out) })
 	case len(words) == 2 && words[0] == "remove":
-		return o.with("", func(c *etcdstore.Cluster) error { return removeNode(ctx, c, words[1], out) })
+		return o.with("", func(c *cluster.Cluster) error { return removeNode(ctx, c, words[1], out) })
 	case len(words) == 1 && words[0] == "handover", len(words) == 2 && words[0] == "handover":
 		to := ""
 		if len(words) == 2 {
 			to = words[1]
 		}
-		return o.with("", func(c *etcdstore.Cluster) error { return handOver(ctx, c, to, out) })
+		return o.with("", func(c *cluster.Cluster) error { return handOver(ctx, c, to, out) })
 	}
 	return misused("cluster")
 }
 
 // with asks etcd in the name of a node, or of none. It does not look at this node's own part.
-func (o *clusterOptions) with(node string, ask func(*etcdstore.Cluster) error) error {
+func (o *clusterOptions) with(node string, ask func(*cluster.Cluster) error) error {
 	if err := o.cluster.validateReach(); err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func (o *clusterOptions) with(node string, ask func(*etcdstore.Cluster) error) e
 	if err != nil {
 		return err
 	}
-	config.Node, config.Dir = node, ""
-	c, err := etcdstore.Open(config)
+	config.Node, config.Dir, config.KeyFile = node, "", "" // nothing that is asked here is sealed
+	c, err := cluster.Open(config)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (o *clusterOptions) with(node string, ask func(*etcdstore.Cluster) error) e
 }
 
 // printCluster prints a line for the ring and one for each node.
-func printCluster(ctx context.Context, c *etcdstore.Cluster, out io.Writer) error {
+func printCluster(ctx context.Context, c *cluster.Cluster, out io.Writer) error {
 	s, err := c.Status(ctx)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ func printCluster(ctx context.Context, c *etcdstore.Cluster, out io.Writer) erro
 }
 
 // printSealing says which key seals, and which nodes already have a newer one.
-func printSealing(s etcdstore.Status, out io.Writer) error {
+func printSealing(s cluster.Status, out io.Writer) error {
 	if s.Key == "" {
 		return nil
 	}
@@ -157,7 +157,7 @@ func printSealing(s etcdstore.Status, out io.Writer) error {
 
 // addNode registers a node that is to be made of a backup, so that the tail keeps what
 // follows any backup which is made from now on.
-func addNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writer) error {
+func addNode(ctx context.Context, c *cluster.Cluster, node string, out io.Writer) error {
 	for {
 		s, err := c.Status(ctx)
 		if err != nil {
@@ -172,8 +172,8 @@ func addNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writ
 			}
 		}
 		at := s.Head
-		at.Serial = backedUp(s)
-		if err := c.Admit(ctx, at); errors.Is(err, etcdstore.ErrTooOld) {
+		at.Serial = s.BackedUp()
+		if err := c.Admit(ctx, at); errors.Is(err, cluster.ErrTooOld) {
 			continue // it was trimmed meanwhile
 		} else if err != nil {
 			return err
@@ -183,20 +183,8 @@ func addNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writ
 	}
 }
 
-// backedUp is the least transaction that a backup of a node may have. A node that lacks what is
-// trimmed already does not count: a node that was registered there would hold nothing back.
-func backedUp(s etcdstore.Status) uint64 {
-	least := s.Head.Serial
-	for _, n := range s.Nodes {
-		if n.Serial >= s.Trimmed {
-			least = min(least, n.Serial)
-		}
-	}
-	return least
-}
-
 // removeNode ends the part of a node in the ring.
-func removeNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.Writer) error {
+func removeNode(ctx context.Context, c *cluster.Cluster, node string, out io.Writer) error {
 	s, err := c.Status(ctx)
 	if err != nil {
 		return err
@@ -212,7 +200,7 @@ func removeNode(ctx context.Context, c *etcdstore.Cluster, node string, out io.W
 }
 
 // handOver has another node lead.
-func handOver(ctx context.Context, c *etcdstore.Cluster, to string, out io.Writer) error {
+func handOver(ctx context.Context, c *cluster.Cluster, to string, out io.Writer) error {
 	if err := c.Handover(ctx, to); err != nil {
 		return err
 	}
@@ -259,7 +247,9 @@ func (o *clusterOptions) begin(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	made, err := o.needKey()
+	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
+	defer cancel()
+	made, err := o.needKey(ctx)
 	if err != nil {
 		return err
 	}
@@ -267,9 +257,7 @@ func (o *clusterOptions) begin(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
-	defer cancel()
-	if err := etcdstore.Init(ctx, config, start); err != nil {
+	if err := cluster.Init(ctx, config, start); err != nil {
 		return err
 	}
 	if made {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"webring/server/devchain"
-	"webring/server/ledger/etcdstore"
-	"webring/server/ledger/etcdstore/etcdtest"
+	"webring/server/ledger/cluster"
+	"webring/server/ledger/cluster/etcdtest"
 )
 
 // A single origin becomes a cluster, takes in a node from a backup while payments go on,
@@ -64,7 +64,7 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 	}
 	move(key, aside)
 	refused(a, key+" is missing", "init", "--node", "a")
-	if exists(filepath.Join(a.data, sealName)) || exists(filepath.Join(a.data, etcdstore.MarkerName)) {
+	if exists(filepath.Join(a.data, sealName)) || exists(filepath.Join(a.data, cluster.MarkerName)) {
 		t.Error("a command that was refused has begun a cluster")
 	}
 	move(aside, key)
@@ -111,7 +111,7 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 	t.Cleanup(second.kill)
 	eventually(t, "a node with another secret is refused", longEnough, func() bool {
 		ready, rows := second.readiness()
-		return !ready && second.role() == roleRefused && strings.Contains(rows["role"].Detail, secretName)
+		return !ready && second.role() == cluster.RoleRefused && strings.Contains(rows["role"].Detail, secretName)
 	})
 	if out := command(a, "status"); !strings.Contains(out, "\nb     refused ") || !strings.Contains(out, "\nb is refused: ") || !strings.Contains(out, secretName+" (fingerprint ") {
 		t.Errorf("cluster status: %s", out)
@@ -205,11 +205,11 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 	refused(a, "b leads", "remove", "b")
 	command(a, "remove", "a")
 	refused(a, `no node "x"`, "remove", "x")
-	eventually(t, "a node that was removed", longEnough, func() bool { return a.role() == roleRefused })
+	eventually(t, "a node that was removed", longEnough, func() bool { return a.role() == cluster.RoleRefused })
 	a.stop()
 
 	// The node that leads stays as the single origin, also if it is lost in the middle of that.
-	marker, err := os.ReadFile(filepath.Join(data, etcdstore.MarkerName))
+	marker, err := os.ReadFile(filepath.Join(data, cluster.MarkerName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 		if !half {
 			break
 		}
-		write(etcdstore.MarkerName, marker)
+		write(cluster.MarkerName, marker)
 		second.launch()
 		eventually(t, "a node that has to finish", longEnough, func() bool {
 			_, rows := second.readiness()

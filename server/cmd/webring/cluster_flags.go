@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"webring/edge/durable"
-	"webring/server/ledger/etcdstore"
+	"webring/server/ledger/cluster"
 )
 
 // clusterFlags say in which etcd cluster a ring is, and which of its nodes this one is.
@@ -136,9 +136,9 @@ func (f *clusterFlags) sealPath(data string) string {
 	return filepath.Join(data, sealName)
 }
 
-// config is what etcdstore needs of a node with this data folder, reached at this URL.
-func (f *clusterFlags) config(data, advertise string, log *slog.Logger) (etcdstore.Config, error) {
-	c := etcdstore.Config{Endpoints: f.endpoints, Username: f.user, Ring: f.ring, Node: f.node, Advertise: advertise, Dir: data,
+// config is what a cluster needs of a node with this data folder, reached at this URL.
+func (f *clusterFlags) config(data, advertise string, log *slog.Logger) (cluster.Config, error) {
+	c := cluster.Config{Endpoints: f.endpoints, Username: f.user, Ring: f.ring, Node: f.node, Advertise: advertise, Dir: data,
 		KeyFile: f.sealPath(data), Log: log}
 	var err error
 	if c.TLS, err = f.tls(); err != nil {

@@ -18,8 +18,8 @@ import (
 	"webring/server/devchain"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
-	"webring/server/ledger/etcdstore"
-	"webring/server/ledger/etcdstore/etcdtest"
+	"webring/server/ledger/cluster"
+	"webring/server/ledger/cluster/etcdtest"
 )
 
 // clusterRing names the ring in etcd.
@@ -44,7 +44,7 @@ func makeCluster(t *testing.T, nodes int, args ...string) *testCluster {
 	c := &testCluster{t: t, etcd: etcdtest.Start(t, etcdtest.Config{}), only: only}
 	dir := t.TempDir()
 	c.keys = filepath.Join(dir, "cluster-key")
-	if err := etcdstore.NewKeyFile(c.keys); err != nil {
+	if err := cluster.NewKeyFile(c.keys); err != nil {
 		t.Fatal(err)
 	}
 	secret := filepath.Join(dir, "edge-secret")
@@ -111,8 +111,8 @@ func closeToOthers(data string) error {
 }
 
 // config is what a node named so says of itself to etcd; without a name, a tool.
-func (c *testCluster) config(node, data string) etcdstore.Config {
-	return etcdstore.Config{Endpoints: c.etcd.Endpoints(), Ring: clusterRing, Node: node, Dir: data, KeyFile: c.keys}
+func (c *testCluster) config(node, data string) cluster.Config {
+	return cluster.Config{Endpoints: c.etcd.Endpoints(), Ring: clusterRing, Node: node, Dir: data, KeyFile: c.keys}
 }
 
 // begin makes the ring of a stopped origin one in etcd.
@@ -131,7 +131,7 @@ func (c *testCluster) begin(data string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
 	defer cancel()
-	if err := etcdstore.Init(ctx, c.config("a", data), etcdstore.Start{At: at, Until: ms}); err != nil {
+	if err := cluster.Init(ctx, c.config("a", data), cluster.Start{At: at, Until: ms}); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -144,7 +144,9 @@ func (c *testCluster) readLedger(data string) (books *ledger.Follower, end func(
 		c.t.Fatal(err)
 	}
 	o := options{data: data, capacity: 1_000_000}
-	if books, err = ledger.Follow(o.ledgerConfig(store, nil, nil, nil, nil)); err != nil {
+	config := o.ledgerConfig()
+	config.Store = store
+	if books, err = ledger.Follow(config); err != nil {
 		c.t.Fatal(err)
 	}
 	return books, func() {
@@ -155,12 +157,12 @@ func (c *testCluster) readLedger(data string) (books *ledger.Follower, end func(
 }
 
 // role is what a running node says of itself, "" when it cannot be asked.
-func (o *origin) role() role {
+func (o *origin) role() cluster.Role {
 	_, body, err := o.watched("/metrics")
 	if err != nil {
 		return ""
 	}
-	for _, r := range allRoles {
+	for _, r := range []cluster.Role{cluster.RoleLeader, cluster.RoleStandby, cluster.RoleRefused} {
 		if strings.Contains(body, fmt.Sprintf("webring_cluster_role{role=%q} 1\n", string(r))) {
 			return r
 		}
@@ -179,12 +181,12 @@ func (c *testCluster) leader(there ...*origin) (leads *origin, others []*origin)
 		leads, others = nil, nil
 		for _, o := range there {
 			switch o.role() {
-			case roleLeader:
+			case cluster.RoleLeader:
 				if leads != nil {
 					return false
 				}
 				leads = o
-			case roleStandby:
+			case cluster.RoleStandby:
 				others = append(others, o)
 			}
 		}
@@ -245,4 +247,16 @@ func (c *testCluster) read() *readers {
 		client.CloseIdleConnections()
 	}
 	return r
+}
+
+// pause reports whether ctx has lasted for that long.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/ledger"
-	"webring/server/ledger/etcdstore"
+	"webring/server/ledger/cluster"
 )
 
 // bidder pays for a member in dollars, as a client does that is told to wait: it repeats what
@@ -202,7 +202,7 @@ func TestAClusterOutlivesItsLeader(t *testing.T) {
 
 	// Handed over on purpose, to a node that is named.
 	to := others[0]
-	tool, err := etcdstore.Open(c.config("", ""))
+	tool, err := cluster.Open(c.config("", ""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"webring/edge/forward"
 	"webring/edge/upstream"
 	"webring/edge/voucher"
+	"webring/server"
 	"webring/server/admin"
 	"webring/server/ledger/badgerstore"
 	"webring/server/publish"
@@ -30,14 +31,6 @@ import (
 
 // edgeCapacity is more than any origin's, which is the bound that counts.
 const edgeCapacity = 50_000_000
-
-// onlyAtOrigin are the requests that an edge passes on to the origin besides paidOperations,
-// each in [edge.Config]'s spelling.
-var onlyAtOrigin = []string{
-	joinForm,
-	checkPattern,
-	"GET /reports/{id}",
-}
 
 // edgeOptions are the flags of `webring edge`.
 type edgeOptions struct {
@@ -221,10 +214,10 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 	defer forwarder.Close()
 	cfg.Core, cfg.Stale, cfg.Sync = answers, r.Stale, syncHandlers(r, forwarder, answers.BaseURL)
 	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}
-	for pattern := range paidOperations {
+	for pattern := range server.PaidOperations {
 		cfg.Paid[pattern] = forwarder.Paid
 	}
-	for _, pattern := range onlyAtOrigin {
+	for _, pattern := range server.OnlyAtOrigin {
 		cfg.Others[pattern] = forwarder.Pass
 	}
 	counting := countHops(&cfg, forwarder, r)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"os"
@@ -24,6 +25,8 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"webring/server/devchain"
+	"webring/server/ledger"
+	"webring/server/ledger/badgerstore"
 )
 
 // The tests of this package run the real binary as a process of its own,
@@ -599,4 +602,16 @@ func (b *logBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// openLedger opens the ledger in a data folder. end closes it with its store.
+func openLedger(data string, failpoint func(string)) (books *ledger.Ledger, end func() error, err error) {
+	store, err := badgerstore.Open(storePath(data), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
+	}
+	o := options{data: data, capacity: 1}
+	config := o.ledgerConfig()
+	config.Failpoint = failpoint
+	return openBooks(store, config)
 }

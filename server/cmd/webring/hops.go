@@ -20,6 +20,7 @@ import (
 	"webring/edge/voucher"
 	"webring/server/aside/news"
 	"webring/server/ledger"
+	"webring/server/ledger/cluster"
 )
 
 // hopsPath is where edges report hops.
@@ -92,7 +93,7 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 		switch err := receive(ctx, edge.Body(ctx)); {
 		case errors.Is(err, corehops.ErrReport), errors.Is(err, hops.ErrRefused):
 			problem(api.InvalidRequest, "This is no report of hops.")
-		case errors.Is(err, errNotLeading):
+		case errors.Is(err, cluster.ErrNotLeading):
 			problem(api.NotLeader, "Another node of this ring keeps hops now.")
 		case err != nil:
 			problem(api.PaymentsUnavailable, "The report cannot be stored at the moment. Send it again.")
@@ -108,7 +109,7 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context)) {
 	cfg.Hops = hops.NewCounter()
 	cfg.Beside = n.besides
-	here, anywhere := receiveHops(n.hops.Receive, n.answers.BaseURL), receiveHops(n.deliverHops, n.answers.BaseURL)
+	here, anywhere := receiveHops(n.hops.Receive, n.origin.Core.BaseURL), receiveHops(n.deliverHops, n.origin.Core.BaseURL)
 	cfg.Sync["POST "+hopsPath] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
 		if len(ctx.Request.Header.Peek(voucher.ToLeaderField)) > 0 {
 			here(ctx, client, known)
@@ -131,7 +132,7 @@ func (n *originNode) besides(ctx context.Context, path, query string) (d api.Doc
 	read := func() { n.books.View(func(v *ledger.View) { d, ahead = news.Document(v, path, query) }) }
 	read()
 	// A node that follows may be behind the one that this reader has asked before.
-	for over := time.Now().Add(followTime); ahead && n.moved != nil && ctx.Err() == nil && time.Now().Before(over); read() {
+	for over := time.Now().Add(followTime); ahead && n.origin.Node() != nil && ctx.Err() == nil && time.Now().Before(over); read() {
 		time.Sleep(followTime / 100)
 	}
 	return d
@@ -143,7 +144,7 @@ const followTime = 2 * time.Second
 // deliverHops stores a report, or passes it on to the node that leads.
 func (n *originNode) deliverHops(ctx context.Context, report []byte) error {
 	err := n.hops.Receive(ctx, report)
-	if errors.Is(err, errNotLeading) && n.passHops != nil {
+	if errors.Is(err, cluster.ErrNotLeading) && n.passHops != nil {
 		return n.passHops(ctx, report)
 	}
 	return err

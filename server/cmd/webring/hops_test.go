@@ -16,6 +16,7 @@ import (
 	"webring/edge"
 	"webring/edge/follow"
 	"webring/edge/voucher"
+	"webring/server"
 	serverhops "webring/server/aside/hops"
 )
 
@@ -109,9 +110,6 @@ func TestHopsAreRightToTheLastMinute(t *testing.T) {
 	want(o, 1233)
 }
 
-// unledBooks are the books of a node that does not lead.
-type unledBooks struct{ books }
-
 // named is a core of which only the address is asked.
 type named struct{ follow.Core }
 
@@ -121,12 +119,11 @@ func (named) BaseURL() string { return "https://ring.example" }
 // passed on to it.
 func TestReportsOfHopsGoToTheLeader(t *testing.T) {
 	var passed [][]byte
-	n := &originNode{log: slog.New(slog.DiscardHandler), answers: named{}}
+	n := &originNode{log: slog.New(slog.DiscardHandler), origin: &server.Origin{Core: named{}}}
 	n.passHops = func(_ context.Context, report []byte) error {
 		passed = append(passed, report)
 		return nil
 	}
-	n.books.set(unledBooks{})
 	n.hops = serverhops.New(&n.books, time.Now, n.log)
 	cfg := edge.Config{Sync: map[string]edge.SyncHandler{}}
 	n.countHops(&cfg)

@@ -137,7 +137,7 @@ func TestUnknownVariablesAreRefusedByName(t *testing.T) {
 		{"WEBRING_SCORE_HEADER_AUTHORIZATION=Bearer x"},
 		{"WEBRING_FAILPOINT=head", "WEBRING_TEST_TOLD=1", "WEBRING_SHOTS=shots", "WEBRING_BENCH_PINNED=1"},
 		// What Kubernetes tells of a service called webring, and of another of the ring's.
-		cluster("WEBRING"), append(cluster("WEBRING_EDGE"), cluster("WEBRING_ORIGIN_2")...),
+		kubernetesService("WEBRING"), append(kubernetesService("WEBRING_EDGE"), kubernetesService("WEBRING_ORIGIN_2")...),
 		{"WEB_RING=1", "WEBRINGS=1", "webring_dev=1"}, // nobody's here
 	} {
 		if said := refusal(t, known, serving(t)...); !strings.Contains(said, "99999") {
@@ -146,9 +146,9 @@ func TestUnknownVariablesAreRefusedByName(t *testing.T) {
 	}
 }
 
-// cluster is what Kubernetes puts into the environment of every container for a service,
+// kubernetesService is what Kubernetes puts into the environment of every container for a service,
 // with a port that has a name and one that has none.
-func cluster(service string) []string {
+func kubernetesService(service string) []string {
 	env := []string{"_SERVICE_HOST=10.96.7.1", "_SERVICE_PORT=443", "_SERVICE_PORT_HTTPS=443", "_SERVICE_PORT_8402=8402", "_PORT=tcp://10.96.7.1:443"}
 	for _, port := range []string{"443", "8402"} {
 		at := "_PORT_" + port + "_TCP"

@@ -139,3 +139,12 @@ func paymentMethods(o *options) (methods []paid.Method, networks []core.Network,
 	}
 	return methods, networks, nil
 }
+
+// newRules are the ring's rules that the flags describe.
+func newRules(o *options, networks []core.Network) core.Rules {
+	return core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
+		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.spec, RequiredScore: requiredScore, VisitAsleep: !o.skipAsleep, Policies: o.policies.Policies}
+}
+
+// requiredScore is the least agent-readiness score that may join.
+const requiredScore = 40

@@ -22,6 +22,7 @@ import (
 
 	"webring/edge/follow"
 	"webring/server"
+	"webring/server/ledger/cluster"
 	"webring/server/paid/form"
 )
 
@@ -216,7 +217,7 @@ func describeNode(c *server.ClusterStatus) string {
 	switch {
 	case c.Reason != "":
 		text += ": " + c.Reason
-	case c.Role == string(roleLeader):
+	case c.Role == string(cluster.RoleLeader):
 		text += fmt.Sprintf(", term %d", c.Epoch)
 	case c.Leader == "":
 		text += "; no node leads"

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"webring/server/ledger/cluster"
 	"webring/server/ledger/history"
 )
 
@@ -168,7 +169,7 @@ func (c *faultyCluster) comeBackLate() {
 	}
 	c.operate(n, "add", n.name)
 	n.begin() // without a backup
-	eventually(t, "a node that is refused", longEnough, func() bool { return n.role() == roleRefused })
+	eventually(t, "a node that is refused", longEnough, func() bool { return n.role() == cluster.RoleRefused })
 	if _, rows := n.readiness(); rows["role"].OK || !strings.Contains(fmt.Sprint(rows["role"]), "restore a backup of another node") {
 		t.Errorf("it says %v", rows["role"])
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -80,7 +79,7 @@ func (p *plugged) cut() {
 // keysAndReport makes a backup of a ledger with a report and keys. It gives the report its id.
 func keysAndReport(t *testing.T, keys []backup.File, r *local.Report) (path string) {
 	t.Helper()
-	books, closeBooks, err := openLedger(&options{data: t.TempDir(), capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
+	books, closeBooks, err := openLedger(t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +113,7 @@ func TestWhatIsRestoredOutlastsAPowerCut(t *testing.T) {
 			t.Errorf("%s holds %q, %v", k.Name, text, err)
 		}
 	}
-	books, closeBooks, err := openLedger(&options{data: data, capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
+	books, closeBooks, err := openLedger(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"webring/edge"
 	"webring/edge/clientaddr"
 	"webring/edge/voucher"
+	"webring/server"
 )
 
 // front is what an origin and an edge have in common and can reload.
@@ -73,7 +74,7 @@ func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlag
 
 // reloadKeys has an origin reload the keys of its challenges, from the file that it began
 // with.
-func reloadKeys(r *reloader[options], o *options, keys *challengeKeyring) {
+func reloadKeys(r *reloader[options], o *options, keys *server.Keyring) {
 	r.add(part[options]{"the challenge keys", nil, func(*options) (change, error) {
 		next, err := challengeKeys(o)
 		switch {
@@ -81,9 +82,9 @@ func reloadKeys(r *reloader[options], o *options, keys *challengeKeyring) {
 			return change{}, err
 		case next.Current == nil:
 			return change{}, fmt.Errorf("--mpp-secret-file: %s is gone", secretPath(o))
-		case reflect.DeepEqual(next, keys.get()):
+		case reflect.DeepEqual(next, keys.Get()):
 			return change{}, nil
 		}
-		return change{said: "keys: " + describeKeys(next), apply: func() error { return keys.set(next) }}, nil
+		return change{said: "keys: " + describeKeys(next), apply: func() error { return keys.Set(next) }}, nil
 	}})
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/edge"
 	"webring/edge/fair"
 	"webring/server"
 	"webring/server/ledger"
@@ -116,8 +115,7 @@ func (f *scoreFlags) remote() (score.Scorer, error) {
 type sitesScorer struct {
 	registrations, drafts *score.Guard
 
-	reports *local.Store // of the local scorer, and of its time if another is asked now
-	books   *currentBooks
+	reports *local.Store // of the local scorer, even if another one is asked now
 	log     *slog.Logger
 }
 
@@ -130,8 +128,8 @@ var localLimits = score.Limits{Pass: requiredScore, InAll: 180, Ask: local.WaitT
 const draftsInAll = 40
 
 // openScorer makes the scorer that the flags name.
-func openScorer(o *options, sites *fetch.Client, books *currentBooks, log *slog.Logger) (*sitesScorer, error) {
-	s := &sitesScorer{books: books, log: log, reports: local.Open(books, rests)}
+func openScorer(o *options, sites *fetch.Client, books *server.Books, log *slog.Logger) (*sitesScorer, error) {
+	s := &sitesScorer{log: log, reports: local.Open(books, rests)}
 	if o.score.spec == local.Provider {
 		limits := localLimits
 		limits.Past = fair.NewPast()
@@ -159,18 +157,6 @@ func openScorer(o *options, sites *fetch.Client, books *currentBooks, log *slog.
 		s.drafts = s.registrations.Beside(draftsInAll)
 	}
 	return s, nil
-}
-
-// reportsPattern is the pattern of the reports among what the shell answers.
-const reportsPattern = "GET " + server.ReportsPath + "{id}"
-
-// report answers with reports.
-func (s *sitesScorer) report() edge.Handler { return server.Reports(s.reports, s.rules, s.log) }
-
-// rules gives the ring's rules, nil before there are any.
-func (s *sitesScorer) rules() (r *core.Rules) {
-	s.books.View(func(v *ledger.View) { r = v.State().Rules() })
-	return r
 }
 
 // sweep removes old reports until ctx ends. At the start and once a day it also looks for

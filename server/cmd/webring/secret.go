@@ -6,10 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"webring/edge/durable"
-	"webring/server/paid"
 	"webring/server/pay/mpp"
 )
 
@@ -89,56 +87,6 @@ func makeChallengeKey(o *options) (mpp.Keys, error) {
 	}
 	key, err := durable.ParseKey(line, mpp.MinKey)
 	return mpp.Keys{Current: key}, err
-}
-
-// challengeKeyring holds the keys of challenges that are in force, and passes them on to the
-// service of payments, if there is one.
-type challengeKeyring struct {
-	mu       sync.Mutex
-	keys     mpp.Keys
-	payments *paid.Service
-}
-
-// open reads the keys. There are none yet before the first start of an origin.
-func (k *challengeKeyring) open(o *options) (err error) {
-	k.keys, err = challengeKeys(o)
-	return err
-}
-
-// make makes the key of a first start.
-func (k *challengeKeyring) make(o *options) (err error) {
-	if k.keys.Current == nil {
-		k.keys, err = makeChallengeKey(o)
-	}
-	return err
-}
-
-// get gives the keys in force.
-func (k *challengeKeyring) get() mpp.Keys {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.keys
-}
-
-// use has a service get the keys that take the place of the present ones, with which it was
-// made.
-func (k *challengeKeyring) use(payments *paid.Service) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.payments = payments
-}
-
-// set puts other keys in the place of the present ones.
-func (k *challengeKeyring) set(keys mpp.Keys) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.payments != nil {
-		if err := k.payments.SetKeys(keys); err != nil {
-			return err
-		}
-	}
-	k.keys = keys
-	return nil
 }
 
 // describeKeys counts keys.

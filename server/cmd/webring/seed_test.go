@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,7 +137,7 @@ func TestSeedThatEndsBetweenItsStepsLeavesNoRing(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(data, "ledger")); err != nil {
 		t.Fatal(err)
 	}
-	books, end, err := openLedger(&options{data: data, capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
+	books, end, err := openLedger(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
-	"runtime/debug"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -22,6 +22,8 @@ import (
 	"webring/server/aside/search"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/pay/mpp"
+	"webring/server/publish"
 	"webring/server/sites/fetch"
 	"webring/server/sites/visits"
 )
@@ -60,8 +62,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// originNode is an origin with what it has open for its whole life, whatever its role: run
-// opens it, prepare adds what the flags describe, and answer serves.
+// originNode is the process of an origin: what it is made of, by its flags, and what it has open.
 type originNode struct {
 	o         *options
 	reload    *reloader[options]
@@ -71,33 +72,25 @@ type originNode struct {
 	disk      *volume
 	failpoint func(string)
 
-	// Of run.
-	passed    passedSockets
-	watch     *originWatch
-	books     currentBooks
-	answers   follow.Core
-	published func([]ledger.Record) // who else is told of durable events; set while nothing is written
-	moved     *moves                // of what readers see; nil for the only origin
-	desk      desk
-	visitor   atomic.Pointer[visits.Visitor]                 // nil while this node does not lead
-	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
-
-	// Of prepare.
+	passed       passedSockets
+	watch        *originWatch
+	origin       *server.Origin
+	books        server.Books
 	methods      []paid.Method
 	sites        *fetch.Client // reads strangers' sites
-	networks     []core.Network
 	scorer       *sitesScorer
 	hops         *serverhops.Store
+	passHops     func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 	found        *search.Index
-	keys         challengeKeyring
+	keys         server.Keyring
 	config       edge.Config
 	certificates certificates // nil without TLS
 	listeners    []net.Listener
 	socket       net.Listener // the operator's
 }
 
-// run serves until ctx is done and the stop has come to its end, or until something fails
-// without which there is no serving.
+// run serves until ctx is done and the stop has come to its end, or until something that serving
+// needs fails.
 func (n *originNode) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(n.o.data, 0o700); err != nil {
 		return err
@@ -112,64 +105,114 @@ func (n *originNode) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer n.watch.Close()
-	if n.o.cluster.given() {
-		return n.runMember(ctx)
-	}
-	if err := refuseMarker(n.o.data); err != nil {
-		return err
-	}
-	return n.runAlone(ctx)
-}
-
-// openAnswers opens the core that answers reads at the position of the ledger, which
-// publishes to it from then on.
-func (n *originNode) openAnswers(b books) (err error) {
-	n.books.set(b)
-	n.answers, err = openReads(n.o, b, n.log)
-	debug.FreeOSMemory() // of what it took to open both, before a first snapshot is made
-	return err
-}
-
-// publish has readers and edges see durable events. Nothing is written before openAnswers.
-func (n *originNode) publish(records []ledger.Record) {
-	if err := n.answers.Apply(records); err != nil {
-		// The writer's state has taken these events, and the pool falls back to
-		// the native core if a module does not. So the two have diverged.
-		panic(err)
-	}
-	if n.published != nil {
-		n.published(records)
-	}
-	n.moved.tell()
-}
-
-// prepare makes what the flags describe, and finds mistakes in them before anything is
-// written. What it has opened is for release, also after an error.
-func (n *originNode) prepare(ctx context.Context) (err error) {
-	if n.methods, n.networks, err = paymentMethods(n.o); err != nil {
-		return err
-	}
-	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
-		return err
-	}
-	sites, err := n.o.sites.fetch()
+	defer n.release()
+	config, err := n.prepare(ctx)
 	if err != nil {
 		return err
 	}
+	n.origin = server.New(config)
+	if err := n.origin.Open(); err != nil {
+		return err
+	}
+	defer func() {
+		within, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		err = errors.Join(err, n.origin.Close(within))
+	}()
+	if err := n.listen(); err != nil {
+		return err
+	}
+	if config.Cluster != nil {
+		n.watch.Starting("this node has no events yet: it waits for the leader's")
+	}
+	if err := n.origin.Start(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	if node := n.origin.Node(); node != nil {
+		n.passHops = sendHops(node.Forwarder())
+	}
+	go settle(ctx)
+	return n.answer(ctx)
+}
+
+// prepare makes what the flags describe, and finds mistakes in them before anything is written.
+// Release closes what it has opened, even after an error.
+func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
+	var networks []core.Network
+	if n.methods, networks, err = paymentMethods(n.o); err != nil {
+		return c, err
+	}
+	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
+		return c, err
+	}
+	sites, err := n.o.sites.fetch()
+	if err != nil {
+		return c, err
+	}
 	n.sites = fetch.New(sites)
 	if n.scorer, err = openScorer(n.o, n.sites, &n.books, n.log); err != nil {
-		return err
+		return c, err
 	}
-	n.hops = serverhops.New(&n.books, n.o.now, n.log)
-	n.found = search.New(&n.books)
-	if err := n.keys.open(n.o); err != nil {
-		return err
+	n.hops, n.found = serverhops.New(&n.books, n.o.now, n.log), search.New(&n.books)
+	keys, err := challengeKeys(n.o)
+	if err != nil {
+		return c, err
+	}
+	n.keys.Make = func() (mpp.Keys, error) { return makeChallengeKey(n.o) }
+	if err := n.keys.Set(keys); err != nil {
+		return c, err
 	}
 	if n.config, n.certificates, err = shellConfig(n.o, n.log); err != nil {
-		return err
+		return c, err
 	}
 	n.config.Access = n.logs.access
 	watchCertificates(n.watch.Server, n.certificates)
+	prover, err := ownerProofs(n.o)
+	if err != nil {
+		return c, err
+	}
+	c = server.Config{
+		Data: n.o.data, Books: &n.books, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), Reports: n.scorer.reports, Keys: &n.keys, PayingWords: n.o.payingWords(),
+		Edge: &n.config, Leading: n.leading, Log: n.log,
+		KeyFiles:  func() map[string]string { return keyFiles(n.o) },
+		Verifiers: func() ([]string, error) { return verifiersOf(n.o.data) },
+		OpenCore: func(snapshot []byte) (follow.Core, error) {
+			return n.o.core.open(context.Background(), n.o.capacity, n.o.data, snapshot, n.log)
+		},
+		Methods: func() ([]paid.Method, error) {
+			methods, _, err := paymentMethods(n.o)
+			return methods, err
+		},
+		Publisher: func(until publish.Until) (*publish.Publisher, *publish.Rotation, error) {
+			return openPublisher(n.o, until, n.log)
+		},
+		Payments: paid.Config{
+			Methods: n.methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
+			Realm: n.o.realm, Now: n.o.now, Log: n.log, Ready: n.disk.atLeast(payFloor), Failpoint: n.failpoint,
+			Told: n.o.stamps.Told, GasBudget: n.o.evm.gasBudget, Prover: prover, MemberSites: server.MemberSites{Client: n.sites},
+		},
+		Visits: visits.Config{Fetch: n.sites, Now: n.o.now, Log: n.log},
+	}
+	c.Ledger.Room, c.Ledger.Failpoint, c.Ledger.Committed = n.disk.atLeast(writeFloor), n.failpoint, n.watch.committed()
+	n.watch.payments(&c.Payments)
+	n.watch.visits(&c.Visits)
+	if n.o.cluster.given() {
+		c.Cluster, err = n.clusterConfig()
+		return c, err
+	}
+	return c, refuseMarker(n.o.data)
+}
+
+// leading starts what runs while this origin leads.
+func (n *originNode) leading(ctx context.Context, l *server.Leader) {
+	go n.scorer.sweep(ctx)
+	go n.hops.Run(ctx)
+	go n.watch.lookForOdd(ctx, l.Operator, n.log)
+}
+
+// listen opens the listeners and the operator's socket. The ledger is open, so no other process
+// serves this folder.
+func (n *originNode) listen() (err error) {
 	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.open, n.log); err != nil {
 		n.listeners = nil
 		return err
@@ -178,7 +221,7 @@ func (n *originNode) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// release closes what prepare has opened.
+// release closes what prepare and listen have opened.
 func (n *originNode) release() {
 	closeAll(n.listeners)
 	if n.socket != nil {
@@ -189,15 +232,15 @@ func (n *originNode) release() {
 	}
 }
 
-// answer serves clients and the operator until ctx is done and the stop has come to its
-// end, or until r or a listener fails.
-func (n *originNode) answer(ctx context.Context, r roles) error {
+// answer serves clients and the operator until ctx is done and the stop has come to its end, or until
+// the origin or a listener fails.
+func (n *originNode) answer(ctx context.Context) error {
 	shell, counting, err := n.openShell()
 	if err != nil {
 		return err
 	}
 	defer inBackground(counting)()
-	control := &http.Server{Handler: n.logs.controls(&n.desk), ReadHeaderTimeout: controlHeaderTime}
+	control := &http.Server{Handler: n.logs.controls(n.origin), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 
 	ended := make(chan error, len(n.listeners)+1)
@@ -211,13 +254,26 @@ func (n *originNode) answer(ctx context.Context, r roles) error {
 	reloadFront(n.reload, front{shell, n.config.TrustedProxies, n.config.EdgeSecrets, n.certificates, n.logs}, n.o, (*options).front)
 	reloadKeys(n.reload, n.o, &n.keys)
 	go n.reload.run(ctx)
-	n.watch.started(n, r, shell)
+	n.watch.started(n, shell)
 	if err := n.announce(); err != nil {
 		return err
 	}
 	notifyReady(n.log)
-	defer keepAlive(n.answers, n.log)()
-	return n.attend(ctx, shell, r, ended)
+	defer keepAlive(n.origin.Core, n.log)()
+	return n.attend(ctx, shell, ended)
+}
+
+// openShell makes the shell. counting reports the hops that it counts until its context ends.
+func (n *originNode) openShell() (shell *edge.Shell, counting func(context.Context), err error) {
+	cfg := n.config
+	if cfg.CoreDigest, err = buildName(); err != nil {
+		return nil, nil, err
+	}
+	cfg.ExampleSite, cfg.Log, cfg.NoCache = n.o.exampleSite(), n.log, !n.o.core.keep
+	n.origin.Fill(&cfg)
+	counting = n.countHops(&cfg)
+	shell, err = edge.New(cfg)
+	return shell, counting, err
 }
 
 // announce says where the ring is, and what may surprise its operator.
@@ -235,18 +291,18 @@ func (n *originNode) announce() error {
 
 // attend keeps the core's clock, and stops when ctx is done. ended gets the errors of
 // listeners.
-func (n *originNode) attend(ctx context.Context, shell *edge.Shell, r roles, ended <-chan error) error {
+func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan error) error {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
 	stopping, stopped := ctx.Done(), chan error(nil)
 	for {
 		select {
 		case <-second.C:
-			n.answers.Tick(n.o.now())
-		case <-r.failed():
+			n.origin.Core.Tick(n.o.now())
+		case <-n.origin.Failed():
 			// What is stored is no longer known for sure: the next start reads it.
-			n.log.Error("this process ends", "err", r.err())
-			return r.err()
+			n.log.Error("this process ends", "err", n.origin.Err())
+			return n.origin.Err()
 		case err := <-ended:
 			if stopped == nil {
 				return err
@@ -255,14 +311,38 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, r roles, end
 			n.log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
-				n.o.shell.drain.run(shell, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, r.depart)
+				n.o.shell.drain.run(shell, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
 				if n.passed.outlive(httpSocket) {
 					shell.StopAccepting() // new connections wait for the next process
 				}
-				stopped <- stopOrigin(r, shell, stopTime, n.log)
+				stopped <- stopOrigin(n.origin.ClosePayments, shell, stopTime, n.log)
 			}()
 		case err := <-stopped:
 			return err
 		}
 	}
+}
+
+// payingWords are what the command line that pays needs beside the request: the address of
+// the chain's node, if it is on this machine. Another node's address may be secret.
+func (o *options) payingWords() string {
+	address, found := strings.CutPrefix(strings.TrimRight(o.tempoRPC, "/"), "http://")
+	at, err := netip.ParseAddrPort(address)
+	if !found || err != nil || !at.Addr().IsLoopback() {
+		return ""
+	}
+	return "-r http://" + at.String()
+}
+
+// exampleSite is a site that may join this ring: one that the flags for
+// development admit, or the ring's own when it has a public name.
+func (o *options) exampleSite() string {
+	policy := o.sites.policy()
+	for _, pattern := range policy.AllowHosts {
+		return "https://" + strings.Replace(pattern, "*.", "example.", 1)
+	}
+	if _, _, err := policy.Canonical(o.baseURL); err == nil {
+		return o.baseURL
+	}
+	return "https://my-agent.dev"
 }

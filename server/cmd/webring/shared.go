@@ -1,60 +1,92 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"sync"
 
 	"webring/edge/voucher"
-	"webring/server/ledger/etcdstore"
+	"webring/server/ledger/cluster"
 	"webring/server/pay/mpp"
 	"webring/server/publish"
 )
 
-// sharedSecrets are what must be the same on all nodes of a cluster. Its all is the Shared of
-// [etcdstore.Config].
-type sharedSecrets struct {
-	challenges func() mpp.Keys
-	edge       func() *voucher.Secrets
-	data       string
-
-	mu    sync.Mutex
-	signs []string // fingerprints of the keys that sign for edges, as they could be read last
+// clusterConfig reads what the flags say of etcd and of this node in it, and the keys that all nodes
+// share.
+func (n *originNode) clusterConfig() (*cluster.Config, error) {
+	f := &n.o.cluster
+	if err := needKeys(n.o); err != nil {
+		return nil, err
+	}
+	at, err := f.reachedAt(n.o.shell.listen, n.o.shell.tls.given())
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.config(n.o.data, at, n.log)
+	c.Now, c.Unfenced, c.Shared = n.o.clock, testUnfenced(n.o), sharedSecrets(n.keys.Get, n.config.EdgeSecrets, n.o.data)
+	return &c, err
 }
 
-// all gives the fingerprints: of each secret the one in use, and then the next or previous one.
-func (s *sharedSecrets) all() map[string][]string {
-	keys := s.challenges()
-	known := map[string][]string{secretName: {etcdstore.Fingerprint(secretName, keys.Current)}, signName: s.signing()}
-	if keys.Previous != nil {
-		known[secretName] = append(known[secretName], etcdstore.Fingerprint(secretName, keys.Previous))
+// needKeys says which of the keys that all nodes share is missing.
+func needKeys(o *options) error {
+	var errs []error
+	for _, path := range []string{secretPath(o), syncKeyPath(o.data)} {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("%s is missing, and must be the same on all nodes: start a ring that has none once without --etcd, or restore a backup of another node into an empty folder", path))
+		}
 	}
-	for _, secret := range s.edge().All() {
-		known[edgeName] = append(known[edgeName], etcdstore.Fingerprint(edgeName, secret))
-	}
-	return known
+	return errors.Join(errs...)
 }
 
-// Names of secrets beside [secretName].
+// refuseMarker refuses to serve the folder of a node as an only origin: its ledger would go on
+// besides that of the other nodes.
+func refuseMarker(data string) error {
+	m, err := cluster.ReadMarker(data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s belongs to the node %s of the ring %s in etcd: give --etcd, --cluster-id and --node, or make the ring a single origin again with webring cluster leave", data, m.Node, m.Ring)
+}
+
+// Names of secrets besides [secretName].
 const (
 	signName = "sync-key"
 	edgeName = "edge-secret"
 )
 
-// signing reads the keys anew, which an operator replaces. A file that is only half copied
-// changes nothing.
-func (s *sharedSecrets) signing() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	verifiers, err := verifiersOf(s.data)
-	if err == nil {
-		s.signs = nil
-		for _, v := range verifiers {
-			s.signs = append(s.signs, etcdstore.Fingerprint(signName, []byte(v)))
+// sharedSecrets is the Shared of [cluster.Config]. An operator replaces the files while the node
+// runs. Signing keys that cannot be read, as in a file that is only half copied, change nothing.
+func sharedSecrets(challenges func() mpp.Keys, edge *voucher.Secrets, data string) func() map[string][]string {
+	var mu sync.Mutex
+	var signs []string
+	return func() map[string][]string {
+		keys := challenges()
+		known := map[string][]string{secretName: {cluster.Fingerprint(secretName, keys.Current)}}
+		if keys.Previous != nil {
+			known[secretName] = append(known[secretName], cluster.Fingerprint(secretName, keys.Previous))
 		}
+		for _, secret := range edge.All() {
+			known[edgeName] = append(known[edgeName], cluster.Fingerprint(edgeName, secret))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if verifiers, err := verifiersOf(data); err == nil {
+			signs = nil
+			for _, v := range verifiers {
+				signs = append(signs, cluster.Fingerprint(signName, []byte(v)))
+			}
+		}
+		known[signName] = signs
+		return known
 	}
-	return s.signs
 }
 
-// verifiersOf are those of the keys that sign for edges, as they lie in a data folder now.
+// verifiersOf are those of the keys that sign for edges, as they are in a data folder now.
 func verifiersOf(data string) ([]string, error) {
 	key, err := publish.ReadKey(syncKeyPath(data))
 	if err != nil {

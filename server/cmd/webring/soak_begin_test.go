@@ -21,8 +21,8 @@ import (
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
 	"webring/server/ledger"
-	"webring/server/ledger/etcdstore"
-	"webring/server/ledger/etcdstore/etcdtest"
+	"webring/server/ledger/cluster"
+	"webring/server/ledger/cluster/etcdtest"
 )
 
 // startFaulty has a single origin with three founders become a cluster, as the handbook
@@ -30,7 +30,7 @@ import (
 func startFaulty(t *testing.T, o faultyOptions) *faultyCluster {
 	t.Helper()
 	c := &faultyCluster{t: t, ring: "ring-" + strconv.FormatUint(rand.Uint64(), 36), secrets: secretFile(t), seal: filepath.Join(t.TempDir(), "seal-key")}
-	if err := etcdstore.NewKeyFile(c.seal); err != nil {
+	if err := cluster.NewKeyFile(c.seal); err != nil {
 		t.Fatal(err)
 	}
 	c.startEtcd(o)
@@ -250,7 +250,7 @@ func (c *faultyCluster) watch() {
 	t := c.t
 	t.Helper()
 	var err error
-	if c.witness, err = etcdstore.Open(etcdstore.Config{Endpoints: c.etcd.Endpoints(), Ring: c.ring, KeyFile: c.seal, Node: "witness"}); err != nil {
+	if c.witness, err = cluster.Open(cluster.Config{Endpoints: c.etcd.Endpoints(), Ring: c.ring, KeyFile: c.seal, Node: "witness"}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -14,7 +14,7 @@ import (
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
 	"webring/server/ledger"
-	"webring/server/ledger/etcdstore"
+	"webring/server/ledger/cluster"
 	"webring/server/ledger/history"
 )
 
@@ -196,7 +196,7 @@ func (c *faultyCluster) follows(n *process) {
 	}
 	eventually(c.t, n.name+" at the end of the log", longEnough, func() bool {
 		s, err := c.witness.Status(c.t.Context())
-		return err == nil && slices.ContainsFunc(s.Nodes, func(at etcdstore.Node) bool { return at.Name == n.name && at.Serial >= head.Serial })
+		return err == nil && slices.ContainsFunc(s.Nodes, func(at cluster.Node) bool { return at.Name == n.name && at.Serial >= head.Serial })
 	})
 }
 
@@ -211,7 +211,7 @@ func (c *faultyCluster) even() (last uint64) {
 		}
 		last = s.Head.Serial
 		for _, n := range c.nodes {
-			if !slices.ContainsFunc(s.Nodes, func(at etcdstore.Node) bool { return at.Name == n.name && at.Serial == s.Head.Serial }) {
+			if !slices.ContainsFunc(s.Nodes, func(at cluster.Node) bool { return at.Name == n.name && at.Serial == s.Head.Serial }) {
 				return false
 			}
 		}

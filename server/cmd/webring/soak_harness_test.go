@@ -16,8 +16,8 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/ledger/etcdstore"
-	"webring/server/ledger/etcdstore/etcdtest"
+	"webring/server/ledger/cluster"
+	"webring/server/ledger/cluster/etcdtest"
 )
 
 // faultyCluster is a ring of three origins on three members of etcd with three edges, each a
@@ -42,7 +42,7 @@ type faultyCluster struct {
 	chains []*faults.Proxy  // of each node, both networks
 	evm    *devchain.Chain  // nil without it
 
-	witness *etcdstore.Cluster // sees what is in etcd, whatever nodes see
+	witness *cluster.Cluster // sees what is in etcd, whatever nodes see
 	client  *clientv3.Client
 	seen    *seen
 	full    func(full bool) // fills the disk of the last node, or frees it; nil without one

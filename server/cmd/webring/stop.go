@@ -19,14 +19,13 @@ const stopTime = 110 * time.Second
 // clients are told to ask again.
 const answerTime = 5 * time.Second
 
-// stopOrigin closes the service of payments, and then shell, which answers reads until
-// then.
-func stopOrigin(payments interface{ Close(context.Context) error }, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
+// stopOrigin closes payments, and then shell, which answers reads until then.
+func stopOrigin(closePayments func(context.Context) error, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
 	defer cancel()
 	settled, enough := context.WithTimeout(ctx, patience)
 	defer enough()
-	if err := payments.Close(settled); err != nil {
+	if err := closePayments(settled); err != nil {
 		log.Warn("payments in flight stay reserved for the next start", "err", err)
 	}
 	return shut(ctx, shell, log)

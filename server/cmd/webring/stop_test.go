@@ -51,11 +51,6 @@ func payer(t *testing.T, paid edge.Handler) (*edge.Shell, <-chan string) {
 	return shell, answered
 }
 
-// closing is a service of payments that has to give up.
-type closing func(context.Context) error
-
-func (c closing) Close(ctx context.Context) error { return c(ctx) }
-
 // A payment that takes longer than a stop waits makes the stop no failure: the log says
 // that it stays reserved, and its payer is answered.
 func TestAStopOfTheOriginAnswersPayersItCannotWaitFor(t *testing.T) {
@@ -67,11 +62,11 @@ func TestAStopOfTheOriginAnswersPayersItCannotWaitFor(t *testing.T) {
 	})
 	await(t, "the payment", entered)
 	var said bytes.Buffer
-	err := stopOrigin(closing(func(ctx context.Context) error {
+	err := stopOrigin(func(ctx context.Context) error {
 		<-ctx.Done()
 		close(over)
 		return ctx.Err()
-	}), shell, time.Millisecond, slog.New(slog.NewTextHandler(&said, nil)))
+	}, shell, time.Millisecond, slog.New(slog.NewTextHandler(&said, nil)))
 	if err != nil || !strings.Contains(said.String(), "payments in flight stay reserved") || strings.Count(said.String(), "\n") != 1 {
 		t.Errorf("%v; log: %s", err, &said)
 	}

@@ -123,25 +123,39 @@ func (w *originWatch) visits(c *visits.Config) {
 	}
 }
 
-// visitsBehind is how far visits are behind their schedule, while this node visits.
-func (n *originNode) visitsBehind() (behind time.Duration, here bool) {
-	v := n.visitor.Load()
-	if v == nil {
-		return 0, false
-	}
-	return v.Behind(), true
-}
-
 // started has the origin collected from, and readiness depend on it.
-func (w *originWatch) started(n *originNode, r roles, shell *edge.Shell) {
+func (w *originWatch) started(n *originNode, shell *edge.Shell) {
 	if w.Server == nil {
 		return
 	}
-	w.Add(&admin.Origin{Ledger: &n.books, Payments: r.payments, Attention: func() int { return int(w.odd.Load()) }, Free: n.disk.space, Behind: n.visitsBehind},
-		&shellMetrics{shell: shell, traps: trapsOf(n.answers)})
-	w.Add(r.collectors()...)
-	w.StartedWith(r.checks)
+	payments := func() *paid.Service {
+		if l := n.origin.Leader(); l != nil {
+			return l.Payments
+		}
+		return nil
+	}
+	w.Add(&admin.Origin{Ledger: &n.books, Payments: payments, Attention: func() int { return int(w.odd.Load()) }, Free: n.disk.space, Behind: n.origin.VisitsBehind},
+		&shellMetrics{shell: shell, traps: trapsOf(n.origin.Core)})
+	if node := n.origin.Node(); node != nil {
+		w.Add(node)
+	}
+	w.StartedWith(n.checks)
 	announceWatch(w.Server, n.out)
+}
+
+// checks are what readiness depends on at the moment.
+func (n *originNode) checks() (checks []admin.Check) {
+	node, l := n.origin.Node(), n.origin.Leader()
+	if node != nil {
+		checks = append(checks, admin.Check{Name: "role", Ask: node.CheckRole})
+	}
+	switch {
+	case l != nil:
+		checks = append(checks, originChecks(l.Books, l.Payments, n.disk)...)
+	case node != nil && node.Follows():
+		checks = append(checks, diskCheck(n.disk), admin.Check{Name: "age", Ask: node.CheckAge})
+	}
+	return checks
 }
 
 // lookForOdd counts the payments that need attention: each minute, and in a ledger of so

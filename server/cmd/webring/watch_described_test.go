@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"webring/server"
 	"webring/server/admin"
 )
 
@@ -48,7 +49,7 @@ func exportedMetrics(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	take(string(text), regexp.MustCompile(`(?m)^(webring_\w+)(?:\{(.*)\})? `))
-	for _, c := range []prometheus.Collector{admin.NewCounters(), &admin.Origin{}, &shellMetrics{}, replicaMetrics{}, upstreamMetrics{}, certificateMetrics{}, clusterMetrics{}} {
+	for _, c := range []prometheus.Collector{admin.NewCounters(), &admin.Origin{}, &shellMetrics{}, replicaMetrics{}, upstreamMetrics{}, certificateMetrics{}, new(server.Node)} {
 		descs := make(chan *prometheus.Desc, 100)
 		c.Describe(descs)
 		close(descs)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os/exec"
@@ -331,12 +330,12 @@ func TestSeveralProcessesOfOneMachineAreWatched(t *testing.T) {
 func TestReadinessFindsOutAWriterThatHangs(t *testing.T) {
 	t.Parallel()
 	goOn, hangs := make(chan struct{}), make(chan struct{})
-	books, end, err := openLedger(&options{data: t.TempDir(), capacity: 1}, nil, nil, slog.New(slog.DiscardHandler), func(at string) {
+	books, end, err := openLedger(t.TempDir(), func(at string) {
 		if at == "commit" {
 			close(hangs)
 			<-goOn
 		}
-	}, nil)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

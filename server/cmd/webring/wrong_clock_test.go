@@ -13,6 +13,7 @@ import (
 
 	"webring/core"
 	"webring/server/devchain"
+	"webring/server/ledger/cluster"
 )
 
 // standing is what a node says that the one member of a ring stands at.
@@ -177,7 +178,7 @@ func TestANodeWithAWrongClockGivesWay(t *testing.T) {
 	position := bad.position()
 	good.kill()
 	eventually(t, "a node that should not lead", longEnough, func() bool {
-		return bad.role() == roleLeader || strings.Contains(bad.log.String(), "does not stand for election")
+		return bad.role() == cluster.RoleLeader || strings.Contains(bad.log.String(), "does not stand for election")
 	})
 	for range 3 {
 		if r := bad.send(http.MethodPatch, "/api/ring/honest", []byte(`{"description":"changed"}`), "Content-Type", "application/json"); r.Status != 503 {
@@ -191,7 +192,7 @@ func TestANodeWithAWrongClockGivesWay(t *testing.T) {
 		t.Errorf("at %s, standing %s\n%s", bad.position(), bad.standing(), bad.log)
 	}
 	good.launch()
-	eventually(t, "a leader with a right clock", longEnough, func() bool { return good.role() == roleLeader })
+	eventually(t, "a leader with a right clock", longEnough, func() bool { return good.role() == cluster.RoleLeader })
 	good.prove(owner, http.MethodPatch, "/api/ring/honest", `{"description":"changed"}`).does(t, 200, "")
 	if p := bad.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusCreated && p.Status != http.StatusOK {
 		t.Errorf("a bid: %d %s", p.Status, p.Body)

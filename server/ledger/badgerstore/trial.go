@@ -3,7 +3,6 @@ package badgerstore
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,12 +14,7 @@ import (
 // changes the store only when the ledger has found the copy whole and accepts it. A
 // process that closes, fails or dies before that leaves the store as it was found, and at
 // most a copy, which the next start removes.
-const (
-	trialName = "trial"
-	// foundName is the folder into which versions before the first release moved the
-	// files until the store was accepted.
-	foundName = "found"
-)
+const trialName = "trial"
 
 // makeTrial copies the files in dir and gives the copy's folder, or "" if there are none.
 func makeTrial(dir string) (trial string, err error) {
@@ -47,13 +41,6 @@ func endTrial(dir string) error { return os.RemoveAll(filepath.Join(dir, trialNa
 
 // filesIn names the files in dir, but no folders.
 func filesIn(dir string) (names []string, err error) {
-	// The files beside it may be a part of the store, or cut. They must not count as
-	// damage: restoring a backup would lose the whole store in that folder.
-	found := filepath.Join(dir, foundName)
-	if _, err := os.Lstat(found); !errors.Is(err, os.ErrNotExist) {
-		return nil, errors.Join(err, fmt.Errorf("a start of an earlier version was cut short and left the whole store in %s: "+
-			"start that version once more, or remove the files beside that folder, move in those that are in it, and remove it", found))
-	}
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if !e.IsDir() {

@@ -133,27 +133,3 @@ func TestACopyOfADamagedStore(t *testing.T) {
 		t.Error("the store is another than before")
 	}
 }
-
-// What an earlier version was putting back when it was killed is not called
-// damage, and nothing is done to it.
-func TestStoreThatAnEarlierVersionKeptIsNotCalledDamaged(t *testing.T) {
-	dir, want := makeFolder(t, 3)
-	store, beside := filepath.Join(dir, storeName), filepath.Join(dir, "beside")
-	kept := filepath.Join(store, "found")
-	if err := errors.Join(os.Rename(store, beside), os.Mkdir(store, 0o700), os.Rename(beside, kept)); err != nil {
-		t.Fatal(err)
-	}
-	before := readFolder(t, dir)
-	_, err := badgerstore.Open(store, slog.New(slog.DiscardHandler))
-	if err == nil || errors.Is(err, ledger.ErrDamaged) || !strings.Contains(err.Error(), kept) {
-		t.Errorf("opened: %v", err)
-	}
-	if !maps.EqualFunc(readFolder(t, dir), before, file.equal) {
-		t.Error("it is another folder than before")
-	}
-	// As it says.
-	if err := errors.Join(os.Rename(kept, beside), os.Remove(store), os.Rename(beside, store)); err != nil {
-		t.Fatal(err)
-	}
-	mustAccept(t, dir, want)
-}

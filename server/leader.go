@@ -1,0 +1,193 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"reflect"
+	"sync"
+	"time"
+
+	"webring/core"
+	"webring/server/aside/news"
+	"webring/server/ledger"
+	"webring/server/ledger/cluster"
+	"webring/server/paid"
+	"webring/server/pay/mpp"
+	"webring/server/publish"
+	"webring/server/sites/visits"
+)
+
+// Leader is what writes the ledger, publishes it to edges, and takes payments.
+type Leader struct {
+	Books    *ledger.Ledger
+	Payments *paid.Service
+	Operator *Operator
+
+	publisher *publish.Publisher
+	end       context.CancelFunc // of what runs while this origin leads
+	log       *slog.Logger
+}
+
+// lead writes what a first start makes or what the flags have changed, publishes to edges, and takes
+// payments. It finds mistakes in the flags before it writes anything: the rules and the name of the
+// signing key stay forever. t is the term of a node, nil for the only origin.
+func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term) (*Leader, error) {
+	methods, err := o.Methods()
+	if err != nil {
+		return nil, err
+	}
+	var until publish.Until = t
+	if t == nil {
+		if until, err = publish.OpenUntil(o.syncPath()); err != nil {
+			return nil, err
+		}
+	}
+	rules := changedRules(books, o.Rules)
+	if err := o.askTheTime(ctx, books, methods, until.Until(), rules != nil); err != nil {
+		return nil, err
+	}
+	publisher, rotation, err := o.Publisher(until)
+	if err != nil {
+		return nil, err
+	}
+	o.published = publisher.Published
+	if err := o.Keys.make(); err != nil {
+		return nil, err
+	}
+	if err := news.CatchUp(ctx, books); err != nil && !errors.Is(err, ledger.ErrNotNow) {
+		return nil, err // without room they are written later, by news.Run
+	}
+	if rules != nil {
+		if err := books.Do(ctx, func(tx *ledger.Tx) error {
+			rules.Stamp = tx.Stamp()
+			_, err := tx.Append(rules, nil)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if err := publisher.Start(ctx, books); err != nil {
+		return nil, err
+	}
+	visiting := o.Visits
+	visiting.Ledger = books
+	visitor := visits.New(visiting)
+	taking := o.Payments
+	taking.Ledger, taking.Methods, taking.Keys, taking.Visit = books, methods, o.Keys.Get(), visitor.Ask
+	if t != nil {
+		taking.Ready = func() error {
+			if err := t.Ready(); err != nil {
+				return err
+			}
+			return o.Payments.Ready()
+		}
+		for i, m := range methods {
+			taking.Methods[i] = fencedMethod{m, t}
+		}
+	}
+	l := &Leader{Books: books, publisher: publisher, log: o.Log}
+	if l.Payments, err = paid.New(taking); err != nil {
+		return nil, errors.Join(err, publisher.Close())
+	}
+	o.Keys.use(l.Payments)
+	l.Operator = &Operator{Ledger: books, Payments: l.Payments, Keys: o.KeyFiles, SigningKeys: rotation, SignedUntil: publisher.SignedUntil, Log: o.Log}
+	running, end := context.WithCancel(ctx)
+	l.end = end
+	go news.Run(running, books, o.Ledger.Now, o.Log)
+	o.visitor.Store(visitor)
+	go func() {
+		defer o.visitor.CompareAndSwap(visitor, nil)
+		visitor.Run(running)
+	}()
+	if o.Leading != nil {
+		o.Leading(running, l)
+	}
+	return l, nil
+}
+
+// syncPath is the folder of the snapshots for edges.
+func (o *Origin) syncPath() string { return filepath.Join(o.Data, "sync") }
+
+// close ends payments and publishing. It waits for payments in flight until ctx ends; after that they
+// stay reserved.
+func (l *Leader) close(ctx context.Context) error {
+	l.end()
+	if err := l.Payments.Close(ctx); err != nil {
+		l.log.Warn("payments in flight stay reserved for the next start", "err", err)
+	}
+	return l.publisher.Close()
+}
+
+// fencedMethod sends payments only while a term lasts. After it another node drives payments on,
+// with the same keys.
+type fencedMethod struct {
+	paid.Method
+	t *cluster.Term
+}
+
+// Broadcast is [paid.Method.Broadcast].
+func (m fencedMethod) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
+	if !m.t.Live() {
+		return mpp.Outcome{State: mpp.Pending}, fmt.Errorf("%w: this node no longer leads", mpp.ErrUnavailable)
+	}
+	return m.Method.Broadcast(ctx, p, x)
+}
+
+// changedRules gives the wanted rules, nil if they are those of the ring.
+func changedRules(books *ledger.Ledger, want core.Rules) *core.Rules {
+	changed := true
+	books.View(func(v *ledger.View) {
+		if have := v.State().Rules(); have != nil {
+			want.Synthetic = have.Synthetic // a ring that was made for measurement stays marked as one
+			want.Stamp = have.Stamp
+			changed = !reflect.DeepEqual(*have, want)
+		}
+	})
+	if !changed {
+		return nil
+	}
+	return &want
+}
+
+// askTheTime says which instants are certain, before anything is written: the last event, and until,
+// up to which checkpoints may have been signed, in milliseconds. A new ring has neither, and a silent
+// network does not keep it from beginning. If these alone do not confirm the clock, or the rules
+// change, it asks the payment networks for their newest blocks. It fails if the rules cannot change
+// by this clock, or if ctx has ended: an operator who stops a start may have seen a mistake.
+func (o *Origin) askTheTime(ctx context.Context, books *ledger.Ledger, methods []paid.Method, until int64, changes bool) error {
+	clock := o.Ledger.Clock
+	books.View(func(v *ledger.View) {
+		switch st := v.State(); {
+		case st.Seq() > 0:
+			clock.Kept(time.UnixMilli(max(st.LastStamp(), until)))
+		case len(methods) == 0:
+			clock.Kept(o.Ledger.Now()) // a new ring has nothing to lose
+		}
+	})
+	if changes || books.CheckClock() != nil {
+		var asked sync.WaitGroup
+		for _, m := range methods {
+			asked.Go(func() {
+				within, cancel := context.WithTimeout(ctx, 5*time.Second)
+				defer cancel()
+				block, _ := m.Clock(within) // a network that does not answer tells nothing
+				clock.Told("the newest block of "+m.Network(), block)
+			})
+		}
+		asked.Wait()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	o.Core.Tick(o.Ledger.Now()) // readers are shown the ring as of then
+	switch err := books.CheckClock(); {
+	case err != nil && changes:
+		return fmt.Errorf("the ring's flags have changed and need an event: %w", err)
+	case err != nil:
+		o.Log.Error("nothing is written, and no payment is taken", "err", err)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// Config says which ring a node belongs to, and how it reaches etcd.
+type Config struct {
+	// Endpoints are the members of etcd, as host:port or URLs.
+	Endpoints []string
+	// TLS is for connections to etcd; nil means none.
+	TLS *tls.Config
+	// Username and Password authenticate to etcd, if it asks.
+	Username, Password string
+	// Ring names the ring in etcd. It is the same on all nodes.
+	Ring string
+	// Node names this node. No other node may have the name.
+	Node string
+	// Advertise is the URL by which others reach this node.
+	Advertise string
+	// Dir is the data folder, in which a marker names the ring and the etcd cluster. Without
+	// it no marker is read or written.
+	Dir string
+	// KeyFile holds one or two keys that seal the values in etcd; see [NewKeyFile]. The first is the
+	// newest, and seals as soon as all nodes have it. Both open. The node reads the file again while
+	// it takes part.
+	KeyFile string
+	// Shared gives the fingerprints of the secrets that must be the same on all nodes, by name: the
+	// one in use first, then the others that the node knows; see [Fingerprint]. It may be called at
+	// any time. If it is nil, no secrets are compared.
+	Shared func() map[string][]string
+	// Lease is how long a leader that does not answer still leads, in whole seconds; 0 means 3 s. etcd
+	// takes no less than 2 s.
+	Lease time.Duration
+	// TailBound is how many bytes the tail may have; 0 stands for 512 MiB. It must be well
+	// below the quota of etcd's database.
+	TailBound int64
+	// Now is the wall clock, for what is shown of nodes; nil stands for [time.Now].
+	// Deadlines go by the monotonic clock.
+	Now func() time.Time
+	// Log gets what an operator should know; nil discards it.
+	Log *slog.Logger
+	// Unfenced takes the comparisons out of all writes, so that tests can show that their checks find
+	// what then goes wrong.
+	Unfenced bool
+
+	// dial are options of the connections to etcd, for tests. stall is defaultStall if it is 0.
+	dial  []grpc.DialOption
+	stall time.Duration
+}
+
+var (
+	// ErrRefused says that this node must not take part in the ring. The message says why and what
+	// to do. A retry does not help.
+	ErrRefused = errors.New("cluster: refused")
+	// ErrTooOld says that the tail begins after what this node has. It needs a backup of
+	// another node.
+	ErrTooOld = errors.New("cluster: the tail in etcd does not reach back to what this node has; restore a backup of another node")
+	// ErrNotLeading says that this node does not lead.
+	ErrNotLeading = errors.New("this node no longer leads")
+	// ErrLost says that a term has ended and that another node may lead.
+	ErrLost = errors.New("cluster: this node no longer leads")
+	// ErrResigned says that a term was ended on purpose.
+	ErrResigned = errors.New("cluster: this node has handed over")
+)
+
+// Bounds of names and defaults.
+const (
+	defaultLease = 3 * time.Second
+	minLease     = 2 * time.Second
+	defaultTail  = 512 << 20
+	// defaultStall is how long the local store of a leader may take for one commit. A disk that hangs
+	// does not fail, and the node would keep its lease.
+	defaultStall = 10 * time.Second
+)
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// Cluster is a node's view of the ring in etcd. All methods may be called concurrently, except that
+// only one of [Cluster.Stand], [Cluster.Follow] and a [Term] may be in use at a time.
+type Cluster struct {
+	c       Config
+	keys    keyspace
+	members *members
+	sealer  *sealer
+	log     *slog.Logger
+
+	self        instance // changed by Stand only
+	displacedBy string   // the process that has come under the name of this node
+
+	mu       sync.Mutex // guards those below
+	until    int64      // the last that was seen
+	untilRev int64      // and at which revision
+	leader   Leader
+	changed  chan struct{} // closed when leader changes
+}
+
+// Leader is the node that leads; the zero Leader is none.
+type Leader struct {
+	Node string `json:"node"`
+	URL  string `json:"url"`
+}
+
+// Open checks the configuration, and reads the keys and the marker. It does not wait for etcd.
+func Open(c Config) (*Cluster, error) {
+	if len(c.Endpoints) == 0 {
+		return nil, errors.New("cluster: no endpoints of etcd are given")
+	}
+	if !validName.MatchString(c.Ring) {
+		return nil, fmt.Errorf("cluster: %q cannot name a ring: use up to 63 letters, digits, dots, dashes and underscores", c.Ring)
+	}
+	if c.Node != "" && !validName.MatchString(c.Node) {
+		return nil, fmt.Errorf("cluster: %q cannot name a node: use up to 63 letters, digits, dots, dashes and underscores", c.Node)
+	}
+	if c.Lease == 0 {
+		c.Lease = defaultLease
+	}
+	if c.Lease < minLease || c.Lease%time.Second != 0 {
+		return nil, fmt.Errorf("cluster: a lease of %s is not in whole seconds, at least %s", c.Lease, minLease)
+	}
+	if c.TailBound == 0 {
+		c.TailBound = defaultTail
+	}
+	if c.stall == 0 {
+		c.stall = defaultStall
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	sealer, err := newSealer(c.KeyFile, c.Ring)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkMarker(c); err != nil {
+		return nil, err
+	}
+	members, err := dial(c)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return &Cluster{c: c, keys: keyspace("/ring/" + c.Ring + "/"), members: members, sealer: sealer, log: c.Log,
+		self: instance{Process: rand.Text()}, changed: make(chan struct{})}, nil
+}
+
+// Close closes the connections to etcd. Nothing may be in work.
+func (c *Cluster) Close() error { return c.members.close() }
+
+// Leader gives the node that leads, as far as this node knows while it follows or leads. The channel
+// is closed when that changes.
+func (c *Cluster) Leader() (Leader, <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leader, c.changed
+}
+
+func (c *Cluster) setLeader(l Leader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.leader == l {
+		return
+	}
+	c.leader = l
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// Until is the time up to which checkpoints were signed, in ms, as far as this node has seen.
+func (c *Cluster) Until() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.until
+}
+
+// sawUntil keeps the time of the latest revision, which may be an earlier time.
+func (c *Cluster) sawUntil(rev, ms int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if rev >= c.untilRev {
+		c.until, c.untilRev = ms, rev
+	}
+}

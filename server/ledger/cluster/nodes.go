@@ -1,0 +1,149 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"webring/server/ledger"
+)
+
+// Times of reports.
+const (
+	reportTime = time.Second      // between reports, if there is something new
+	restTime   = 5 * time.Second  // between reports, if there is nothing new
+	aliveTime  = 10 * time.Second // lease of a node
+)
+
+// reportOp says which transaction this node has durably, or will have once it has joined.
+func (c *Cluster) reportOp(serial uint64, joining bool) clientv3.Op {
+	r := report{URL: c.c.Advertise, Serial: serial, At: c.c.Now().UnixMilli(), Joining: joining, Keys: c.sealer.ids()}
+	return clientv3.OpPut(c.keys.node(c.c.Node), encodeText(r))
+}
+
+func (c *Cluster) errRemoved() error {
+	return fmt.Errorf("%w: the node %s was removed from the ring; to add it again, run webring cluster init on its data folder", ErrRefused, c.c.Node)
+}
+
+// Register makes this a node of the ring, at a position. From then on the tail keeps what follows,
+// within bounds: long enough to restore a backup that reaches at least as far. It fails with
+// [ErrTooOld] if the tail no longer has what follows.
+func (c *Cluster) Register(ctx context.Context, at ledger.Position) error {
+	resp, found, err := c.members.txn(ctx, []clientv3.Cmp{c.notRemoved(), c.notTrimmed(at.Serial)},
+		[]clientv3.Op{c.reportOp(at.Serial, true)}, clientv3.OpGet(c.keys.removed(c.c.Node)))
+	switch {
+	case err != nil || resp.Succeeded:
+		return err
+	case len(found) > 0:
+		return c.errRemoved()
+	}
+	return errTooOld(at.Serial)
+}
+
+// Admit is Register, even for a node that was removed before.
+func (c *Cluster) Admit(ctx context.Context, at ledger.Position) error {
+	resp, _, err := c.members.txn(ctx, []clientv3.Cmp{c.notTrimmed(at.Serial)},
+		[]clientv3.Op{clientv3.OpDelete(c.keys.removed(c.c.Node)), c.reportOp(at.Serial, true)})
+	if err == nil && !resp.Succeeded {
+		err = errTooOld(at.Serial)
+	}
+	return err
+}
+
+// errTooOld is [ErrTooOld] for a node that has this many transactions.
+func errTooOld(has uint64) error { return fmt.Errorf("%w (it has %d transactions)", ErrTooOld, has) }
+
+// Remove takes a node out of the ring. The node no longer holds the tail back, and is refused until
+// [Init] adds it again.
+func (c *Cluster) Remove(ctx context.Context, node string) error {
+	k := c.keys
+	resp, found, err := c.members.txn(ctx, []clientv3.Cmp{exists(k.node(node))},
+		[]clientv3.Op{clientv3.OpPut(k.removed(node), ""), clientv3.OpDelete(k.node(node)), clientv3.OpDelete(k.alive(node))}, clientv3.OpGet(k.removed(node)))
+	if err == nil && !resp.Succeeded && len(found) == 0 {
+		err = fmt.Errorf("cluster: the ring has no node %q", node)
+	}
+	return err
+}
+
+// startReporting tells etcd in the background that the node is there and which transactions it has.
+// stop ends that, and waits for the end.
+func (c *Cluster) startReporting(serial func() uint64) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var reporting sync.WaitGroup
+	reporting.Go(func() { c.report(ctx, serial) })
+	return func() {
+		cancel()
+		reporting.Wait()
+	}
+}
+
+func (c *Cluster) report(ctx context.Context, serial func() uint64) {
+	var lease clientv3.LeaseID
+	var told uint64
+	var toldKeys []string
+	var toldAt, renewed time.Time
+	for ; ctx.Err() == nil; wait(ctx, reportTime) {
+		now := time.Now()
+		var err error
+		if lease == 0 || now.Sub(renewed) > aliveTime/4 {
+			lease, err = c.renewAlive(ctx, lease)
+			renewed = now
+		}
+		if e := c.sealer.reload(); e != nil { // others want to know of a new key
+			c.log.Warn("the key file cannot be read; the known keys stay in use", "error", e)
+		}
+		has, keys := serial(), c.sealer.ids()
+		if err == nil && (has != told || !slices.Equal(keys, toldKeys) || now.Sub(toldAt) > restTime) {
+			if err = c.tell(ctx, has, lease); err == nil {
+				told, toldKeys, toldAt = has, keys, now
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			lease = 0
+			c.log.Debug("etcd was not told that this node is there", "error", err)
+		}
+	}
+}
+
+// renewAlive renews the lease of the node, or takes a new one.
+func (c *Cluster) renewAlive(ctx context.Context, lease clientv3.LeaseID) (clientv3.LeaseID, error) {
+	ctx, cancel := context.WithTimeout(ctx, aliveTime/2)
+	defer cancel()
+	if lease != 0 {
+		left, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (time.Duration, error) {
+			return keepAlive(ctx, client, lease)
+		})
+		if err != nil || left > 0 {
+			return lease, err
+		}
+	}
+	resp, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.LeaseGrantResponse, error) {
+		return client.Grant(ctx, int64(aliveTime/time.Second))
+	})
+	if err != nil {
+		return 0, err
+	}
+	return resp.ID, nil
+}
+
+func (c *Cluster) tell(ctx context.Context, serial uint64, lease clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(ctx, aliveTime/2)
+	defer cancel()
+	resp, _, err := c.members.txn(ctx, []clientv3.Cmp{c.notRemoved(), c.notTrimmed(serial)},
+		[]clientv3.Op{c.reportOp(serial, false), clientv3.OpPut(c.keys.alive(c.c.Node), encodeText(c.self), clientv3.WithLease(lease))})
+	if err == nil && !resp.Succeeded {
+		err = errors.New("cluster: the node was removed, or what follows its last transaction was trimmed")
+	}
+	return err
+}
+
+// notTrimmed holds while the tail has what follows a transaction. So a late report cannot claim
+// that a node needs what the tail lacks. The value begins with the serial.
+func (c *Cluster) notTrimmed(serial uint64) clientv3.Cmp {
+	return clientv3.Compare(clientv3.Value(c.keys.trimmed()), "<", string(trimmed{serial: serial + 1}.encode()))
+}
