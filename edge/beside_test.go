@@ -115,10 +115,10 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 			t.Errorf("%s does not say %s: %d %s", path, want, r.status, r.body)
 		}
 	}
-	if r := s.get("/members/alpha", "Accept", "text/markdown"); !strings.Contains(r.body, "7654 sent on") {
+	if r := s.get("/members/alpha", "Accept", "text/markdown"); !strings.Contains(r.body, "**7\u202f654** went on") {
 		t.Errorf("%s", r.body)
 	}
-	if r := s.get("/members/beta"); r.status != 200 || strings.Contains(r.body, "What it brings") {
+	if r := s.get("/members/beta"); r.status != 200 || strings.Contains(r.body, "Visitors from the ring") {
 		t.Errorf("without its hops: %d %s", r.status, r.body)
 	}
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_member_hops","arguments":{"slug":"alpha","days":9}}}`

@@ -132,8 +132,8 @@ func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
 		r := s.get("/", fields...)
 		wantFields(t, r, "Content-Type", media, "Vary", "Accept-Encoding | Accept")
 	}
-	for path, want := range map[string]string{"/": "# Test \\<Ring\\>\n", "/leaderboard": "| 1 | Alpha \\& Co | agent | 51.00 | 51.00 | full until 2025-10-09 |", "/leaderboard?page=2": "3 members.", "/ring": "1. Alpha \\& Co", "/ring?page=2&kind=mcp": "1 members. All", "/members/beta": "# Beta\n",
-		"/categories/general": "3. Gamma", "/join": "POST", "/embed": "widget", "/docs": "/openapi.json", "/about": "# About Test", "/verify": "webring edge --origin", "/problems/empty_ring": "# No member matches\n"} {
+	for path, want := range map[string]string{"/": "[Test &lt;Ring&gt;](https://ring.example/)", "/leaderboard": "| 1 | [Alpha \\& Co](https://alpha.example/) alpha.example", "/leaderboard?page=2": "# Leaderboard", "/ring": "| 1 | [Alpha \\& Co](", "/ring?page=2&kind=mcp": "No more members", "/members/beta": "# [Beta](https://beta.example/)",
+		"/categories/general": "| 3 | [Gamma](", "/join": "POST", "/embed": "<webring-online>", "/docs": "/openapi.json", "/about": "# About Test", "/verify": "webring edge --origin", "/problems/empty_ring": "# No member matches\n"} {
 		r := s.get(path, "Accept", "text/markdown")
 		if r.status != 200 || !strings.Contains(r.body, want) {
 			t.Errorf("%s: status %d: %s", path, r.status, r.body)

@@ -287,7 +287,7 @@ func TestTheServerSaysWhatTheRevisionDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		said := doc.Result.Instructions
-		if !strings.Contains(said, c.says) || strings.Contains(said, c.not) || !strings.Contains(said, "the first member comes after the last") {
+		if !strings.Contains(said, c.says) || strings.Contains(said, c.not) || !strings.Contains(said, "ring_next and ring_prev wrap around") {
 			t.Errorf("%s: %q", version, said)
 		}
 		if pay := doc.Result.Capabilities.Experimental.Payment.Methods; len(pay) != 1 || len(pay["tempo"].Intents) != 1 || pay["tempo"].Intents[0] != "charge" {
@@ -305,7 +305,7 @@ func TestTheServerSaysWhatTheRevisionDoes(t *testing.T) {
 				t.Errorf("%s: %s: %q", version, name, about[name])
 			}
 		}
-		if strings.Contains(about["ring_check"], "challenges") || !strings.Contains(about["ring_next"], "after the last comes the first") || !strings.Contains(about["ring_prev"], "before the first comes the last") {
+		if strings.Contains(about["ring_check"], "challenges") || !strings.Contains(about["ring_next"], "After the last comes the first") || !strings.Contains(about["ring_prev"], "Before the first comes the last") {
 			t.Errorf("%s: %q", version, about)
 		}
 	}

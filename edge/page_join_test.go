@@ -43,7 +43,7 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 	found = templates.Checked{Price: "1.00", Slug: "x", Command: "pay"}
 	for price, rank := range map[string]string{"1.00": ">4<", "1.01": ">2<", "51.00": ">2<", "51.01": ">1<"} {
 		found.Price = price
-		if r := s.do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.body, "Rank it would get</dt><dd"+rank) {
+		if r := s.do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.body, "Your rank</dt><dd"+rank) {
 			t.Errorf("a standing of %s: no rank %s in %s", price, rank, r.body)
 		}
 	}
@@ -101,7 +101,7 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Others: map[string]Handler{"POST /join": away}})
 	const form = "name=%3Cb%3E+x&url=https%3A%2F%2Fx.dev&kind=mcp"
 	r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
-	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" required checked`, "The check is out of reach", "Check again", "<title>Not now: "} {
+	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" required checked`, "The check is unavailable right now", "Check again", "<title>Not now: "} {
 		if r.status != 503 || !strings.Contains(r.body, want) {
 			t.Errorf("status %d, no %s in %s", r.status, want, r.body)
 		}
@@ -128,7 +128,7 @@ func TestAnotherSiteFillsInNothing(t *testing.T) {
 			from := by[0] + ": " + by[1]
 			wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType, by[0], by[1]), api.OriginNotAllowed)
 			r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, by[0], by[1])
-			for _, want := range []string{"Another site has filled this form in", "<title>Not looked at: Join ", `name="name" type="text" maxlength="160" required autocomplete="off" dir="auto" value=""`} {
+			for _, want := range []string{"Another site filled in this form", "<title>Not checked: Join ", `name="name" type="text" maxlength="160" required autocomplete="off" dir="auto" value=""`} {
 				if r.status != 403 || !strings.Contains(r.body, want) {
 					t.Errorf("%s: status %d, no %s in %s", from, r.status, want, r.body)
 				}

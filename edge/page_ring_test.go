@@ -33,14 +33,14 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/ring?q=caf%C3%A9+%3Cb%3E&kind=mcp&page=2": {"Found &lt;first&gt;", "Members 51 to 52 of 120", "<bdi>café &lt;b&gt;</bdi>",
 			`href="ring?kind=mcp&amp;page=3&amp;q=caf%C3%A9+%3Cb%3E"`, `href="ring?kind=agent&amp;q=caf%C3%A9+%3Cb%3E"`, `name="kind" value="mcp"`},
-		"/ring?q=nobody":               {"No member is found.", `href="random"`, `href="join"`},
+		"/ring?q=nobody":               {"No members found.", `href="random"`, `href="join"`},
 		"/ring?q=nobody&kind=mcp":      {`href="ring?q=nobody"`},
-		"/ring?q=away":                 {"does not answer at present", `href="ring"`, `value="away"`},
+		"/ring?q=away":                 {"Search is unavailable right now", `href="ring"`, `value="away"`},
 		"/ring?q=%3F%3F":               {"at least one letter or digit"},
 		"/ring?sort=newest":            {"Members 1 to 3 of 3, the newest first", `<option value="newest" selected`},
 		"/ring?category=general":       {"Members 1 to 3 of 3", "Category general"},
 		"/categories/general":          {`<option value="general" selected`, `action="../ring"`},
-		"/ring?sort=newest&page=2":     {"no further members", `href="ring?page=1&amp;sort=newest"`},
+		"/ring?sort=newest&page=2":     {"No more members", `href="ring?page=1&amp;sort=newest"`},
 		"/ring?q=nobody&category=none": nil,
 	} {
 		r := s.get(target, "Accept", "text/html")
@@ -69,7 +69,7 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 			body := s.get(target, "Accept", accept).body
 			if _, rows, is := strings.Cut(body, "<tbody>"); is {
 				body = rows
-			} else if _, rows, is = strings.Cut(body, "All as JSON"); is {
+			} else if _, rows, is = strings.Cut(body, "| Place |"); is {
 				body = rows
 			}
 			for n, name := range []string{"alpha.example", "beta.example", "gamma.example"} {
@@ -88,13 +88,10 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 			t.Errorf("%s: members at %v, asked for %s", target, html, asked)
 		}
 	}
-	if body := s.get("/ring?sort=newest&page=2", "Accept", "text/markdown").body; !strings.Contains(body, "3 members, the newest first. All") {
+	if body := s.get("/ring?q=away", "Accept", "text/markdown").body; !strings.Contains(body, "Search is unavailable right now") {
 		t.Errorf("%s", body)
 	}
-	if body := s.get("/ring?q=away", "Accept", "text/markdown").body; !strings.Contains(body, "does not answer at present") {
-		t.Errorf("%s", body)
-	}
-	if body := s.get("/ring?q=word", "Accept", "text/markdown").body; !strings.Contains(body, "Found with the words word: 120 members") || !strings.Contains(body, "q=word") {
+	if body := s.get("/ring?q=word", "Accept", "text/markdown").body; !strings.Contains(body, "120 members have") || !strings.Contains(body, "q=word") {
 		t.Errorf("%s", body)
 	}
 	wantProblem(t, s.get("/ring?q=word&kind=robot"), api.InvalidParameter)

@@ -28,7 +28,7 @@ const (
 // people adds the pages for people, and the files that these load, to the table of paths.
 func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
 	for _, r := range pages.Routes() {
-		s.negotiated(get, r.Pattern, s.page(r.View))
+		s.negotiated(get, r)
 	}
 	get(pages.CardPath, s.card)
 	get(pages.CardsPath+"{slug:*}", s.card)
@@ -44,14 +44,14 @@ func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
 	get("/widget.js", serveAsset(static.Widget, briefly))
 }
 
-// page serves a page.
-func (s *Shell) page(v pages.View) fasthttp.RequestHandler {
+// page serves a page. form begins its name in the cache: a page may have several forms.
+func (s *Shell) page(v pages.View, form string) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		g := s.core.enter()
 		defer g.leave()
 		sent, _ := uri.Target(&ctx.Request.Header)
 		target, path, query := pages.Target(sent)
-		p, failed := s.pages.Get(g, v, target, path, query)
+		p, failed := s.pages.Get(g, v, form+target, path, query)
 		s.sendPage(ctx, g, p, failed)
 	}
 }
@@ -99,14 +99,16 @@ func serveAsset(a static.Asset, cache string) fasthttp.RequestHandler {
 
 // negotiated adds a page to the table of paths, as Markdown for clients that ask for it. A
 // badge has no Markdown.
-func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), pattern string, page fasthttp.RequestHandler) {
-	if _, ok := pages.Markdown(strings.NewReplacer("{slug:*}", "x", "{category:*}", "x").Replace(pattern), ""); !ok {
-		get(pattern, page)
+func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), r pages.Route) {
+	page := s.page(r.View, "")
+	if r.Picture {
+		get(r.Pattern, page)
 		return
 	}
-	get(pattern, func(ctx *fasthttp.RequestCtx) {
+	markdown := s.page(r.View.Markdown(), "markdown ")
+	get(r.Pattern, func(ctx *fasthttp.RequestCtx) {
 		if pages.PrefersMarkdown(content.List(&ctx.Request.Header, "Accept")) {
-			s.markdown(ctx)
+			markdown(ctx)
 		} else {
 			page(ctx)
 		}
@@ -114,22 +116,10 @@ func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), pat
 	})
 }
 
-// markdown answers with a page as Markdown.
-func (s *Shell) markdown(ctx *fasthttp.RequestCtx) {
-	sent, _ := uri.Target(&ctx.Request.Header)
-	target, path, query := pages.MarkdownTarget(sent)
-	d, ok := pages.Markdown(path, query.String())
-	if !ok {
-		s.problem(ctx, noSuchPath)
-		return
-	}
-	s.publish(ctx, "markdown "+target, d, query)
-}
-
 // documents adds what is published for programs to the table of paths.
 func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	for _, d := range describe.Documents() {
-		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d, nil) })
+		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
 	}
 	// The parts of documents that a large ring has several of, and the skills.
 	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
@@ -145,7 +135,7 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 				s.problem(ctx, noSuchPath)
 				return
 			}
-			s.publish(ctx, path, d, nil)
+			s.publish(ctx, path, d)
 		})
 	}
 }
@@ -163,12 +153,11 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 	}
 }
 
-// publish sends a document. key names it among everything that is cached, and query has what
-// it depends on, nil for nothing.
-func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document, query *fasthttp.Args) {
+// publish sends a document. key is its name in the cache.
+func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Document) {
 	g := s.core.enter()
 	defer g.leave()
-	p, failed := s.pages.Document(g, key, d, query)
+	p, failed := s.pages.Document(g, key, d)
 	if failed == nil && d.Link != "" {
 		setHeader(ctx, "Link", d.Link)
 	}

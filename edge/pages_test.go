@@ -33,7 +33,7 @@ func TestTheFrontPageShowsTheLeaderAndTheLeaderboard(t *testing.T) {
 	for _, want := range []string{
 		"<title>Test &lt;Ring&gt;</title>", "<bdi>Test &lt;Ring&gt;</bdi>", "paid placement",
 		`<a rel="sponsored noopener" href="https://alpha.example/"><bdi>Alpha &amp; Co</bdi></a>`, `href="https://gamma.example/"><bdi>Gamma`,
-		"51.00", "50.01", "keeps it first, at 52.00", "full for", "the fee, which never fades", "takes first place", `href="` + static.Style.Path[1:] + `"`, `href="members/beta"`,
+		"51.00", "50.01", "keeps it first, at $52", "starts fading in", "the fee, which never fades", "takes first place", `href="` + static.Style.Path[1:] + `"`, `href="members/beta"`,
 	} {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("no %s in %s", want, r.body)
@@ -127,14 +127,14 @@ func TestEveryPage(t *testing.T) {
 	}{
 		{"/ring", []string{"Members 1 to 3 of 3", `href="members/alpha"`, `aria-current="page"`}},
 		{"/ring?kind=mcp", []string{"Members 1 to 1 of 1", "Beta"}},
-		{"/ring?page=2", []string{"no further members", `href="ring?page=1"`}},
+		{"/ring?page=2", []string{"No more members", `href="ring?page=1"`}},
 		{"/ring?limit=1&offset=2", []string{"Members 1 to 3 of 3"}},
-		{"/leaderboard", []string{"keeps it first, at 52.00", "takes first place", "First place costs, USD", `href="members/beta?amount=50.01#bid"`, `aria-current="page"`}},
-		{"/leaderboard?page=2", []string{"no further members", `href="leaderboard"`}},
+		{"/leaderboard", []string{"keeps it first, at $52", "takes first place", "Price of first place", `href="members/beta?amount=50.01#bid"`, `aria-current="page"`}},
+		{"/leaderboard?page=2", []string{"No more members", `href="leaderboard"`}},
 		{"/categories/general", []string{"Members 1 to 3 of 3", `href="../members/alpha"`}},
 		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "this member, number 2"}},
 		{"/members/b%65ta", []string{"Beta"}},
-		{"/members/alpha", []string{"keeps it first, at 52.00", `"amount":"1.00"`}},
+		{"/members/alpha", []string{"keeps it first, at $52", `"amount":"1.00"`}},
 		{"/members/beta?amount=7.5", []string{`"member":"beta","amount":"7.50"`, "makes it stand at 8.50"}},
 		{"/members/beta?amount=1000000", []string{`"amount":"1000000.00"`}},
 		{"/members/beta?amount=1000000.01", []string{`"amount":"50.01"`}},
@@ -144,8 +144,8 @@ func TestEveryPage(t *testing.T) {
 		{"/embed", []string{"webring-online", static.Widget.Integrity(), base + "/widget.js", "script-src 'self' " + base}},
 		{"/embed?from=gamma", []string{"Snippets for", "/prev?from=gamma", "/badge/gamma.svg", "<bdi>Beta</bdi>"}},
 		{"/embed?from=gamma.example", []string{"/prev?from=gamma"}},
-		{"/embed?from=%3Cimg%20src=x%3E", []string{"Nobody in the ring is known as", "&lt;img src=x&gt;"}},
-		{"/embed?from=%FF", []string{"Nobody in the ring is known as"}},
+		{"/embed?from=%3Cimg%20src=x%3E", []string{"No member is called", "&lt;img src=x&gt;"}},
+		{"/embed?from=%FF", []string{"No member is called"}},
 		{"/about", []string{"About <bdi>", "A ring of agents", "paid placement"}},
 		{"/docs", []string{"GET /api/ring/{slug}", "POST /api/bid", "unknown_member", "120 requests", "X-Request-Id"}},
 	} {
@@ -187,7 +187,7 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 	}
 	// The paths of other reads are no members as Markdown either.
 	for _, slug := range []string{"next", "prev", "random"} {
-		wantProblem(t, s.get("/members/"+slug, "Accept", "text/markdown"), api.NotFound)
+		wantProblem(t, s.get("/members/"+slug, "Accept", "text/markdown"), api.UnknownMember)
 	}
 	if r := s.do("POST", "/members/alpha", ""); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, OPTIONS" {
 		t.Errorf("POST to a page: %d, %s", r.status, r.header.Get("Allow"))
@@ -269,7 +269,7 @@ func TestRemovedMembersAreGone(t *testing.T) {
 	}
 	wantProblem(t, s.get("/badge/beta.svg"), api.UnknownMember)
 	wantProblem(t, s.get("/cards/beta.png"), api.MemberRemoved)
-	if r := s.get("/embed?from=beta"); r.status != 200 || !strings.Contains(r.body, "Nobody in the ring is known as") {
+	if r := s.get("/embed?from=beta"); r.status != 200 || !strings.Contains(r.body, "No member is called") {
 		t.Errorf("snippets for a member who is gone: %d %s", r.status, r.body)
 	}
 }
@@ -314,7 +314,7 @@ func TestPagesUnderChange(t *testing.T) {
 func TestTheFrontPageOfAnEmptyRing(t *testing.T) {
 	s := serve(t, Config{Core: openedRing(t)})
 	r := s.get("/")
-	if r.status != 200 || !strings.Contains(r.body, "Nobody yet") || !strings.Contains(r.body, "Join for 1.00 USD") ||
+	if r.status != 200 || !strings.Contains(r.body, "Nobody yet") || !strings.Contains(r.body, "Join for $1") ||
 		strings.Contains(r.body, "<table") {
 		t.Errorf("%d %s", r.status, r.body)
 	}

@@ -54,7 +54,7 @@ async function pick(ui) {
     await sleep(150);
   }
   const all = wallets();
-  if (!all.length) throw told("No wallet was found in this browser. Open this page in a browser that has one, or pay in one of the other ways that this page names.");
+  if (!all.length) throw told("No wallet found in this browser. Use a browser with a wallet, or pay another way listed on this page.");
   if (all.length === 1) return all[0];
   ui.say("Which wallet?");
   const wallet = await ui.choose([], [...all.map((w) => [w.name, w]), ["Cancel", null]]);
@@ -69,10 +69,10 @@ async function request(wallet, ui, method, ...params) {
     return await ui.unlessCancelled(wallet.provider.request({ method, params }));
   } catch (e) {
     if (e?.told) throw e;
-    if (e?.code === 4001) throw told("You refused in the wallet. Nothing was signed, and nothing is charged.", 4001);
-    if (e?.code === 4100) throw told("The wallet does not sign with this account, or does not show it to this page any more. Choose the account in the wallet, then try again. Nothing was sent to the ring, and nothing is charged.");
-    if (e?.code === -32002) throw told("The wallet has another question open. Answer that one first, then try again.");
-    throw told("The wallet did not do it: " + cut(e?.message || e) + " Nothing was sent to the ring, and nothing is charged.", e?.code);
+    if (e?.code === 4001) throw told("You declined in the wallet. Nothing was signed or charged.", 4001);
+    if (e?.code === 4100) throw told("The wallet does not sign with this account. Choose the account in the wallet, then try again. Nothing was sent or charged.");
+    if (e?.code === -32002) throw told("The wallet has another request open. Answer it first, then try again.");
+    throw told("The wallet failed: " + cut(e?.message || e) + " Nothing was sent or charged.", e?.code);
   }
 }
 
@@ -80,12 +80,12 @@ async function request(wallet, ui, method, ...params) {
 const matches = (value, form) => typeof value === "string" && form.test(value);
 
 async function accountOf(wallet, owner, ui) {
-  ui.say(`Open ${wallet.name} and let it show your account to this page.`);
+  ui.say(`Open ${wallet.name} and connect your account.`);
   const all = await request(wallet, ui, "eth_requestAccounts");
   const account = Array.isArray(all) ? all[0] : undefined;
-  if (!matches(account, /^0x[0-9a-fA-F]{40}$/)) throw told("The wallet shows no account.");
+  if (!matches(account, /^0x[0-9a-fA-F]{40}$/)) throw told("The wallet has no account.");
   if (owner && owner.toLowerCase() !== account.toLowerCase())
-    throw told(`This place belongs to the account ${owner}, and the wallet shows ${account}. Choose the owner's account in the wallet, then try again.`);
+    throw told(`The owner is ${owner}, but the wallet uses ${account}. Choose the owner's account in the wallet, then try again.`);
   return account;
 }
 
@@ -93,13 +93,13 @@ async function accountOf(wallet, owner, ui) {
 async function reach(wallet, chain, ui) {
   const on = async () => Number(await request(wallet, ui, "eth_chainId")) === Number(chain.chainId);
   if (await on()) return;
-  ui.say(`Let ${wallet.name} switch to the network ${chain.chainName}.`);
+  ui.say(`Allow ${wallet.name} to switch to the network ${chain.chainName}.`);
   const hand = `Switch the wallet to the network ${chain.chainName} (chain id ${Number(chain.chainId)}) by hand, then try again.`;
   try {
     await request(wallet, ui, "wallet_switchEthereumChain", { chainId: chain.chainId });
   } catch (e) {
     if (e.code === stopped) throw e;
-    if (e.code === 4001) throw told("You refused to switch the network. Nothing was signed. " + hand);
+    if (e.code === 4001) throw told("You declined to switch the network. Nothing was signed. " + hand);
     if (!chain.rpcUrls) throw told(`The wallet does not know the network. ${hand}`);
     try {
       await request(wallet, ui, "wallet_addEthereumChain", chain);
@@ -128,7 +128,7 @@ const slugOf = (wish) => fields(wish).member ?? /^api\/ring\/([^/]+)/.exec(wish.
 function titled(wish) {
   const name = `\u2068${cut(wish.name || fields(wish).name || slugOf(wish), 80)}\u2069`;
   return {
-    Bid: `Your bid of ${wish.amount} USD on ${name}`, Join: `Your registration of ${name}`, Change: `Your change of ${name}`,
+    Bid: `Your bid of $${wish.amount} on ${name}`, Join: `Your registration of ${name}`, Change: `Your change of ${name}`,
     Own: `Your claim to ${name}`, Leave: `Your request to take ${name} out of the ring`,
   }[wish.what];
 }
@@ -193,7 +193,7 @@ async function alone(wish, waits, f) {
   let begun = false;
   try {
     return await navigator.locks.request(nameIn(wish), { ifAvailable: !waits }, (lock) => {
-      if (!lock) throw told("Another tab or window, or another part of this page, is at exactly this. Finish there, or close it, then try again.");
+      if (!lock) throw told("Another tab, or another part of this page, is already doing this. Finish or close it, then try again.");
       begun = true;
       return f();
     });
@@ -228,11 +228,11 @@ async function over(wish) {
 function gaveUp(wish) {
   const until = new Date(endOf(wish) + ahead + grace + 60_000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
   const ended = sinceEnd(wish) > grace;
-  return "You have given up. The ring may have what you signed, and its answer is not known. " + (pays(wish)
-    ? (ended ? `The payment of ${wish.amount} USD cannot be made any more, unless it was made in time: then it counts. ` : `Until ${until} the payment of ${wish.amount} USD can still be made, and then it counts in full; after that it cannot. `) +
-      "Until the answer is known, nothing else is signed here for the same. Do not pay for it in another way before, or it may be paid twice. "
-    : (ended ? "It cannot be done any more, unless it was done in time. " : `Until ${until} it can still be done, after that it cannot. `) + "Nothing is charged. ") +
-    (unkept.has(nameIn(wish)) ? `This browser keeps nothing for this page: ${ended ? "look" : `look after ${until}`} at the member's page whether it counts.` : `Come back ${ended ? "later" : `after ${until}`}: this page then says what became of it.`);
+  return "You stopped waiting. The ring may have your signature, and the outcome is unknown. " + (pays(wish)
+    ? (ended ? `The payment of $${wish.amount} has expired, unless it was made in time: then it counts. ` : `The payment of $${wish.amount} can still be made until ${until}, and then it counts in full. `) +
+      "Until the outcome is known, this page signs nothing else for it. Do not pay another way, or you may pay twice. "
+    : (ended ? "It has expired, unless it was done in time. " : `It can still be done until ${until}. `) + "Nothing is charged. ") +
+    (unkept.has(nameIn(wish)) ? `This browser stores nothing for this page: check the member's page${ended ? "" : ` after ${until}`}.` : `Come back ${ended ? "later" : `after ${until}`} to see what happened.`);
 }
 
 // usd spells an amount as the ring does, so that 2 and 2.00 are one wish.
@@ -286,20 +286,20 @@ const open = ({ doc, status }) => !doc || status >= 500 || status === 429 || ["r
 
 // Why something failed, in people's words. The rest is said in the ring's.
 const reasons = {
-  insufficient_funds: "The account holds too little of the token on this network. Nothing was charged.",
-  account_has_code: "This is a smart account, which cannot pay in this way. Nothing was charged. Choose an ordinary account, or pay in another way.",
-  expired: "It took too long, and the offer had ended when the signature came. Nothing was charged. Start again.",
-  wrong_signer: "The signature is not by the account that the wallet has shown. Nothing was charged.",
-  wasted_gas: "A payment of this account failed here a short while ago. Nothing was charged. Try again in an hour, or from another account.",
+  insufficient_funds: "The account has too little of this token on this network. Nothing was charged.",
+  account_has_code: "Smart accounts cannot pay this way. Nothing was charged. Use an ordinary account, or pay another way.",
+  expired: "The offer expired before you signed. Nothing was charged. Start again.",
+  wrong_signer: "The signature is from another account. Nothing was charged.",
+  wasted_gas: "A recent payment from this account failed. Nothing was charged. Try again in an hour, or use another account.",
 };
 const codes = {
-  not_owner: "The account that has signed is not the owner's. Nothing was done.",
-  payments_unavailable: "The ring takes no payments at the moment.",
-  rate_limited: "Too many requests from here. Wait a minute, then try again.",
+  not_owner: "This account is not the owner. Nothing was changed.",
+  payments_unavailable: "The ring takes no payments right now.",
+  rate_limited: "Too many requests. Wait a minute, then try again.",
 };
 function why({ doc, status }) {
   if (status === 302) return "The ring's address leads somewhere else, to where nothing that you sign is sent.";
-  if (!doc) return status ? "What came back is no answer of the ring's, or not a whole one." : "The ring cannot be reached.";
+  if (!doc) return status ? "The answer is incomplete or not from the ring." : "The ring cannot be reached.";
   const errors = Array.isArray(doc.errors) ? doc.errors.slice(0, 9).map((e) => cut(String(e?.pointer ?? "").replace("/", "") + " " + (e?.detail ?? "")).trim()) : [];
   if (errors.length) return errors.join(". ") + ".";
   return reasons[doc.reason] ?? codes[doc.code] ?? cut(doc.detail || doc.title || doc.code, 600);
@@ -311,12 +311,12 @@ async function ask(wish, account) {
   if (a.status !== 402) throw told(why(a));
   const offers = Array.isArray(a.doc?.offers) ? a.doc.offers : [];
   const { wallet } = offers.find((o) => o?.wallet) ?? {};
-  if (!wallet?.typed_data?.message || !wallet.credential?.payload || !wallet.chain) throw told("The ring has no offer at the moment that a wallet can sign. Pay in another way, or try again later.");
+  if (!wallet?.typed_data?.message || !wallet.credential?.payload || !wallet.chain) throw told("The ring has no offer for browser wallets right now. Pay another way, or try again later.");
   const offer = { ...wallet, amount: String(a.doc.amount_usd), at: Date.now() };
   const { primaryType, message } = wallet.typed_data, wanted = wish.what === "Bid" ? fields(wish).amount : offer.amount;
-  if (offer.amount !== wanted) throw told(`The ring asks for ${cut(offer.amount, 20)} USD, not for the ${wanted} USD of your bid. Nothing was signed.`);
+  if (offer.amount !== wanted) throw told(`The ring asks for $${cut(offer.amount, 20)}, not the $${wanted} you bid. Nothing was signed.`);
   const right = pays(wish) ? primaryType === "TransferWithAuthorization" && Number(message.value) === Math.round(Number(offer.amount) * 1e6) : primaryType === "Proof" && offer.amount === "0.00" && String(message.challengeId).startsWith(proven(wish, account));
-  if (!right) throw told("What the wallet would sign is not what this page shows. Nothing was signed.");
+  if (!right) throw told("The wallet would sign something other than this page shows. Nothing was signed.");
   return offer;
 }
 
@@ -325,14 +325,14 @@ const termsOf = (o) => JSON.stringify([o.amount, o.chain.chainId, o.typed_data.d
 // start goes from a form to the ring's answer.
 async function start(form, ui) {
   const wish = wishOf(form);
-  if (running.has(idOf(wish))) throw told("This is under way already, in another part of this page.");
+  if (running.has(idOf(wish))) throw told("This is already running in another part of this page.");
   return alone(wish, false, async () => {
     const earlier = kept(wish);
     if (!earlier) return begin(wish, form, ui);
     // Sent before its end, it may be paid after all.
     if (earlier.given && !(await over(earlier))) {
       ui.say(gaveUp(earlier));
-      if (!(await ui.choose([], [["Send what I signed once more", true], ["Leave it", false]]))) throw told(gaveUp(earlier));
+      if (!(await ui.choose([], [["Send it again", true], ["Cancel", false]]))) throw told(gaveUp(earlier));
     }
     return settle(earlier, ui);
   });
@@ -345,19 +345,19 @@ async function begin(wish, form, ui) {
   const account = await accountOf(wallet, form.dataset.owner, ui);
   wish.key = newKey();
   if ("claim" in form.dataset) await claim(wish, account, ui);
-  ui.say("Asking the ring what it takes …");
+  ui.say("Asking the ring for an offer …");
   let offer = await ask(wish, account);
   for (let changed = false; ; changed = true) {
-    ui.say(changed ? "The terms have changed meanwhile. Look at them again." : "Check before you sign:");
-    if (!(await ui.choose([summary(wish, offer, form.dataset.price)], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed, and nothing is charged.");
+    ui.say(changed ? "The terms have changed. Check them again." : "Check before you sign:");
+    if (!(await ui.choose([summary(wish, offer, form.dataset.price)], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed or charged.");
     await reach(wallet, offer.chain, ui);
     const shown = termsOf(offer);
     if (Date.now() - offer.at > 15_000) offer = await ask(wish, account); // offers end soon: the wallet gets all of their time
     if (termsOf(offer) === shown) break;
   }
-  ui.say(`Sign in ${wallet.name}. The offer is good for about a minute.`);
+  ui.say(`Sign in ${wallet.name}. The offer expires in about a minute.`);
   let signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
-  if (!matches(signature, /^0x[0-9a-fA-F]{130}$/)) throw told("What the wallet gave is not the signature of an ordinary account, which is the only one that is taken. Nothing is charged.");
+  if (!matches(signature, /^0x[0-9a-fA-F]{130}$/)) throw told("The wallet did not return the signature of an ordinary account. Nothing was charged.");
   // Some wallets count the last byte from 0, and tokens from 27.
   signature = signature.replace(/0([01])$/, (_, v) => (v === "0" ? "1b" : "1c"));
   const first = kept(wish); // of another tab, in a browser without locks
@@ -375,7 +375,7 @@ async function claim(wish, account, ui) {
   const a = await send({ ...wish, body: JSON.stringify({ account }) }, {});
   if (!a.ok) throw told(why(a));
   const { token, file, dns } = a.doc;
-  ui.say("Let your site show this token, in one of two places. You can come back for it: it stays the same.");
+  ui.say("Put this token on your site, in one of two places. You can come back later: it stays the same.");
   const places = el("dl", { className: "terms" }, line("Token", el("pre", {}, el("code", {}, cut(token)))),
     line("In a file at", el("code", {}, cut(file?.url, 700))), line("Or in a TXT record of", el("code", {}, cut(dns?.name, 300))));
   if (!(await ui.choose([places], [["My site shows it", true], ["Later", false]]))) throw told("Nothing was signed.");
@@ -386,7 +386,7 @@ async function claim(wish, account, ui) {
 function wanted(wish) {
   const f = fields(wish), name = (words) => el("bdi", {}, cut(words, 80)), who = name(wish.name || f.name || slugOf(wish));
   switch (wish.what) {
-    case "Join": return [line("You join as", name(f.name)), line("Address", cut(f.url, 600)), line("Opening bid", f.bid ? `${cut(f.bid, 20)} USD` : "none")];
+    case "Join": return [line("You join as", name(f.name)), line("Address", cut(f.url, 600)), line("Opening bid", f.bid ? `$${cut(f.bid, 20)}` : "none")];
     case "Bid": return [line("You bid on", who)];
     case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600))))];
     case "Own": return [line("You become the owner of", who)];
@@ -410,15 +410,15 @@ function summary(wish, offer, price) {
   const { domain, message } = offer.typed_data, paid = pays(wish);
   const also = allKept().filter((w) => pays(w) && paid && slugOf(w) === slugOf(wish)).map(titled);
   const notes = [
-    price && price !== offer.amount && `The price is not the ${price} USD that this page has shown: it has changed since.`,
-    also.length && `${also.join(", and ")} has no answer yet. What you sign now comes on top of it.`,
+    price && price !== offer.amount && `The price has changed. This page showed $${price}.`,
+    also.length && `${also.join(", and ")} has no answer yet. This signature adds to it.`,
     paid
-      ? "The wallet asks for a signature, not for a transaction: you need no coin for fees. The ring then moves exactly this amount, once, and has the receipt for you within seconds. If it cannot, nothing is charged, and the signature is worth nothing after about a minute."
-      : "The wallet shows these words as challengeId. The signature is good for this one request and moves no money. The ring then does at once what you asked for.",
-    keeps() || "This browser keeps nothing for this page, as in some private windows. Leave it open until the answer is there: once it is closed, no page can ask what became of what you signed.",
+      ? "You sign a message, not a transaction: no gas needed. The ring then moves exactly this amount, once, and shows the receipt within seconds. If it fails, nothing is charged, and the signature expires in about a minute."
+      : "The wallet shows these words as challengeId. The signature works for this one request and moves no money.",
+    keeps() || "This browser stores nothing for this page, as in some private windows. Keep the page open until the ring answers.",
   ];
   return el("div", {}, el("dl", { className: "terms" }, ...wanted(wish),
-    ...(paid ? [line("You pay", `${offer.amount} USD, in ${cut(domain.name, 40)}`), line("To", cut(message.to))] : [line("The wallet shows", el("bdi", {}, cut(message.challengeId, 700))), line("You pay", "nothing")]),
+    ...(paid ? [line("You pay", `$${offer.amount} in ${cut(domain.name, 40)}`), line("To", cut(message.to))] : [line("The wallet shows", el("bdi", {}, cut(message.challengeId, 700))), line("You pay", "nothing")]),
     line(paid ? "From" : "You sign as", cut(offer.account)), line("Network", `${cut(offer.chain.chainName, 60)} (chain id ${Number(offer.chain.chainId)})`)),
   ...notes.filter((n) => typeof n === "string").map((n) => el("p", {}, n)));
 }
@@ -430,17 +430,17 @@ async function settle(wish, ui) {
   if (wish.given) keep(Object.assign(wish, { given: false }));
   try {
     for (let turn = 0; ; turn++) {
-      ui.say(pays(wish) ? "Signed. Waiting for the payment to be settled …" : "Signed. Waiting for the ring …");
+      ui.say(pays(wish) ? "Signed. Waiting for the payment to settle …" : "Signed. Waiting for the ring …");
       let waits = true;
-      const giveUp = [["Give up", null]], sent = send(wish, { Authorization: wish.credential });
+      const giveUp = [["Stop waiting", null]], sent = send(wish, { Authorization: wish.credential });
       let a = await Promise.race([sent, sleep(4000).then(() => (waits ? ui.choose([], giveUp) : sent))]);
       waits = false;
       if (a && !open(a)) return conclude(wish, a, ui);
       if (a) {
         const seconds = Math.min(Math.max(Number(a.headers.get("Retry-After")) || Math.min(2 ** turn, 30), 1), 120);
         // Others may say that nothing was charged, and cannot know what came of it earlier.
-        const what = !a.doc || a.doc.code === "payment_pending" ? why(a) : (codes[a.doc.code] ?? "The ring cannot say yet what became of it.");
-        ui.say(`${what} Your signature is kept ${unkept.has(nameIn(wish)) ? "on this page, which has to stay open," : "in this browser,"} and sent again in ${seconds} s: it counts once, however often it is sent.${unkept.size ? "" : " You may close this page and come back."}`);
+        const what = !a.doc || a.doc.code === "payment_pending" ? why(a) : (codes[a.doc.code] ?? "The outcome is not known yet.");
+        ui.say(`${what} Your signature is kept ${unkept.has(nameIn(wish)) ? "on this page (keep it open)" : "in this browser"} and sent again in ${seconds} s. It counts only once.${unkept.size ? "" : " You can close this page and come back."}`);
         if (await Promise.race([ui.choose([], [["Ask now", true], ...giveUp]), sleep(seconds * 1000)])) continue;
       }
       keep(Object.assign(wish, { given: true }));
@@ -464,17 +464,17 @@ function done(wish, a, ui) {
   const doc = a.doc;
   const slug = cut(doc.member?.slug ?? doc.bid?.member ?? (doc.links?.self && cut(doc.links.self, 999).split("/").pop()) ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1], 100);
   const rank = Number(doc.leaderboard_rank) || 0;
-  const said = { Bid: `Your bid of ${wish.amount} USD on ${slug} counts.`, Join: `You are in the ring, as ${slug}.`, Change: "It is changed.", Own: "The wallet's account owns the place now.", Leave: `${slug} has left the ring. You can return for seven days: the docs say how.` };
-  ui.say((said[wish.what] ?? "It is done.") + (rank ? ` It stands at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked."));
+  const said = { Bid: `Your bid of $${wish.amount} on ${slug} counts.`, Join: Number(doc.member?.ring_position) ? `Welcome! \u2068${cut(doc.member.name, 80)}\u2069 is member ${Number(doc.member.ring_position)}.` : `Welcome! ${slug} is in the ring.`, Change: "Changed.", Own: "Your account is now the owner.", Leave: `${slug} has left the ring. You can return within seven days: see the docs.` };
+  ui.say((said[wish.what] ?? "It is done.") + (rank ? ` It is at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked."));
   const paid = wish.what === "Bid" || wish.what === "Join";
   const lines = [];
   if (paid) {
-    lines.push(["Paid", `${wish.amount} USD`]);
+    lines.push(["Paid", `$${wish.amount}`]);
     const reference = referenceOf(a.headers.get("Payment-Receipt"));
     if (reference) lines.push(["Receipt", /^https:\/\/[\w.-]+$/.test(wish.explorer) ? el("a", { href: `${wish.explorer}/tx/${reference}`, rel: "noopener" }, reference) : reference]);
   }
   const page = "members/" + encodeURIComponent(slug);
-  const links = slug && wish.what !== "Leave" ? [["See the member's page as it is now", page], ...(paid ? [["See the leaderboard", "leaderboard"]] : [])] : [["Back to the ring", ""]];
+  const links = slug && wish.what !== "Leave" ? [["See the member's page", page], ...(paid ? [["See the leaderboard", "leaderboard"]] : [])] : [["Back to the ring", ""]];
   const list = el("ul", {}, ...links.map(linkTo)), receipt = el("div", { className: "receipt" });
   if (lines.length) receipt.append(el("dl", { className: "terms" }, ...lines.map(([term, what]) => el("div", {}, el("dt", {}, term), el("dd", {}, what)))));
   receipt.append(list);
@@ -537,7 +537,7 @@ class UI {
     if (wrong) this.show();
   }
   fail(e) {
-    this.say(e?.told ? e.message : "This page has failed (" + cut(e?.message || e) + "). What you have signed is kept until the ring has answered: load the page again to go on.", true);
+    this.say(e?.told ? e.message : "This page failed (" + cut(e?.message || e) + "). Your signature is kept until the ring answers: reload the page to continue.", true);
   }
   note(words) { this.extra = words + " "; }
   show(...nodes) {
@@ -559,7 +559,7 @@ class UI {
   }
   // unlessCancelled waits for a wallet, which may never answer.
   async unlessCancelled(asked) {
-    const cancelled = this.choose([], [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent to the ring, and nothing is charged. If the wallet still asks, refuse there.", stopped); });
+    const cancelled = this.choose([], [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent or charged. If the wallet still asks, decline there.", stopped); });
     try {
       return await Promise.race([asked, cancelled]);
     } finally {
@@ -619,7 +619,7 @@ function panel(wish, heading) {
 // tell says what became of a wish that was given up.
 function tell(wish, a) {
   const { ui } = panel(wish, titled(wish));
-  ui.note("You had given this up.");
+  ui.note("You stopped waiting for this.");
   try {
     conclude(wish, a, ui);
   } catch (e) {

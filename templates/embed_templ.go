@@ -41,7 +41,7 @@ func embedPage(v Embed) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Put the ring on your page</h1><p class=\"lede\">Three links that never break: to the member before you, to the one after you, and to any other.</p><form action=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Put the ring on your page</h1><p class=\"lede\">Three links that never break: previous member, next member, random member.</p><form action=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -72,33 +72,33 @@ func embedPage(v Embed) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.From != "" && v.Member == nil {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"panel verdict\" role=\"status\">Nobody in the ring is known as <bdi>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"panel verdict\" role=\"status\">No member is called <bdi>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var5 string
 				templ_7745c5c3_Var5, templ_7745c5c3_Err = templ.JoinStringErrs(v.From)
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 17, Col: 86}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 17, Col: 75}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var5))
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</bdi>. The snippets below are for any page. <a href=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 5, "</bdi>. The snippets below work on any page. <a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
 				var templ_7745c5c3_Var6 templ.SafeURL
 				templ_7745c5c3_Var6, templ_7745c5c3_Err = templ.JoinURLErrs(v.under("/ring"))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 17, Col: 159}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 17, Col: 148}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var6))
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "\">Look yourself up</a></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "\">Find yourself</a></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -163,7 +163,7 @@ func embedPage(v Embed) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <h2>The widget</h2><p>A custom element of under 6 KB. It shows its neighbours' names and the member's place when the ring answers, and plain links whenever it does not: without script, before it, and when something fails. It takes the colours and the type of your page.</p><div class=\"preview\"><webring-online")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <h2>The widget</h2><p>A custom element under 6 KB. It shows your neighbours and your place in the ring. Without JavaScript, or if the ring does not answer, it shows plain links. It uses your page's fonts and colours.</p><div class=\"preview\"><webring-online")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -205,7 +205,7 @@ func embedPage(v Embed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</code></pre><h3>In one line</h3><p>The compact form is for a footer. The neighbours' names are read out, and shown when a link is pointed at.</p><div class=\"preview\"><webring-online")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</code></pre><h3>In one line</h3><p>For a footer. Neighbours' names appear on hover, and screen readers read them.</p><div class=\"preview\"><webring-online")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -234,7 +234,7 @@ func embedPage(v Embed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "</code></pre><h3>In a column, and in the ring's colours</h3><p>Where it is narrower than 28 rem, the links stand below one another. With <code>theme</code> it has its own colours, whatever the page behind it.</p><div class=\"previews\"><div class=\"preview\"><webring-online")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 18, "</code></pre><h3>In a column, in the ring's colours</h3><p>Below 28 rem the links stack. With <code>theme</code> it uses the ring's own colours.</p><div class=\"previews\"><div class=\"preview\"><webring-online")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -282,7 +282,7 @@ func embedPage(v Embed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "</webring-online></div></div><h3>Pinned to one version</h3><p>This file never changes, and the browser refuses any other bytes.</p><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 24, "</webring-online></div></div><h3>Pinned to one version</h3><p>This file never changes. The browser rejects anything else.</p><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -295,7 +295,7 @@ func embedPage(v Embed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "</code></pre><h3>If your page has a Content-Security-Policy</h3><p>Two directives need the ring's address; nothing inline is used.</p><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "</code></pre><h3>If your page has a Content-Security-Policy</h3><p>Two directives need the ring's address. Nothing is inline.</p><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -308,7 +308,7 @@ func embedPage(v Embed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</code></pre><h3>To make it yours</h3><table class=\"listing\"><caption>Attributes</caption> <thead><tr><th scope=\"col\">Attribute</th><th scope=\"col\">What it does</th></tr></thead> <tbody><tr><th scope=\"row\"><code>from</code></th><td>The member: its slug, address or host. Without it the links enter the ring at its ends.</td></tr><tr><th scope=\"row\"><code>compact</code></th><td>One line without a frame.</td></tr><tr><th scope=\"row\"><code>theme</code></th><td><code>light</code> and <code>dark</code> are the ring's own colours; <code>auto</code> chooses by the <code>color-scheme</code> of your page. Without it the colours are those around it.</td></tr><tr><th scope=\"row\"><code>level</code></th><td><code>1</code> to <code>6</code> make the ring's name a heading of that level.</td></tr><tr><th scope=\"row\"><code>api</code></th><td>Another address of the ring, such as that of an edge.</td></tr></tbody></table><p>Properties: <code>--webring-font</code>, <code>--webring-text</code>, <code>--webring-background</code>, <code>--webring-border</code>, <code>--webring-link</code>; parts: <code>nav</code>, <code>mark</code>, <code>ring</code>, <code>place</code>, <code>list</code>, <code>link</code>, <code>prev</code>, <code>random</code>, <code>next</code>. The dot of the mark stands where the member stands in the ring.</p><p>A rule keeps your page still while the script loads. Its heights are those of the wide form, the compact one and, where the column is narrow, of four lines:</p><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</code></pre><h3>Customize</h3><table class=\"listing\"><caption>Attributes</caption> <thead><tr><th scope=\"col\">Attribute</th><th scope=\"col\">What it does</th></tr></thead> <tbody><tr><th scope=\"row\"><code>from</code></th><td>The member: slug, address or host. Without it the links enter the ring at its ends.</td></tr><tr><th scope=\"row\"><code>compact</code></th><td>One line without a frame.</td></tr><tr><th scope=\"row\"><code>theme</code></th><td><code>light</code> and <code>dark</code> use the ring's own colours; <code>auto</code> follows your page's <code>color-scheme</code>. Without it the widget uses your page's colours.</td></tr><tr><th scope=\"row\"><code>level</code></th><td><code>1</code> to <code>6</code> make the ring's name a heading of this level.</td></tr><tr><th scope=\"row\"><code>api</code></th><td>Another address of the ring, such as that of an edge.</td></tr></tbody></table><p>Properties: <code>--webring-font</code>, <code>--webring-text</code>, <code>--webring-background</code>, <code>--webring-border</code>, <code>--webring-link</code>; parts: <code>nav</code>, <code>mark</code>, <code>ring</code>, <code>place</code>, <code>list</code>, <code>link</code>, <code>prev</code>, <code>random</code>, <code>next</code>. The dot in the mark shows the member's place in the ring.</p><p>This rule prevents layout shift while the script loads:</p><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -334,7 +334,7 @@ func embedPage(v Embed) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "</code></pre></section><section aria-labelledby=\"line\"><h2 id=\"line\">A line of text</h2><p>For a README, a terminal, a mail.</p><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 28, "</code></pre></section><section aria-labelledby=\"line\"><h2 id=\"line\">A line of text</h2><p>For a README, a terminal or an email.</p><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -71,7 +71,7 @@ func (h *Hops) words() string {
 	if best.To == 0 {
 		return ""
 	}
-	return "Most were sent here on " + best.Day.UTC().Format("2 January") + ": " + groupedAll(best.To) + ". "
+	return "Best day: " + best.Day.UTC().Format("2 January") + ": " + groupedAll(best.To) + ". "
 }
 
 // groupedAll is grouped for numbers of any length.

@@ -14,7 +14,7 @@ import (
 func (v Join) titled() Join {
 	verdict := v.Checked.verdict()
 	if v.Foreign {
-		verdict = "Not looked at: "
+		verdict = "Not checked: "
 	}
 	v.Title = verdict + v.Title
 	return v
@@ -54,14 +54,14 @@ func (v Join) control(field string) string {
 func (v Join) begins() string {
 	switch v.chosen() {
 	case "first":
-		return "The opening bid of " + money(v.Draft.Bid) + " USD that is chosen below takes first place."
+		return Dollars(total(v.Fee, v.Draft.Bid)) + " with the opening bid below takes first place."
 	case "ten":
-		return "The opening bid of " + money(v.Draft.Bid) + " USD that is chosen below passes number 10."
+		return Dollars(total(v.Fee, v.Draft.Bid)) + " with the opening bid below passes number 10."
 	}
 	if v.JoinAtFirst == "0.00" {
 		return "The fee alone takes first place."
 	}
-	return "An opening bid of " + money(v.JoinAtFirst) + " USD on top takes first place."
+	return Dollars(total(v.Fee, v.JoinAtFirst)) + " in total takes first place."
 }
 
 // prompt is what a person tells an agent before anything was checked. The agent asks before it
@@ -70,8 +70,8 @@ func (v Join) prompt() string {
 	base := v.Wallet.Base
 	return "Have my site join the webring at " + base + ". Read " + base + "/llms.txt first.\n" +
 		"The site: name …, url https://…, kind agent (or mcp, or website).\n" +
-		"Send it as JSON to POST " + base + "/api/check. That is free, and says whether the site would be taken, at what price, and what is missing." +
-		" If it would be taken, tell me the price, and go on when I agree: send the same JSON to POST " + base + "/api/register.\n" + payingOnce
+		"Send it as JSON to POST " + base + "/api/check. That is free, and says whether the site can join, the price, and what is missing." +
+		" If so, tell me the price. When I agree, send the same JSON to POST " + base + "/api/register.\n" + payingOnce
 }
 
 // opening is an opening bid that can be chosen.
@@ -122,21 +122,21 @@ func (v Join) ownBid() string {
 // refusals has, by code, the words in which the page to join says why a draft would not be
 // taken. Without a reason there, that of the problem is shown.
 var refusals = map[string]refusal{
-	"already_registered":    {"This site is in the ring already", "A member has this address. To raise its rank, bid on it.", bad},
-	"agentic_score_too_low": {"The site could not be examined", "", bad},
+	"already_registered":    {"This site is already in the ring", "To raise its rank, bid on it.", bad},
+	"agentic_score_too_low": {"We could not examine the site", "", bad},
 	"invalid_url":           {"This address cannot join", "", bad},
 	"not_admitted":          {"The operator does not admit this", "", bad},
-	"category_unavailable":  {"No new category can be opened", "As many are in use as the ring can have.", bad},
-	"ring_full":             {"The ring is full", "It has nearly as many members as it can hold.", bad},
-	"payments_unconfigured": {"This ring takes no payments", "The site passes, but nobody can join until the operator sets payments up.", bad},
-	"payment_pending":       {"Somebody is paying for this site", "A payment for it is on its way. Check again in a minute to see what came of it.", wait},
-	"score_unavailable":     {"The site cannot be examined right now", "What examines sites does not answer, or is asked for too much. Check again in a minute or two.", wait},
-	"score_pending":         {"The site is still being examined", "It takes a little longer. Check again in a moment.", wait},
-	"rate_limited":          {"Too many checks", "More was asked for from your network in a minute than one visitor may ask for. Check again a little later.", wait},
-	"origin_unavailable":    {"The check is out of reach", "The part of the ring that checks sites cannot be reached at the moment. What you filled in is still here.", wait},
-	"payments_unavailable":  {"The check is out of reach", "The part of the ring that checks sites cannot be reached at the moment. What you filled in is still here.", wait},
-	"not_leader":            {"The check is out of reach", "It is just moving to another machine. What you filled in is still here; check again in a moment.", wait},
-	"internal":              {"Something went wrong here", "The fault is not yours. What you filled in is still here; check again in a moment.", wait},
+	"category_unavailable":  {"No new category can be opened", "The ring has as many categories as it can hold.", bad},
+	"ring_full":             {"The ring is full", "It cannot take more members.", bad},
+	"payments_unconfigured": {"This ring takes no payments", "The site passes. You can join once the operator sets up payments.", bad},
+	"payment_pending":       {"A payment for this site is pending", "Check again in a minute.", wait},
+	"score_unavailable":     {"The check is unavailable right now", "Check again in a minute or two.", wait},
+	"score_pending":         {"The check is still running", "Check again in a moment.", wait},
+	"rate_limited":          {"Too many checks", "Your network sent too many requests. Check again in a minute.", wait},
+	"origin_unavailable":    {"The check is unavailable right now", "Your form is still filled in. Check again in a moment.", wait},
+	"payments_unavailable":  {"The check is unavailable right now", "Your form is still filled in. Check again in a moment.", wait},
+	"not_leader":            {"The check is unavailable right now", "It is moving to another machine. Your form is still filled in. Check again in a moment.", wait},
+	"internal":              {"Something went wrong here", "It is not your fault. Your form is still filled in. Check again in a moment.", wait},
 }
 
 // refusal says why a draft would not be taken, and whether waiting helps.
@@ -158,7 +158,7 @@ func (c *Checked) refused() refusal {
 	r, ok := refusals[c.Code]
 	switch {
 	case !ok:
-		r = refusal{"It would not be accepted now", c.Refusal, bad}
+		r = refusal{"Not eligible right now", c.Refusal, bad}
 	case c.Code == "agentic_score_too_low" && c.Readiness != nil:
 		r.heading, r.reason = points(c.Readiness.missing())+" missing", "Joining takes "+strconv.Itoa(c.Readiness.Required)+" of 100 points for readiness, and the site has "+strconv.Itoa(c.Readiness.Score)+"."
 	}
@@ -189,5 +189,5 @@ func (c *Checked) verdict() string {
 	case c.Refusal != "":
 		return c.refused().kind.refuses() + ": "
 	}
-	return "Accepted: "
+	return "Eligible: "
 }

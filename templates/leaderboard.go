@@ -1,7 +1,7 @@
 package templates
 
 import (
-	"slices"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -69,7 +69,7 @@ func (r Row) does() string {
 	b, words := r.Bid, ""
 	switch {
 	case b.Above == 0:
-		return "keeps it first, at " + money(b.Then)
+		return "keeps it first, at " + Dollars(b.Then)
 	case b.Rank == 1:
 		words = "takes first place"
 	case b.Rank < b.Above:
@@ -78,12 +78,12 @@ func (r Row) does() string {
 		words = "passes number " + grouped(b.Above)
 	}
 	if r.Faded != "" {
-		words += ", brings " + money(r.Faded) + " back"
+		words += ", restores " + Dollars(r.Faded)
 	}
 	return words
 }
 
-// money is an amount with its thousands apart.
+// money is an amount with its thousands apart, for columns. Dollars is one as people write it.
 func money(usd string) string {
 	whole, cents, _ := strings.Cut(usd, ".")
 	n, err := strconv.Atoi(whole)
@@ -91,6 +91,22 @@ func money(usd string) string {
 		return usd
 	}
 	return grouped(n) + "." + cents
+}
+
+// Dollars writes an amount as people do: $1, $8.26.
+func Dollars(usd string) string { return "$" + strings.TrimSuffix(money(usd), ".00") }
+
+// total adds amounts. What is no amount counts as nothing.
+func total(usd ...string) string {
+	sum := int64(0)
+	for _, amount := range usd {
+		whole, cents, _ := strings.Cut(amount, ".")
+		n, err := strconv.ParseInt(whole+(cents + "00")[:2], 10, 63)
+		if err == nil {
+			sum += n
+		}
+	}
+	return fmt.Sprintf("%d.%02d", sum/100, sum%100)
 }
 
 // atHost says in a narrow place where the member's site lies. A long host is cut at its
@@ -171,9 +187,9 @@ func (v Member) later() string {
 		switch {
 		case i > 0 && p.Amount == before: // in so many days, too
 		case p.Amount != "" && before != "":
-			words += " " + money(p.Amount) + " USD"
+			words += " " + Dollars(p.Amount)
 		case p.Amount != "":
-			words += " first place costs it " + money(p.Amount) + " USD"
+			words += " first place costs " + Dollars(p.Amount)
 		case v.takeFirst() == "":
 			words += " it is still first"
 		default:
@@ -191,28 +207,16 @@ func (b Board) falls() string {
 		return ""
 	}
 	if b.First[0].Amount == "0.00" {
-		return "The fee alone makes a new member the first."
+		return "The fee alone takes first place."
 	}
-	if !slices.ContainsFunc(b.First, func(p Price) bool { return p.Amount != b.First[0].Amount }) {
-		return "Beside the fee, first place costs a new member " + money(b.First[0].Amount) + " USD, today and, if nobody bids, in " + strconv.Itoa(b.First[len(b.First)-1].Days) + " days."
-	}
-	words, before := "Beside the fee, first place costs a new member "+money(b.First[0].Amount)+" USD today", b.First[0].Amount
+	words := "First place costs " + Dollars(total(b.Fee, b.First[0].Amount)) + " today"
 	for i, p := range b.First[1:] {
 		if i == len(b.First)-2 {
 			words += " and "
 		} else {
 			words += ", "
 		}
-		switch p.Amount {
-		case before:
-			words += "as much"
-		case "0.00":
-			words += "nothing"
-		default:
-			words += money(p.Amount) + " USD"
-		}
-		before = p.Amount
-		words += " in " + strconv.Itoa(p.Days) + " days"
+		words += Dollars(total(b.Fee, p.Amount)) + " in " + strconv.Itoa(p.Days) + " days"
 	}
-	return words + ", if nobody bids."
+	return words + " if nobody bids, fee included."
 }

@@ -56,12 +56,12 @@ func (w Wallet) member(slug string) string { return w.Base + "/members/" + slug 
 // prompt is what a person tells an agent that has a wallet. It holds none of the members'
 // words.
 func (w Wallet) prompt(what, path, body string) string {
-	return what + " Read " + w.Base + "/llms.txt first. Send POST " + w.Base + path + " with this JSON body, exactly as it stands: " + body + "\n" + payingOnce
+	return what + " Read " + w.Base + "/llms.txt first. Send POST " + w.Base + path + " with exactly this JSON body: " + body + "\n" + payingOnce
 }
 
 // payingOnce tells an agent how to pay.
-const payingOnce = "The answer is 402 with an amount (Machine Payments Protocol). Pay one of its offers, once, and send the identical request again with the credential." +
-	" If the answer is 503, the payment is on its way: do not pay again, send the same request with the same credential until you have the answer."
+const payingOnce = "The answer is 402 with an amount (Machine Payments Protocol). Pay one offer, once, and send the identical request again with the credential." +
+	" If the answer is 503, the payment is pending: do not pay again. Send the same request with the same credential until you get another answer."
 
 // code is a QR code of a text, as the path of an SVG and the length of its side with the
 // quiet zone around it.

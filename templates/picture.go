@@ -309,16 +309,16 @@ func (p Picture) key() []sample {
 
 // words say what the picture shows.
 func (p Picture) words() string {
-	const key = " Longer rays: more was paid."
+	const key = " Longer rays: more paid."
 	switch {
 	case p.Members == 0:
-		return "The ring has no members at present: the place at its top is free."
+		return "The ring is empty. First place is free."
 	case p.Members == 1:
 		return "The ring with its only member." + key
 	case p.Members <= linked || len(p.Marks) == p.Members:
 		return "In order of joining, from the top." + key
 	default:
-		return "The first " + strconv.Itoa(len(p.Top)) + " by standing and some others, in order of joining." + key
+		return "The top " + strconv.Itoa(len(p.Top)) + " and some others, in order of joining." + key
 	}
 }
 
@@ -328,7 +328,7 @@ func (p Picture) placed() string {
 	case p.Here != nil:
 		return " The large dot is this member, number " + grouped(p.Here.Position) + "."
 	case p.stretch() != "":
-		return " The arc inside is what this page lists."
+		return " The inner arc marks what this page lists."
 	}
 	return ""
 }

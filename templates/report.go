@@ -109,7 +109,7 @@ func (r *Readiness) enough() string {
 			return "Together they are enough."
 		}
 	}
-	return "Together they bring " + points(sum) + ". The other checks that failed stand below."
+	return "Together they bring " + points(sum) + ". Other failed checks are below."
 }
 
 // icon is the score as a shape.

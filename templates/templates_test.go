@@ -160,11 +160,11 @@ func TestStrips(t *testing.T) {
 
 func TestWhatABidDoes(t *testing.T) {
 	for want, row := range map[string]Row{
-		"keeps it first, at 52.00": {Rank: 1, Bid: Bid{Rank: 1, Then: "52.00"}},
-		"takes first place":        {Rank: 2, Bid: Bid{Rank: 1, Above: 1}},
-		"passes number 19":         {Rank: 20, Bid: Bid{Rank: 19, Above: 19}},
-		"passes 1\u202f100 members, to number 7, brings 1\u202f234.50 back": {Rank: 1107, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
-		"takes first place, brings 3.00 back":                               {Rank: 9, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
+		"keeps it first, at $52": {Rank: 1, Bid: Bid{Rank: 1, Then: "52.00"}},
+		"takes first place":      {Rank: 2, Bid: Bid{Rank: 1, Above: 1}},
+		"passes number 19":       {Rank: 20, Bid: Bid{Rank: 19, Above: 19}},
+		"passes 1\u202f100 members, to number 7, restores $1\u202f234.50": {Rank: 1107, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
+		"takes first place, restores $3":                                  {Rank: 9, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
 	} {
 		if got := row.does(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -178,12 +178,12 @@ func TestWhatABidDoes(t *testing.T) {
 	}
 	for want, prices := range map[string][]Price{
 		"": nil,
-		"If nobody bids, first place costs it 1\u202f009.00 USD in 7 days and 4.00 USD in 30 days.": days("1010.00", "1009.00", "4.00"),
-		"If nobody bids, first place costs it 9.00 USD in 7 days and in 30 days.":                   days("10.00", "9.00", "9.00"),
-		"If nobody bids, first place costs it 9.00 USD in 7 days and it is first in 30 days.":       days("10.00", "9.00", ""),
-		"If nobody bids, it is still first in 7 days and first place costs it 9.00 USD in 30 days.": days("", "", "9.00"),
-		"If nobody bids, it is still first in 7 days and in 30 days.":                               days("", "", ""),
-		"If nobody bids, first place costs it 2.00 USD in 7 days and it is still first in 30 days.": days("", "2.00", ""),
+		"If nobody bids, first place costs $1\u202f009 in 7 days and $4 in 30 days.":       days("1010.00", "1009.00", "4.00"),
+		"If nobody bids, first place costs $9 in 7 days and in 30 days.":                   days("10.00", "9.00", "9.00"),
+		"If nobody bids, first place costs $9 in 7 days and it is first in 30 days.":       days("10.00", "9.00", ""),
+		"If nobody bids, it is still first in 7 days and first place costs $9 in 30 days.": days("", "", "9.00"),
+		"If nobody bids, it is still first in 7 days and in 30 days.":                      days("", "", ""),
+		"If nobody bids, first place costs $2 in 7 days and it is still first in 30 days.": days("", "2.00", ""),
 	} {
 		if got := (Member{TakeFirst: prices}).later(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -191,10 +191,10 @@ func TestWhatABidDoes(t *testing.T) {
 	}
 	for want, prices := range map[string][]Price{
 		"": nil,
-		"Beside the fee, first place costs a new member 11.01 USD today, 1\u202f200.00 USD in 7 days and nothing in 30 days, if nobody bids.": days("11.01", "1200.00", "0.00"),
-		"Beside the fee, first place costs a new member 9.26 USD today, 7.26 USD in 7 days and as much in 30 days, if nobody bids.":           days("9.26", "7.26", "7.26"),
-		"Beside the fee, first place costs a new member 7.26 USD, today and, if nobody bids, in 30 days.":                                     days("7.26", "7.26", "7.26"),
-		"The fee alone makes a new member the first.": days("0.00", "0.00", "0.00"),
+		"First place costs $11.01 today, $1\u202f200 in 7 days and $0 in 30 days if nobody bids, fee included.": days("11.01", "1200.00", "0.00"),
+		"First place costs $9.26 today, $7.26 in 7 days and $7.26 in 30 days if nobody bids, fee included.":     days("9.26", "7.26", "7.26"),
+		"First place costs $7.26 today, $7.26 in 7 days and $7.26 in 30 days if nobody bids, fee included.":     days("7.26", "7.26", "7.26"),
+		"The fee alone takes first place.": days("0.00", "0.00", "0.00"),
 	} {
 		if got := (Board{First: prices}).falls(); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -254,11 +254,11 @@ func TestJoin(t *testing.T) {
 	for code, want := range map[string][]string{
 		"not_admitted":          {"The operator does not admit this", "The detail.", "Not accepted", "icon bad"},
 		"invalid_url":           {"This address cannot join", "The detail.", `href="#url"`},
-		"agentic_score_too_low": {"The site could not be examined", "The detail."},
-		"score_pending":         {"still being examined", "Not now", "icon wait", "Check again"},
-		"payments_unavailable":  {"out of reach", "still here", "icon wait"},
-		"origin_unavailable":    {"out of reach", "still here", "icon wait"},
-		"another":               {"It would not be accepted now", "The detail.", "icon bad"},
+		"agentic_score_too_low": {"We could not examine the site", "The detail."},
+		"score_pending":         {"still running", "Not now", "icon wait", "Check again"},
+		"payments_unavailable":  {"unavailable right now", "still filled in", "icon wait"},
+		"origin_unavailable":    {"unavailable right now", "still filled in", "icon wait"},
+		"another":               {"Not eligible right now", "The detail.", "icon bad"},
 	} {
 		v.Checked = &Checked{Refusal: "The detail.", Code: code}
 		html := string(v.HTML())
@@ -289,7 +289,7 @@ func ready(score int) *Readiness {
 }
 
 func TestReadiness(t *testing.T) {
-	for score, want := range map[int]string{0: "Together they bring 17 points. The other checks that failed stand below.", 23: "Together they are enough.", 27: "The first two are enough.",
+	for score, want := range map[int]string{0: "Together they bring 17 points. Other failed checks are below.", 23: "Together they are enough.", 27: "The first two are enough.",
 		33: "The first alone is enough."} {
 		if got := ready(score).enough(); got != want {
 			t.Errorf("with %d points: %s", score, got)

@@ -41,38 +41,38 @@ func verifyPage(v Verify) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Verify the leaderboard</h1><p class=\"lede\">Nobody has to believe this site. The ledger of all payments is public and signed, and whoever replays it gets the same leaderboard, byte for byte.</p><h2>In this browser</h2><p>Your browser fetches the ledger and the ring's own program, replays every event, checks the signature, the root of the ledger and the digest of the state, and compares its leaderboard with <a href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Verify the leaderboard</h1><p class=\"lede\">Don't trust us. Check. The ledger of all payments is public and signed. Replay it and you get the same leaderboard, byte for byte.</p><h2>In this browser</h2><p>Your browser fetches the ledger and the ring's program, replays every event, and checks the signature, the ledger root and the state digest. Then it compares its leaderboard with <a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var3 templ.SafeURL
 			templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinURLErrs(v.under("/api/leaderboard"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `verify.templ`, Line: 10, Col: 74}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `verify.templ`, Line: 10, Col: 78}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><code>/api/leaderboard</code></a>, from which the page <a href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "\"><code>/api/leaderboard</code></a>, the source of the <a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var4 templ.SafeURL
 			templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinURLErrs(v.under("/leaderboard"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `verify.templ`, Line: 10, Col: 165}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `verify.templ`, Line: 10, Col: 167}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "\">Leaderboard</a> is drawn. It takes only the program that the signature names, no position older than what is signed, and leaderboard and signature within 5 minutes of your own clock. Nothing of it is loaded before you ask: the program is 3 MB (1 MB compressed), the ledger grows with the ring.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "\">leaderboard page</a>. It accepts only the program named in the signature, no position older than the signed one, and times within 5 minutes of your clock. It loads nothing until you start it: the program is 3 MB (1 MB compressed), and the ledger grows with the ring.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if v.Module == "" {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"panel\">This node was built without the program, so it offers the way below only.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "<p class=\"panel\">This node was built without the program. Use the method below.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -103,7 +103,7 @@ func verifyPage(v Verify) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\"><div class=\"field\"><label for=\"key\">Verifier key, if you have it from elsewhere</label><p class=\"hint\" id=\"key-hint\">Left empty, the key is the one that this site gives.</p><input id=\"key\" name=\"key\" type=\"text\" maxlength=\"300\" autocomplete=\"off\" spellcheck=\"false\" aria-describedby=\"key-hint\"></div><button type=\"submit\">Verify now</button></form><p class=\"notice\" id=\"progress\" role=\"status\"></p><div id=\"result\"></div><div><noscript>This takes a script. The way below takes none.</noscript></div><script src=\"")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 7, "\"><div class=\"field\"><label for=\"key\">Verifier key, if you have one from another source</label><p class=\"hint\" id=\"key-hint\">Leave empty to use the key from this site.</p><input id=\"key\" name=\"key\" type=\"text\" maxlength=\"300\" autocomplete=\"off\" spellcheck=\"false\" aria-describedby=\"key-hint\"></div><button type=\"submit\">Verify now</button></form><p class=\"notice\" id=\"progress\" role=\"status\"></p><div id=\"result\"></div><div><noscript>This needs JavaScript. The method below does not.</noscript></div><script src=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -121,7 +121,7 @@ func verifyPage(v Verify) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, " <h2>With a program of your own</h2><p>An edge checks all of this continuously, and follows the ring for as long as it runs:</p><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, " <h2>With your own program</h2><p>An edge follows the ring and checks all of this continuously:</p><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -134,20 +134,20 @@ func verifyPage(v Verify) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</code></pre><h2>Which key</h2><p>The verifier key stands at <a href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "</code></pre><h2>Which key</h2><p>The verifier key is at <a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var9 templ.SafeURL
 			templ_7745c5c3_Var9, templ_7745c5c3_Err = templ.JoinURLErrs(v.under("/sync/keys"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `verify.templ`, Line: 35, Col: 61}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `verify.templ`, Line: 35, Col: 57}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var9))
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "\"><code>/sync/keys</code></a>, signed by itself. It comes from the same site as the leaderboard: a site that lies could give a key of its own, or another page than this. Compare it with the one that other edges and the operator give; what it has signed cannot be taken back.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "\"><code>/sync/keys</code></a>, self-signed. It comes from the same site as the leaderboard, so a lying site could show you a different key. Compare it with the key from other edges and the operator.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -30,7 +30,7 @@ type Member struct {
 	Name     string
 	Host     string
 	Rank     int
-	Standing string // amount in USD
+	Standing string // what counts now, with its currency
 	Words    string // how the standing ages
 }
 
@@ -52,7 +52,7 @@ func (v *Member) PNG() []byte {
 		c.fill(s.line(c.cut(s, host, 30, column), 30, left, y+50, start), quiet)
 	}
 	c.fill(rule(left, foot-84, 84, 4), seal)
-	c.fill(s.line("Stands at "+v.Standing+" USD", 34, left, foot-30, start), ink)
+	c.fill(s.line(v.Standing+" counts now", 34, left, foot-30, start), ink)
 	c.fill(s.line(c.cut(s, v.Words, 26, column), 26, left, foot+8, start), quiet)
 
 	rank, word, paint := grouped(v.Rank), "rank", ink
@@ -94,7 +94,7 @@ func (v *Home) PNG() []byte {
 	first, ok := s.spelled(v.First)
 	switch {
 	case v.First == "":
-		first = "nobody yet"
+		first = "free"
 	case !ok:
 		first = v.Host
 	}

@@ -64,14 +64,14 @@ func ringOf(members int) Ring {
 func member(members int) *Member {
 	return &Member{Ring: ringOf(members), Here: Mark{Position: 1 + members/3, Total: 2600, Percent: 100, Kind: "website"},
 		RingName: "Webring Online", Address: "ring.example.org", Name: "Weather for Gliders", Host: "gliders.example.net",
-		Rank: 1 + members/9, Standing: "26.00", Words: "full until 12 March 2027"}
+		Rank: 1 + members/9, Standing: "$26", Words: "starts fading on 12 March 2027"}
 }
 
 func TestTheCardsOfMembers(t *testing.T) {
 	golden(t, "member", member(17).PNG(), Width, Height)
 
 	first := member(1)
-	first.Name, first.Words = "Ada", "without a bid; the fee stays"
+	first.Name, first.Words = "Ada", "no bids; the fee never fades"
 	golden(t, "member-first", first.PNG(), Width, Height)
 
 	long := member(100_000)
@@ -79,7 +79,7 @@ func TestTheCardsOfMembers(t *testing.T) {
 	golden(t, "member-long", long.PNG(), Width, Height)
 
 	fading := member(45)
-	fading.Here.Percent, fading.Standing, fading.Words = 60, "15.60", "fading, gone by 12 March 2027"
+	fading.Here.Percent, fading.Standing, fading.Words = 60, "$15.60", "fading, gone by 12 March 2027"
 	golden(t, "member-fading", fading.PNG(), Width, Height)
 
 	strange := member(3)

@@ -68,6 +68,9 @@ func (c *Content) AppendAnswer(dst []byte, h Fields, cache string) (_ []byte, st
 // Media is its media type.
 func (c *Content) Media() string { return c.media }
 
+// Body is the body as it was given, without a coding.
+func (c *Content) Body() []byte { return c.body }
+
 // Equal says whether the bodies are the same.
 func (c *Content) Equal(other *Content) bool { return c.hash == other.hash }
 

@@ -148,37 +148,3 @@ func TestLLMsStaysSmall(t *testing.T) {
 		t.Error(text)
 	}
 }
-
-// Each guide says in Markdown what its page says, and not what another does.
-func TestGuidesHaveTheirOwnMarkdown(t *testing.T) {
-	r := coretest.NewRing(t, payable)
-	r.Join("ada", "https://ada.dev/", func(_ *core.Joined, x *core.Texts) { x.Name.Value = hostile[:54] })
-	r.Join("bob", "https://bob.dev/")
-	for target, want := range map[string][]string{
-		"/join":           {"# Join Example Ring\n", "costs 1.00 USD", "opening `bid` of", "**Categories in use.** general (2)", "```http\nPOST https://ring.example/api/register\n"},
-		"/leaderboard":    {"# Example Ring: leaderboard\n", "opening bid that takes rank 1", "| never fades |", "in 30 days if nobody bids"},
-		"/members/bob":    {"- A bid of 1.00 USD takes it from rank 2 to rank 1\n", "- First place costs it 1.00 USD now; 1.00 USD in 7 days if nobody bids; "},
-		"/embed":          {"# Example Ring on your page\n", "<webring-online from=\"{slug}\">", "/badge/{slug}.svg"},
-		"/embed?from=bob": {"For The bob, between \\# \\[x\\](javascript", "<webring-online from=\"bob\">", "https://ring.example/next?from=bob", "/badge/bob.svg"},
-		"/embed?from=%ff": {"<webring-online from=\"{slug}\">"},
-		"/docs":           {"# The API of Example Ring\n", "| PATCH | `/api/ring/{slug}` |", "/problems/payment_pending)", "| insufficient_funds |"},
-	} {
-		path, query, _ := strings.Cut(target, "?")
-		d, ok := Page(path, query)
-		if !ok {
-			t.Fatalf("there is no Markdown of %s", path)
-		}
-		text, err := d.Build(source(r, Site{}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, words := range want {
-			if !strings.Contains(string(text), words) {
-				t.Errorf("%s does not say %q:\n%s", target, words, text)
-			}
-		}
-		if strings.Contains(string(text), " <img src=x") || strings.Count(string(text), "```")%2 != 0 {
-			t.Errorf("%s: %s", target, text)
-		}
-	}
-}

@@ -1,17 +1,17 @@
 // Package describe makes all documents that describe the service to programs, from one
 // description: the OpenAPI document, llms.txt, robots.txt, sitemaps, feeds, the
-// documents under /.well-known, the Markdown of pages, and the tools of the MCP
-// server. So they cannot contradict each other.
+// documents under /.well-known, and the tools of the MCP server. So they cannot contradict each other.
 //
-//   - operations.go: the table of operations; schema.go: the schemas of their
-//     documents; reasons.go: why payments are refused
-//   - openapi.go, tools.go, documents.go: the OpenAPI document, the MCP tools, and the
-//     list of published documents, made from these tables; tool_request.go makes requests
-//     of calls, tool_infos.go the results that are made of several reads
+//   - openapi.json: the operations, with the schemas of their documents, as an OpenAPI document
+//     in which the facts of a ring have names; operations.go reads it; reasons.go: why payments
+//     are refused
+//   - openapi.go: the document with the facts of this ring; tools.go: the MCP tools; documents.go:
+//     the list of published documents; tool_request.go makes requests of calls, tool_infos.go the
+//     results that are made of several reads; schema.go makes schemas that stand alone
 //   - recipe.go: how to check, pay, join, bid and change, as requests to send; llms.go,
-//     skills.go and markdown_guides.go put texts together from it
+//     skills.go put texts together from it
 //   - aicatalog.go: the AI catalogue; registry.go: the entry for an MCP registry
-//   - wellknown.go, feeds.go, sitemap.go, markdown.go: the other documents
+//   - wellknown.go, feeds.go, sitemap.go: the other documents
 //   - source.go: the facts, read from the same read surface that answers readers, so
 //     a document says what a read says
 //

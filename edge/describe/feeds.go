@@ -82,7 +82,7 @@ func joined(s *Source) ([]entry, error) {
 // payment. If a member leads again because another's standing decayed, its entry has the
 // id that it had before.
 func leads(s *Source) ([]entry, error) {
-	list, _, _, err := s.leaders(1)
+	list, err := s.leader()
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func opmlPart(s *Source, n int) ([]byte, error) {
 	}
 	doc := newOPML(ring)
 	if len(list) == 0 { // OPML has no document without an outline
-		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "Nobody is in the ring at present."})
+		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "The ring is empty."})
 	}
 	for _, m := range list {
 		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{m.Name, "link", m.URL, m.Category})

@@ -8,7 +8,7 @@ import (
 )
 
 // The recipe says how a program joins, bids, and changes what is its own, in pieces that
-// llms.txt, the skills and the Markdown of pages are put together from. A block marked
+// llms.txt and the skills are put together from. A block marked
 // http is one request to send as it stands, once the words in braces are replaced, so a
 // program needs to know nothing else. The pieces name no member.
 
@@ -72,47 +72,47 @@ func inJSON(v any) []byte {
 
 // blocks says how to read the blocks.
 func (r *recipe) blocks() {
-	r.say("A block marked `http` is one request: method and address, header fields, an empty line, the body. " +
-		"Replace the words in braces. `{key}` is random, of 16 to 255 visible characters, a new one for each payment; leave the field out to do without.\n\n")
+	r.say("Each `http` block is one request: method and address, header fields, an empty line, the body. " +
+		"Replace the words in braces. `{key}` is random, 16 to 255 visible characters, new for each payment. The field is optional.\n\n")
 }
 
 // check is what costs nothing: to check a draft, and to ask for its price.
 func (r *recipe) check(body any) {
-	r.say("**1. Check a draft.** Nothing is charged, and everything is validated, the site's score too. %s\n\n", r.ring.Rule)
+	r.say("**1. Check a draft.** Free. Everything is validated, including the site's score. %s\n\n", r.ring.Rule)
 	r.request("POST", "/api/check", body)
-	r.say("Status 200 says whether it would be taken, and the price and the rank. To get an offer, send it to where it is paid:\n\n")
+	r.say("Status 200 says whether it can join, the price and the rank. To get an offer, send it to the paid address:\n\n")
 	r.request("POST", "/api/register", body, keyField)
-	r.say("`kind` is `agent`, `mcp` or `website`. `category` and `description` may be left out, and a `bid` in USD may be added. " +
-		"Status 402 says that the draft will be accepted once it is paid, and what that costs: `amount_usd`, and `offers` with an amount in base units, token, recipient and network each. " +
-		"Status 422 says in `detail`, `code` and `errors` what to mend.\n\n")
+	r.say("`kind` is `agent`, `mcp` or `website`. `category` and `description` are optional, and so is an opening `bid` in USD. " +
+		"Status 402 means: pay and it is accepted. It has the price in `amount_usd`, and `offers`, each with an amount in base units, token, recipient and network. " +
+		"Status 422 says in `detail`, `code` and `errors` what to fix.\n\n")
 }
 
 // pay says how to pay what a 402 asks.
 func (r *recipe) pay() {
-	r.say("**2. Pay.** A client that speaks MPP does this step and the next by itself. Without one: choose a `WWW-Authenticate: Payment` line; `offers` has them decoded, in the same order. " +
+	r.say("**2. Pay.** An MPP client does this step and the next for you. Without one: choose a `WWW-Authenticate: Payment` line; `offers` has them decoded, in the same order. " +
 		"Sign what its method asks for, and do not send it to the network: the ring does. " +
-		"`{credential}` is base64url, without padding, of `{\"challenge\":{…},\"payload\":{…},\"source\":\"did:pkh:eip155:CHAIN:ADDRESS\"}`, with all parameters of the line in `challenge`, as they stand there. " +
-		"The drafts are at https://paymentauth.org.\n\n")
+		"`{credential}` is base64url, without padding, of `{\"challenge\":{…},\"payload\":{…},\"source\":\"did:pkh:eip155:CHAIN:ADDRESS\"}`, with all parameters of the line in `challenge`, unchanged. " +
+		"Specifications: https://paymentauth.org.\n\n")
 	r.networks()
 }
 
 // signing says of each payment method what is signed, and what the payload of its credential is.
 var signing = map[string]string{
-	"tempo": "a type 0x76 transaction with one call, `transferWithMemo(recipient, amount, memo)` of the token (who holds another token puts `approve` and `swapExactAmountOut` of Tempo's exchange before it: sold at most twice the amount, bought exactly the amount), nonceKey 2²⁵⁶−1, nonce 0, no fee payer, and a validBefore " + transactionLife + " ahead. " +
+	"tempo": "a type 0x76 transaction with one call, `transferWithMemo(recipient, amount, memo)` of the token (to pay with another token, put `approve` and `swapExactAmountOut` of Tempo's exchange before it: sell at most twice the amount, buy exactly the amount), nonceKey 2²⁵⁶−1, nonce 0, no fee payer, and a validBefore " + transactionLife + " ahead. " +
 		"The memo is `ef1ed712`, `01`, the first 10 bytes of Keccak-256 of the realm, 10 bytes of your own, and the first 7 of Keccak-256 of the challenge's id. " +
 		"Payload: `{\"type\":\"transaction\",\"signature\":\"0x…\"}` with the signed transaction. Document: draft-tempo-charge-00.",
-	"evm": "an EIP-3009 `TransferWithAuthorization` under the token's EIP-712 domain, which `domain` of the offer in the 402 has with the `name` and `version` of the token (`USD Coin` and `2` for USDC on Base); validAfter 0, validBefore the challenge's `expires`, and as its nonce Keccak-256 of id and realm, one behind the other. " +
+	"evm": "an EIP-3009 `TransferWithAuthorization` under the token's EIP-712 domain, found in `domain` of the offer, with `name` and `version` of the token (`USD Coin` and `2` for USDC on Base); validAfter 0, validBefore the challenge's `expires`, nonce Keccak-256 of the id followed by the realm. " +
 		"Payload: `type` (`authorization`), `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce` and `signature`, all strings. Document: draft-evm-charge-00. " +
-		"A client of x402 v2 reads the `PAYMENT-REQUIRED` field of the 402 instead, where it is there, and sends `PAYMENT-SIGNATURE`.",
+		"An x402 v2 client reads the `PAYMENT-REQUIRED` field of the 402 instead, if present, and sends `PAYMENT-SIGNATURE`.",
 }
 
 // networks lists what is taken, and how it is signed.
 func (r *recipe) networks() {
 	if len(r.ring.Offers) == 0 {
-		r.say("This ring takes no payments at present.\n\n")
+		r.say("This ring takes no payments right now.\n\n")
 		return
 	}
-	r.say("Taken here, as US dollars with 6 decimals:\n\n")
+	r.say("Accepted here, as US dollars with 6 decimals:\n\n")
 	for _, o := range r.ring.Offers {
 		r.say("- `%s` on `%s`, token `%s`", o.Method, o.Network, o.Currency)
 		if how := signing[o.Method]; how != "" {
@@ -120,53 +120,53 @@ func (r *recipe) networks() {
 		}
 		r.say("\n")
 	}
-	r.say("\nThe ledger has the name of the method for `eip155`.\n\n")
+	r.say("\nThe ledger writes the method name instead of `eip155`.\n\n")
 }
 
 // join is the paid request.
 func (r *recipe) join(body any) {
 	r.say("**3. Join.** Send the identical request again, with the credential. The challenge binds every byte of the body.\n\n")
 	r.request("POST", "/api/register", body, keyField, paidField)
-	r.say("Status 201 says that the site is a member: `member.slug` is its name from now on, and `Payment-Receipt` the receipt. Joining costs %s USD. ", r.ring.Fee)
-	r.say("Steps 1 to 3 with the reference client, which needs Node 20, and a wallet with the token: `%s account create`, or a key in `MPPX_PRIVATE_KEY`.\n\n", r.client)
+	r.say("Status 201: the site is a member. `member.slug` is its permanent name, `Payment-Receipt` the receipt. Joining costs %s USD. ", r.ring.Fee)
+	r.say("Steps 1 to 3 with the reference client (needs Node 20 and a wallet with the token: `%s account create`, or a key in `MPPX_PRIVATE_KEY`):\n\n", r.client)
 	r.command("/api/register", "", body)
 }
 
 // bid is how to raise a member.
 func (r *recipe) bid() {
 	body := node{"member": "{slug}", "amount": r.ring.MinBid}
-	r.say("**Bid.** Anyone may raise any member; a bid is at least %s USD, and amounts add up. `{slug}` is the slug or the URL of a member. Without a credential the answer is again a 402 with the price.\n\n", r.ring.MinBid)
+	r.say("**Bid.** Anyone can bid on any member, at least %s USD. Bids add up. `{slug}` is the slug or URL of a member. Without a credential the answer is a 402 with the price.\n\n", r.ring.MinBid)
 	r.request("POST", "/api/bid", body, keyField)
 	r.request("POST", "/api/bid", body, keyField, paidField)
-	r.say("Status 200 says that it counts: `bid_total_usd`, `leaderboard_rank`, and `to_take_first_usd`, which is what rank 1 would cost. With the client:\n\n")
+	r.say("Status 200: the bid counts. See `bid_total_usd`, `leaderboard_rank`, and `to_take_first_usd` (the price of rank 1). With the client:\n\n")
 	r.command("/api/bid", "", body)
 }
 
 // change is what an owner may do.
 func (r *recipe) change() {
 	body := node{"description": "{description}"}
-	r.say("**Change.** The account that paid for a member owns it. Free: the 402 has a challenge for an amount of 0, and the credential for it is a signature, " +
+	r.say("**Change.** The account that paid for a member owns it. Changes are free: the 402 has a challenge for 0, and the credential is a signature, " +
 		"EIP-712 with domain `{\"name\":\"MPP\",\"version\":\"3\",\"chainId\":CHAIN}` and `Proof {address account, string challengeId, string realm}`, as the payload `{\"type\":\"proof\",\"signature\":\"0x…\"}`. " +
-		"The `challengeId` begins with what you sign for, such as `Change {slug}: description '…'`: check it before you sign, and sign no id that says something else.\n\n")
+		"The `challengeId` starts with the action, such as `Change {slug}: description '…'`. Check it before you sign. Do not sign anything else.\n\n")
 	r.request("PATCH", "/api/ring/{slug}", body)
 	r.request("PATCH", "/api/ring/{slug}", body, paidField)
-	r.say("The fields are `name`, `description`, `category`, `kind` and `url`; a `url` is a move, and is scored anew. `DELETE` at the same address leaves the ring in the same way, and `POST /api/ring/{slug}/return` puts the member back within seven days. With the client:\n\n")
+	r.say("Fields: `name`, `description`, `category`, `kind` and `url`. A new `url` is a move and is scored again. `DELETE` at the same address leaves the ring. `POST /api/ring/{slug}/return` undoes that within seven days. With the client:\n\n")
 	r.command("/api/ring/{slug}", "-X PATCH", body)
 }
 
 // answers says what each status means for somebody who pays.
 func (r *recipe) answers() {
-	r.say("**What answers mean.** Every error is an `application/problem+json` document with a stable `code`; `%s/problems/` and the code explain it.\n\n", r.ring.Base)
-	r.say("- 402: nothing was charged. `payment_required` is the first answer; with another code the credential was not taken, `reason` says why, and there is a new challenge to pay.\n" +
-		"- 409 `already_registered`, `rank_taken`: nothing was charged. `idempotency_key_used`: this key has paid already.\n" +
-		"- 409 `credential_reused`: this payment was made; `outcome` says `applied`, `pending` or `failed`, and `links.self` what it paid for. `payment_mismatch`, `payment_unapplied`: money has moved without effect; write to the operator. After these three do not pay again.\n" +
-		"- 422: the request is wrong, and nothing was charged. 403 `not_admitted`: likewise, for good.\n" +
-		"- 503: never pay again on 503. After `Retry-After` seconds send the identical request with the same credential, until another status comes. It has one effect, however often it is sent. The same holds for a connection that broke, and for 500.\n" +
+	r.say("**What answers mean.** Every error is an `application/problem+json` document with a stable `code`; `%s/problems/` plus the code explains it.\n\n", r.ring.Base)
+	r.say("- 402: nothing was charged. `payment_required` is the first answer. Any other code means that the credential was rejected: `reason` says why, and there is a new challenge.\n" +
+		"- 409 `already_registered`, `rank_taken`: nothing was charged. `idempotency_key_used`: this key has already paid.\n" +
+		"- 409 `credential_reused`: this payment was already made; `outcome` says `applied`, `pending` or `failed`, and `links.self` what it paid for. `payment_mismatch`, `payment_unapplied`: money moved without effect; contact the operator. After these three, do not pay again.\n" +
+		"- 422: the request is wrong. Nothing was charged. 403 `not_admitted`: blocked by the operator. Nothing was charged; do not retry.\n" +
+		"- 503: never pay again on 503. After `Retry-After` seconds send the identical request with the same credential, until you get another status. It takes effect only once. Do the same after a broken connection or a 500.\n" +
 		"- 429: wait for `Retry-After` seconds.\n\n")
 }
 
 // lifetimes says how long things hold.
 func (r *recipe) lifetimes() {
-	r.say("**Lifetimes.** A challenge is to be paid until its `expires`, at most %s away. A signed transaction is valid for the next %s, and each credential is taken once. "+
-		"With the same `Idempotency-Key`, credential and body, the answer that was given is given again, for %s.\n\n", challengeLife, transactionLife, keyLife)
+	r.say("**Lifetimes.** Pay a challenge before it `expires`, at most %s after you get it. A signed transaction is valid for %s. Each credential works once. "+
+		"Repeat the same `Idempotency-Key`, credential and body to get the same answer again, for %s.\n\n", challengeLife, transactionLife, keyLife)
 }

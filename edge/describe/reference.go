@@ -36,17 +36,17 @@ type Parameter struct {
 // References describes every operation that is no published document. The examples name the
 // member with this slug, if it is not "".
 func References(ring Ring, slug string) (all []Reference) {
-	components := schemas()
+	components := written().Components.Schemas
 	for _, op := range Operations() {
 		if op.Tag == documentsTag {
 			continue
 		}
-		r := Reference{Operation: op, Status: op.success[0].status}
+		r := Reference{Operation: op, Status: op.status}
 		for _, p := range op.params {
-			r.Parameters = append(r.Parameters, Parameter{p.name, p.in, shape(p.schema), p.about, p.required})
+			r.Parameters = append(r.Parameters, Parameter{p.Name, p.In, shape(p.Schema), p.Description, p.Required})
 		}
 		r.Parameters = append(r.Parameters, fields(components[op.body], "body")...)
-		if s := op.success[0].schema; op.Method != "GET" && s != nil {
+		if s := op.result; op.Method != "GET" && s != nil {
 			r.Returns = fields(components[strings.TrimPrefix(s.Ref, componentSchemas)], "")
 			for _, either := range s.AnyOf {
 				r.Returns = append(r.Returns, fields(components[strings.TrimPrefix(either.Ref, componentSchemas)], "")...)
@@ -69,7 +69,7 @@ func Published() []Operation {
 }
 
 // AnyRequest are the problems that any request can meet.
-func AnyRequest() []api.Code { return slices.Clone(anyCodes) }
+func AnyRequest() []api.Code { return slices.Clone(anyCodes()) }
 
 // fields are those of a component that is an object.
 func fields(s *schema, in string) (list []Parameter) {
@@ -94,7 +94,7 @@ func shape(s *schema) string {
 	}
 	var b strings.Builder
 	switch {
-	case s.Ref == usd("").Ref:
+	case s.Ref == componentSchemas+"USD":
 		b.WriteString("amount, such as \"2.00\"")
 	case s.Ref != "":
 		b.WriteString(strings.TrimPrefix(s.Ref, componentSchemas))
@@ -147,12 +147,12 @@ func requestFor(op *Operation, ring Ring, slug string) (request, example string)
 		query := url.Values{}
 		for _, p := range op.params {
 			switch {
-			case p.name == "limit":
-				query.Set(p.name, "1")
-			case p.name == "days":
-				query.Set(p.name, "2")
-			case p.name == "from" && slug != "":
-				query.Set(p.name, slug)
+			case p.Name == "limit":
+				query.Set(p.Name, "1")
+			case p.Name == "days":
+				query.Set(p.Name, "2")
+			case p.Name == "from" && slug != "":
+				query.Set(p.Name, slug)
 			}
 		}
 		if len(query) > 0 {
@@ -166,7 +166,7 @@ func requestFor(op *Operation, ring Ring, slug string) (request, example string)
 	}
 	r := recipe{ring: ring}
 	var lines []string
-	if op.paid {
+	if op.needs == "payment" {
 		lines = append(lines, keyField)
 	}
 	body := exampleBody(op.body, ring, slug)
@@ -238,16 +238,16 @@ func Dialogue(ring Ring, slug string) []Step {
 	problem := Answer(fmt.Appendf(nil, `{"type":"https://paymentauth.org/problems/payment-required","title":%q,"status":402,"code":%q,"amount_usd":%q,"expires":"…","offers":[%s]}`,
 		api.PaymentRequired.Title(), api.PaymentRequired, ring.MinBid, strings.Join(listed, ",")))
 	steps := []Step{
-		{"Ask", "Send the request without a payment. Everything is checked first: a 402 says that it will be accepted once it is paid, and costs nothing.", head + "\n" + body},
-		{"Read the offers", "Each WWW-Authenticate line is one offer, of which any one may be paid. The body has them decoded, in the same order: amounts are in base units of the token, 1 000 000 for a dollar.",
+		{"Ask", "Send the request without a payment. The ring checks everything first. A 402 is free and means: pay and it is accepted.", head + "\n" + body},
+		{"Read the offers", "Each WWW-Authenticate line is one offer. Pay any one of them. The body has them decoded, in the same order. Amounts are in base units of the token: 1 000 000 is a dollar.",
 			"402 Payment Required\nContent-Type: application/problem+json\nCache-Control: no-store\n" + offered + x402 + "\n" + problem},
-		{"Pay and send it again", "Sign what the offer's method asks for, and send the identical request, byte by byte, with the credential: base64url, without padding, of a JSON object with challenge (all parameters of the line), payload (what was signed) and source (the account). The ring sends the payment to its network.",
+		{"Pay and send it again", "Sign what the offer's method asks for. Send the identical request, byte for byte, with the credential: base64url, without padding, of a JSON object with challenge (all parameters of the line), payload (what was signed) and source (the account). The ring sends the payment to its network.",
 			head + "Authorization: Payment eyJjaGFsbGVuZ2UiOnsi…\n\n" + body},
-		{"Read the receipt", "The payment counts, once, however often this request is repeated. On a 503 never pay again: send the same request with the same credential after the seconds of Retry-After.",
+		{"Read the receipt", "The payment counts once, even if you repeat the request. On a 503 never pay again: wait for Retry-After, then send the same request with the same credential.",
 			"200 OK\nContent-Type: application/json\nPayment-Receipt: eyJtZXRob2QiOiJ0…\nWebring-Seq: 4711\n\n" + Answer(fmt.Appendf(nil, `{"bid":{"member":%q,"amount_usd":%q},"bid_total_usd":"…","leaderboard_rank":1,"to_take_first_usd":null,"links":{"self":"…"}}`, slug, ring.MinBid))},
 	}
 	if x402 != "" {
-		steps[2].Words += " A client of x402, version 2, reads PAYMENT-REQUIRED instead, and sends PAYMENT-SIGNATURE in place of Authorization."
+		steps[2].Words += " An x402 client (version 2) reads PAYMENT-REQUIRED and sends PAYMENT-SIGNATURE instead of Authorization."
 	}
 	return steps
 }

@@ -28,20 +28,20 @@ func (k *skill) path() string { return skillsFolder + k.name + "/SKILL.md" }
 // Documents: the Agent Skills specification, and Agent Skills Discovery via Well-Known URIs, 0.2.0.
 func skills() []skill {
 	return []skill{
-		{"join-webring", "Join the ring", "Register an agent, an MCP server or a website in this webring and pay the fee over HTTP 402. Use when somebody wants a site of theirs to be a member.", func(r *recipe) {
+		{"join-webring", "Join the ring", "Register an agent, an MCP server or a website in this webring and pay the fee over HTTP 402. Use when someone wants their site to be a member.", func(r *recipe) {
 			r.blocks()
 			r.check(draft)
 			r.pay()
 			r.join(draft)
 		}},
-		{"bid-in-webring", "Bid for a rank", "Raise a member of this webring on its leaderboard with a bid paid over HTTP 402. Use when somebody wants a member to rank higher, or at rank 1.", func(r *recipe) {
+		{"bid-in-webring", "Bid for a rank", "Raise a member of this webring on its leaderboard with a bid paid over HTTP 402. Use when someone wants a member to rank higher.", func(r *recipe) {
 			r.blocks()
-			r.say("**1. See what a rank costs.** `rules` has the least bid, and each row `to_take_first_usd`, the single payment that takes rank 1.\n\n")
+			r.say("**1. See the prices.** `rules` has the minimum bid. Each row has `to_take_first_usd`, the payment that takes rank 1.\n\n")
 			r.request("GET", "/api/leaderboard", nil)
 			r.pay()
 			r.bid()
 		}},
-		{"change-webring-listing", "Change a listing", "Change the name, description, category, kind or address of a member of this webring, or take it out of the ring. Use when the owner of a member wants its listing to say something else.", func(r *recipe) {
+		{"change-webring-listing", "Change a listing", "Change the name, description, category, kind or address of a member of this webring, or take it out of the ring. Use when the owner of a member wants to edit its listing.", func(r *recipe) {
 			r.blocks()
 			r.say("**Read the listing first.** `member.owner` is the account that may change it.\n\n")
 			r.request("GET", "/api/ring/{slug}", nil)
@@ -57,11 +57,11 @@ func (k *skill) document(s *Source) ([]byte, error) {
 		return nil, err
 	}
 	r := s.recipe(ring)
-	r.say("---\nname: %s\ndescription: %s\n---\n\n# %s\n\nThe ring is %s, at %s.\n\n", k.name, k.about, k.title, inMarkdown(ring.Name), address(ring.Base+"/"))
+	r.say("---\nname: %s\ndescription: %s\n---\n\n# %s\n\nThe ring is %s, at %s.\n\n", k.name, k.about, k.title, oneLine(ring.Name), angled(ring.Base+"/"))
 	k.write(r)
 	r.answers()
 	r.lifetimes()
-	r.say("More: %s, and %s for everything else.\n", address(ring.Base+"/llms.txt"), address(ring.Base+"/openapi.json"))
+	r.say("More: %s, and %s for everything else.\n", angled(ring.Base+"/llms.txt"), angled(ring.Base+"/openapi.json"))
 	return []byte(r.b.String()), nil
 }
 

@@ -174,8 +174,8 @@ func (s *Source) ring() (Ring, error) {
 	}, nil
 }
 
-// Member is a member as lists and details show it. What it says of itself is
-// data: it is shown as text, and its URL is a link to a stranger.
+// Member is a member as documents show it. What it says of itself is data: it is shown as text,
+// and its URL leads to a stranger.
 type Member struct {
 	Slug        string
 	Name        string
@@ -183,24 +183,13 @@ type Member struct {
 	Kind        string
 	Category    string
 	Description string
-	Score       *int      `json:"agentic_score"`
-	Report      string    `json:"agentic_report"`
-	Position    int       `json:"ring_position"`
 	Joined      time.Time `json:"joined_at"`
 	Paid        string    `json:"paid_total_usd"`    // "" where time has no part in the document
 	Standing    string    `json:"effective_bid_usd"` // likewise
 	LastBid     time.Time `json:"last_bid_at"`       // zero for none
 	Rank        int       // on the leaderboard
-	DetailRank  int       `json:"leaderboard_rank"` // on the member's own document
-	TakeFirst   *string   `json:"to_take_first_usd"`
-	Verified    string    // how its site proved itself, "" when it has not
-	VerifiedAt  time.Time `json:"verified_at"`
 	Health      string    // awake or asleep
-	HealthSince time.Time `json:"health_since"` // zero: since it joined
-	Changed     time.Time `json:"changed_at"`   // zero for never
-	Owner       string    // on the member's own document; "" for an unknown account
-	Claimed     bool      // likewise
-	Prospect
+	Verified    string    // how its site proved itself, "" when it has not
 }
 
 // members reads a part of the ring in ring order, and how many there are.
@@ -217,18 +206,11 @@ func membersTarget(offset, limit int) string {
 	return fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset)
 }
 
-// leaders reads the head of the leaderboard, and what it costs to join before
-// all of them.
-func (s *Source) leaders(limit int) (list []Member, total int, joinAtFirst string, err error) {
-	var doc struct {
-		Total int
-		Rules struct {
-			JoinAtFirst string `json:"join_at_first_bid_usd"`
-		}
-		Leaderboard []Member
-	}
-	err = s.read("/api/leaderboard?limit="+strconv.Itoa(limit), &doc)
-	return doc.Leaderboard, doc.Total, doc.Rules.JoinAtFirst, err
+// leader reads who holds rank 1; the list is empty in an empty ring.
+func (s *Source) leader() (list []Member, err error) {
+	var doc struct{ Leaderboard []Member }
+	err = s.read("/api/leaderboard?limit=1", &doc)
+	return doc.Leaderboard, err
 }
 
 // example is the address that the example of a registration names. The ledger

@@ -3,31 +3,13 @@ package describe
 import "encoding/json"
 
 // infos are the tools whose results are made of several reads: what an agent needs that
-// wants to join or to bid, in one document.
+// wants to join or to bid, in one document. output names the schema of the result in x-results.
 var infos = []struct {
 	name, output string
 	build        func(*Source) ([]byte, error)
 }{
 	{"ring_join_info", "JoinInfo", joinInfo},
 	{"ring_bid_info", "BidInfo", bidInfo},
-}
-
-// infoSchemas are the schemas of their results. Of parts that other tools give they say which.
-func infoSchemas() map[string]*schema {
-	part := func(of string) *schema { return &schema{Type: "object", Description: "As " + of + " has it."} }
-	request := func() *schema {
-		return object(field{"tool", text("The tool that does it.")}, field{"method", text("")}, field{"url", link("The same over HTTP.")})
-	}
-	return map[string]*schema{
-		"JoinInfo": object(
-			field{"payments", part("ring_directory")}, field{"validation", part("ring_directory")}, field{"policies?", part("ring_directory")},
-			field{"join_at_first_bid_usd", usd("Opening bid that lets a new member join at rank 1; 0.00: the fee alone does; above 1000000.00: no opening bid does.")},
-			field{"check", request()}, field{"join", request()}, field{"then", text("What to do.")}),
-		"BidInfo": object(
-			field{"payments", part("ring_directory")}, field{"rules", part("ring_leaderboard")},
-			field{"first", orNull(object(field{"slug", text("")}, field{"effective_bid_usd", usd("Its standing.")}))},
-			field{"bid", request()}, field{"then", text("What to do.")}),
-	}
 }
 
 // node of a request that a tool stands for.
@@ -47,7 +29,7 @@ func joinInfo(s *Source) ([]byte, error) {
 	}
 	doc := node{"payments": parts.Payments, "validation": parts.Validation, "join_at_first_bid_usd": board.Rules.JoinAtFirst,
 		"check": requestOf(ring.Base, "ring_check"), "join": requestOf(ring.Base, "ring_join"),
-		"then": "Call ring_check with the draft, free of charge. Call ring_join with the same arguments: without payment it answers with challenges, and a client that pays answers one of them and calls again. With bid the member joins with an opening bid, and with only_if_rank nothing is charged unless it gets that rank."}
+		"then": "Call ring_check with the draft (free). Call ring_join with the same arguments: it answers with challenges. Pay one and call again with the credential. bid adds an opening bid. With only_if_rank nothing is charged unless the member gets that rank."}
 	if parts.Policies != nil {
 		doc["policies"] = parts.Policies
 	}
@@ -64,7 +46,7 @@ func bidInfo(s *Source) ([]byte, error) {
 		first = node{"slug": board.Leaderboard[0].Slug, "effective_bid_usd": board.Leaderboard[0].Standing}
 	}
 	return json.Marshal(node{"payments": parts.Payments, "rules": board.rules, "first": first, "bid": requestOf(ring.Base, "ring_bid"),
-		"then": "ring_leaderboard says of each member in to_take_first_usd what takes rank 1. Call ring_bid with member and amount: without payment it answers with challenges, and a client that pays answers one of them and calls again. With only_if_rank nothing is charged unless the bid gives that rank."})
+		"then": "ring_leaderboard has the price of rank 1 for each member in to_take_first_usd. Call ring_bid with member and amount: it answers with challenges. Pay one and call again with the credential. With only_if_rank nothing is charged unless the bid gives that rank."})
 }
 
 // payerParts are parts of the directory as they stand there.

@@ -41,26 +41,28 @@ func Tools() (all []Tool) {
 		}
 		t := newTool(op.Tool, op)
 		for _, p := range op.arguments() {
-			if p.name == "limit" && !t.Sends() {
-				p.schema = withDefault(between(number(""), 1, mostItems), someItems)
+			s := p.Schema.CloneSchemas()
+			if s.Description = p.Description; p.Name == "limit" && !t.Sends() {
+				s.Maximum, s.Default = ptr(float64(mostItems)), json.RawMessage(strconv.Itoa(someItems))
 			}
-			p.schema.Description = p.about
-			t.argument(p.name, p.schema, p.required)
+			t.argument(p.Name, s, p.Required)
 		}
 		if t.Sends() {
 			t.bodyArguments()
-			if op.paid || op.proved {
-				t.argument(keyArgument, bounded(text("A random word of yours, such as a UUID. A repeat with the same one and the same arguments never pays twice."), 16, 255), false)
+			if t.Varies = t.Changes(); t.Varies {
+				t.argument(keyArgument, &schema{Type: "string", MinLength: ptr(16), MaxLength: ptr(255),
+					Description: "A random word of yours, such as a UUID. Repeats with the same key and arguments never pay twice."}, false)
 			}
-			t.Varies = !op.check
 		}
-		t.Output = resultSchema(op.success[0].schema)
+		// Revisions of MCP before 2026-07-28 want the schema itself to say that it is an object.
+		t.Output = standalone(op.result)
+		t.Output.Type = "object"
 		t.shorten()
 		all = append(all, t)
 	}
 	for _, i := range infos {
 		t := newTool(i.name, Operation{Method: "GET"})
-		t.build, t.Output = i.build, standalone(i.output)
+		t.build, t.Output = i.build, standalone(written().Results[i.output])
 		t.shorten()
 		all = append(all, t)
 	}
@@ -77,14 +79,14 @@ func pageLength(value string) (string, error) {
 		return strconv.Itoa(someItems), nil
 	}
 	if n, err := strconv.Atoi(value); err == nil && n > mostItems {
-		return "", &ArgumentError{fmt.Sprintf("limit may be %d at most here; what comes after has an offset.", mostItems)}
+		return "", &ArgumentError{fmt.Sprintf("limit can be at most %d here. Use offset for more.", mostItems)}
 	}
 	return value, nil
 }
 
 func newTool(name string, op Operation) Tool {
 	w := toolWords[name]
-	t := Tool{Name: name, Title: w.title, About: w.about, op: op, Varies: name == "ring_random", Input: object()}
+	t := Tool{Name: name, Title: w.title, About: w.about, op: op, Varies: name == "ring_random", Input: &schema{Type: "object", Properties: map[string]*schema{}}}
 	t.Input.AdditionalProperties = &schema{Not: &schema{}}
 	return t
 }
@@ -103,21 +105,10 @@ func (t *Tool) bodyArguments() {
 	if t.op.body == "" {
 		return
 	}
-	body := schemas()[t.op.body]
+	body := written().Components.Schemas[t.op.body].CloneSchemas()
 	for _, name := range body.PropertyOrder {
 		t.argument(name, body.Properties[name], slices.Contains(body.Required, name))
 	}
-}
-
-// resultSchema is the schema of structured content, which is an object. Revisions of MCP
-// before 2026-07-28 want the schema itself to say so.
-func resultSchema(s *schema) *schema {
-	if name, one := strings.CutPrefix(s.Ref, componentSchemas); one {
-		return standalone(name)
-	}
-	either := resolved(s)
-	either.Type = "object"
-	return either
 }
 
 // shorten leaves out of the schema of the result what clients need not know to read it: all
@@ -125,8 +116,10 @@ func resultSchema(s *schema) *schema {
 // affair, and one tool says what a member is in full.
 func (t *Tool) shorten() {
 	if t.Output.Defs["Member"] != nil && t.Name != "ring_member" {
-		brief := object(field{"slug", text("")}, field{"name", text("")}, field{"url", text("")}, field{"kind", text("")}, field{"category", text("")})
-		brief.Description = "As ring_member has it."
+		brief := &schema{Type: "object", Description: "As ring_member has it.", Properties: map[string]*schema{}, Required: []string{"slug", "name", "url", "kind", "category"}}
+		for _, name := range brief.Required {
+			brief.Properties[name] = &schema{Type: "string"}
+		}
 		t.Output.Defs["Member"] = brief
 	}
 	for _, s := range append(slices.Collect(maps.Values(t.Output.Defs)), t.Output) {
@@ -142,34 +135,34 @@ type words struct{ title, about string }
 // toolWords says what a tool does. The directory's words name queries and redirects, which
 // tools do not have.
 var toolWords = map[string]words{
-	"ring_directory":     {"Directory", "What this ring is, how to join and bid, and what both cost."},
+	"ring_directory":     {"Directory", "What this ring is, how to join and bid, and the prices."},
 	"ring_list":          {"Members", "The members in ring order, in pages; q finds them by their words."},
-	"ring_member":        {"Member", "One member, with its standing, what becomes of it, its leaderboard rank and its owner."},
-	"ring_next":          {"Next member", "The next member around the ring: after the last comes the first; without from the first one."},
-	"ring_prev":          {"Previous member", "The previous member around the ring: before the first comes the last; without from the last one."},
-	"ring_random":        {"Random member", "A random member, another than from when another matches."},
+	"ring_member":        {"Member", "One member, with its standing, forecast, rank and owner."},
+	"ring_next":          {"Next member", "The next member. After the last comes the first. Without from: the first member."},
+	"ring_prev":          {"Previous member", "The previous member. Before the first comes the last. Without from: the last member."},
+	"ring_random":        {"Random member", "A random member, not from if possible."},
 	"ring_categories":    {"Categories", "The categories in use, with the number of members in each."},
-	"ring_leaderboard":   {"Leaderboard", "The members by rank, the rules of ranking, what passes each, and what it costs to take rank 1, now and in 7 and 30 days."},
-	"ring_hops":          {"Hops", "How many visitors the ring has sent on, by day."},
-	"ring_member_hops":   {"Hops of a member", "How many visitors the ring has sent to a member, and on from it, by day."},
+	"ring_leaderboard":   {"Leaderboard", "The members by rank, the ranking rules, the bid that passes each, and the price of rank 1 now and in 7 and 30 days."},
+	"ring_hops":          {"Hops", "Visitors sent by the ring, by day."},
+	"ring_member_hops":   {"Hops of a member", "Visitors the ring sent to a member and on from it, by day."},
 	"ring_events":        {"Events", "What happened to members: bids, outbids, ranks, moves, sleep; poll with since."},
-	"ring_member_events": {"Events of a member", "What happened to a member last, as that it was outbid."},
+	"ring_member_events": {"Events of a member", "Recent events of a member, such as being outbid."},
 	"ring_widget":        {"Widget", "A member's place in the ring: the member, its neighbours, and links to put on a page."},
-	"ring_join_info":     {"How to join", "What it takes and costs to join, which payments are taken, and what takes rank 1."},
-	"ring_bid_info":      {"How to bid", "What a bid costs, who holds rank 1 with what standing, how standings fall, and which payments are taken."},
-	"ring_check":         {"Check a draft", "Free: whether a site could join as in this draft, its score, the price, and the rank that it would get now. Nothing is charged or kept."},
+	"ring_join_info":     {"How to join", "Requirements and price to join, accepted payments, and the price of rank 1."},
+	"ring_bid_info":      {"How to bid", "Minimum bid, the leader and its standing, how standings decay, and accepted payments."},
+	"ring_check":         {"Check a draft", "Free: whether this draft can join, its score, price and rank. Nothing is charged or stored."},
 	"ring_join":          {"Join", "Paid: joins the ring. A site that scores too low is refused before it is asked to pay."},
 	"ring_bid":           {"Bid", "Paid: funds any member and raises its rank."},
-	"ring_change":        {"Change a member", "Free, with a proof by the account that owns the member: changes its name, description, category or kind, or moves it to another address."},
-	"ring_leave":         {"Leave the ring", "Free, with a proof by the account that owns the member: takes it out of the ring. What was paid is not refunded. The owner can return for seven days."},
-	"ring_return":        {"Return to the ring", "Free, with a proof by the account that owns the member: undoes ring_leave within seven days of it."},
-	"ring_claim":         {"Claim a member", "Free: with account, a token for the site to show; with token and a proof by that account, the account owns the member from then on."},
-	"ring_visit":         {"Have a member visited", "Free, with a proof by the account that owns the member: has its site visited now, which wakes a member that is asleep."},
+	"ring_change":        {"Change a member", "Free, with a proof by the owner's account: changes name, description, category or kind, or moves the member to another address."},
+	"ring_leave":         {"Leave the ring", "Free, with a proof by the owner's account: takes the member out of the ring. No refunds. The owner can return within seven days."},
+	"ring_return":        {"Return to the ring", "Free, with a proof by the owner's account: undoes ring_leave within seven days."},
+	"ring_claim":         {"Claim a member", "Free: with account, returns a token for the site to show; with token and a proof by that account, makes the account the owner."},
+	"ring_visit":         {"Visit a member", "Free, with a proof by the owner's account: the ring visits the site now. An answer wakes an asleep member."},
 }
 
 // arguments are the parameters that a tool has: a redirect is nothing for it.
 func (op *Operation) arguments() []param {
-	return slices.DeleteFunc(slices.Clone(op.params), func(p param) bool { return p.name == "format" })
+	return slices.DeleteFunc(slices.Clone(op.params), func(p param) bool { return p.Name == "format" })
 }
 
 // Sends says that a call is a request which only the origin answers; [Tool.Request] gives
@@ -177,7 +170,7 @@ func (op *Operation) arguments() []param {
 func (t *Tool) Sends() bool { return t.op.Method != "GET" }
 
 // Changes says that a call may change the ring.
-func (t *Tool) Changes() bool { return t.op.paid || t.op.proved }
+func (t *Tool) Changes() bool { return t.op.needs != "" }
 
 // AboutFor is About and, of a tool that is paid or proved, where a call without a credential
 // finds its challenges. [Instructions] says what modern is.
@@ -186,14 +179,14 @@ func (t *Tool) AboutFor(modern bool) string {
 	case !t.Changes():
 		return t.About
 	case modern:
-		return t.About + " A call that lacks a credential gets a result with challenges in _meta."
+		return t.About + " Without a credential the result has challenges in _meta."
 	}
-	return t.About + " A call that lacks a credential gets the error -32042 with challenges."
+	return t.About + " Without a credential the call fails with error -32042 and challenges."
 }
 
 // Overwrites says that a call may take away what an owner has said of a member.
 func (t *Tool) Overwrites() bool {
-	return t.op.proved && t.op.ID != "visitMember" && t.op.ID != "returnToRing"
+	return t.op.needs == "proof" && t.op.ID != "visitMember" && t.op.ID != "returnToRing"
 }
 
 // Makes says that the result is made of several reads, by [Tool.Build].
@@ -289,23 +282,23 @@ func (t *Tool) Target(arguments json.RawMessage) (string, error) {
 func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 	path, query := t.op.Path, url.Values{}
 	for _, p := range t.op.arguments() {
-		value, err := take(given, p.name, p.schema.Type)
-		if err == nil && p.name == "limit" {
+		value, err := take(given, p.Name, p.Schema.Type)
+		if err == nil && p.Name == "limit" {
 			value, err = pageLength(value)
 		}
 		switch {
 		case err != nil:
 			return "", err
-		case value == "" && p.required:
-			return "", &ArgumentError{p.name + " is required."}
+		case value == "" && p.Required:
+			return "", &ArgumentError{p.Name + " is required."}
 		case value == "":
 			continue
-		case p.in == "query":
-			query.Set(p.name, value)
+		case p.In == "query":
+			query.Set(p.Name, value)
 			continue
 		}
 		// A path is no place for just any word: /api/ring/next is another read.
-		if path = strings.Replace(path, "{"+p.name+"}", value, 1); !slugForm.MatchString(value) || slices.Contains(api.Paths(), path) {
+		if path = strings.Replace(path, "{"+p.Name+"}", value, 1); !slugForm.MatchString(value) || slices.Contains(api.Paths(), path) {
 			return "", ErrNoMember
 		}
 	}

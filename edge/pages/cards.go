@@ -168,7 +168,7 @@ func (r *reader) card(path string) drawable {
 	}
 	return &card.Member{Ring: v.ring(&first), Here: m.onCard(),
 		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
-		Rank: m.BoardRank, Standing: m.Standing, Words: aging(r.freshness(m))}
+		Rank: m.BoardRank, Standing: templates.Dollars(m.Standing), Words: aging(r.freshness(m))}
 }
 
 // ring is what cards show of the ring.
@@ -201,7 +201,7 @@ func aging(f templates.Freshness) string {
 	day := f.Until.At.UTC().Format("2 January 2006")
 	switch {
 	case f.State == templates.Fresh:
-		return "full until " + day
+		return "starts fading on " + day
 	case f.State == templates.Fading && f.Until.Words != "":
 		return "fading, gone by " + day
 	case f.State == templates.Fading:
@@ -211,5 +211,5 @@ func aging(f templates.Freshness) string {
 	case f.State == templates.Faded:
 		return "faded away"
 	}
-	return "without a bid; the fee stays"
+	return "no bids; the fee never fades"
 }

@@ -9,7 +9,7 @@
 // bids do; when.go says in words how long ago something was, and for how long the words hold.
 // cache.go draws a page once for all requests. While it draws
 // a page again, other requests get the page before, if only time has passed. markdown.go
-// gives the same pages as Markdown, published.go what [webring/edge/describe] makes, and
+// converts a page to Markdown, published.go what [webring/edge/describe] makes, and
 // explanations.go says what problem codes mean.
 //
 // Routes are listed here and served by package edge, which also writes the header fields

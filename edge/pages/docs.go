@@ -16,9 +16,9 @@ import (
 var operationGroups = []struct{ tag, title, words string }{
 	{"directory", "Directory", ""},
 	{"ring", "Reading the ring", "Free, without a key. Answers have an ETag."},
-	{"links", "Links for pages", "Each answers with a redirect to a member's site."},
+	{"links", "Links for pages", "Each redirects to a member's site."},
 	{"paid", "Joining and bidding", "Each request is checked in full before it asks for money."},
-	{"owner", "What owners do", "Free: a challenge for 0 asks for a signature by the account that owns the member."},
+	{"owner", "For owners", "Free: sign a challenge for 0 with the account that owns the member."},
 	{"mcp", "Model Context Protocol", "The same as tools, over streamable HTTP."},
 }
 

@@ -97,9 +97,9 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 	}
 	switch {
 	case code == api.EmptyRing && view.Empty:
-		view.Heading, view.Reason = "Nobody is here yet", "The ring has no members at present, so no link can lead to one. Whoever joins now is the first."
+		view.Heading, view.Reason = "The ring is empty", "Join now and first place is yours."
 	case code == api.UnknownMember && view.Empty:
-		view.Reason = "The ring has no members at present. Whoever joins now is the first."
+		view.Reason = "The ring is empty. Join now and first place is yours."
 	case code == api.NotFound && strings.HasPrefix(path, "/reports/"):
 		view.Heading, view.Reason = "This report does not exist", doc.Detail
 	}
@@ -180,21 +180,21 @@ type plain struct{ heading, reason string }
 
 // plainly has them for the codes that people meet and whose documents speak to programs.
 var plainly = map[api.Code]plain{
-	api.InvalidParameter: {"Part of this address is not valid", ""},
-	api.Malformed:        {"This address cannot be read", "What arrived here is not an address of this site, or was damaged on its way."},
-	api.NotFound:         {"This page does not exist", "Nothing is at this address. It may be spelled differently, or what was here has gone."},
-	api.UnknownMember:    {"No member is at this address", "It may be spelled differently. Search for the member by its name, or let the ring choose one."},
-	api.MemberRemoved:    {"This member is gone", "Its owner or the operator took it out of the ring. An owner can return for seven days: the docs say how. The others are still here."},
-	api.EmptyRing:        {"No member matches", "The ring has members, but none of this kind or category."},
-	api.MethodNotAllowed: {"That does not work here", "This page cannot take what was sent to it in this way."},
-	api.RequestTimeout:   {"That took too long", "The request did not arrive in full in the time that it has."},
-	api.BodyTooLarge:     {"That is too long", "What was sent is longer than any form of this site."},
-	api.HeaderTooLarge:   {"The request is too long", "The address, or what the browser sends with it, is longer than this site takes."},
-	api.InvalidRequest:   {"The form cannot be read", "What was sent is not a form of this site. Nothing was charged."},
-	api.RateLimited:      {"Too many requests", "More pages were asked for from your network in a minute than one visitor may ask for."},
-	api.Internal:         {"Something went wrong here", "The fault is not yours."},
-	api.NotLeader:        {"Out of reach for a moment", "What answers this is just moving to another machine. Nothing was charged."},
+	api.InvalidParameter: {"This address is not valid", ""},
+	api.Malformed:        {"This address cannot be read", "It is not an address of this site, or it is damaged."},
+	api.NotFound:         {"This page does not exist", "Check the spelling, or the page may have been removed."},
+	api.UnknownMember:    {"No such member", "Check the spelling, search by name, or visit a random member."},
+	api.MemberRemoved:    {"This member is gone", "Its owner left, or the operator removed it. Owners can return within seven days: see the docs."},
+	api.EmptyRing:        {"No member matches", "The ring has no members of this kind or category."},
+	api.MethodNotAllowed: {"This does not work here", "This page does not accept that kind of request."},
+	api.RequestTimeout:   {"The request timed out", "It did not arrive in time."},
+	api.BodyTooLarge:     {"The request is too long", "It is longer than any form of this site."},
+	api.HeaderTooLarge:   {"The request is too long", "The address or the header fields are too long."},
+	api.InvalidRequest:   {"The form cannot be read", "It is not a form of this site. Nothing was charged."},
+	api.RateLimited:      {"Too many requests", "Your network sent more requests in a minute than this site allows."},
+	api.Internal:         {"Something went wrong here", "It is not your fault."},
+	api.NotLeader:        {"Unavailable for a moment", "The service is moving to another machine. Nothing was charged."},
 
-	api.OriginUnavailable:   {"Out of reach at the moment", "The part of the ring that answers this cannot be reached. All other pages work."},
-	api.PaymentsUnavailable: {"Out of reach at the moment", "The part of the ring that answers this cannot be reached. Nothing was charged, and all other pages work."},
+	api.OriginUnavailable:   {"Unavailable right now", "The ring's origin does not answer. All other pages work."},
+	api.PaymentsUnavailable: {"Unavailable right now", "The ring's origin does not answer. Nothing was charged. All other pages work."},
 }

@@ -49,7 +49,7 @@ func (r *reader) join(path string) (templates.Join, bool) {
 		atTen = above(&ten.Leaderboard[0], cents(v.about.Payments.Fee), cents(board.Rules.MinBid))
 	}
 	return templates.Join{
-		Page: v.about.frame(path, "Join "+v.about.Name, "What it takes to join the ring, and a free check of your site."),
+		Page: v.about.frame(path, "Join "+v.about.Name, "How to join the ring, with a free check of your site."),
 		Fee:  v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
 		Rule: v.about.Validation.Rule, Payments: len(v.about.Payments.Networks) > 0, Wallet: v.about.wallet(r.core.BaseURL()), Categories: v.categories,
 	}, true

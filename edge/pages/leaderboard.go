@@ -9,7 +9,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge/content"
-	"webring/edge/describe"
 	"webring/templates"
 )
 
@@ -36,7 +35,7 @@ type leadsDocument struct {
 
 // drawLeaderboard draws a page of the leaderboard.
 func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Content {
-	filter := url.Values{"limit": {strconv.Itoa(describe.ListRows)}}
+	filter := url.Values{"limit": {strconv.Itoa(listRows)}}
 	if page := query.Peek("page"); len(page) > 0 {
 		filter.Set("page", string(page))
 	}
@@ -53,7 +52,7 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 			return nil
 		}
 	}
-	view := templates.Leaderboard{Page: v.about.frame(path, "Leaderboard – "+v.about.Name, "Who stands where in the ring, what a bid on each member would do, and what first place costs.")}
+	view := templates.Leaderboard{Page: v.about.frame(path, "Leaderboard – "+v.about.Name, "All members by rank, what a bid on each would do, and the price of first place.")}
 	view.Feeds, view.Wallet = feeds, v.about.wallet(r.core.BaseURL())
 	view.Board = r.board(v, &doc)
 	if first {
@@ -65,10 +64,10 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 
 // pagesOf leads from the page of a list that begins behind so many rows to its others.
 func pagesOf(path string, offset, total int) (p templates.Pages) {
-	last := max((total+describe.ListRows-1)/describe.ListRows, 1)
-	here := offset/describe.ListRows + 1
+	last := max((total+listRows-1)/listRows, 1)
+	here := offset/listRows + 1
 	to := func(number int) templates.PageLink {
-		link := templates.PageLink{From: (number-1)*describe.ListRows + 1, To: min(number*describe.ListRows, total), Here: number == here}
+		link := templates.PageLink{From: (number-1)*listRows + 1, To: min(number*listRows, total), Here: number == here}
 		if link.Address = pageAddress(path, &noQuery, number); number == 1 {
 			link.Address = path[1:]
 		}

@@ -56,19 +56,21 @@ func New(site describe.Site, now func() time.Time) *Pages {
 type Route struct {
 	Pattern string
 	View    View
+	Picture bool // it has no other form
 }
 
 // Routes are all pages.
 func Routes() []Route {
 	routes := []Route{
-		{"/", drawHome}, {leaderboardPath, drawLeaderboard}, {"/ring", drawRing}, {JoinPath, drawJoin}, {"/embed", drawEmbed}, {"/docs", drawDocs}, {"/about", drawAbout}, {problemsPath, drawProblems}, {VerifyPath, drawVerify},
+		{Pattern: "/", View: drawHome}, {Pattern: leaderboardPath, View: drawLeaderboard}, {Pattern: "/ring", View: drawRing}, {Pattern: JoinPath, View: drawJoin},
+		{Pattern: "/embed", View: drawEmbed}, {Pattern: "/docs", View: drawDocs}, {Pattern: "/about", View: drawAbout}, {Pattern: problemsPath, View: drawProblems}, {Pattern: VerifyPath, View: drawVerify},
 		// Views read the last segment from the path: a parameter would be a copy of it.
-		{membersPath + "{slug:*}", drawMember},
-		{categoriesPath + "{category:*}", drawCategory},
-		{badgesPath + "{slug:*}", drawBadge},
+		{Pattern: membersPath + "{slug:*}", View: drawMember},
+		{Pattern: categoriesPath + "{category:*}", View: drawCategory},
+		{Pattern: badgesPath + "{slug:*}", View: drawBadge, Picture: true},
 	}
 	for _, code := range api.Codes() {
-		routes = append(routes, Route{problemsPath + "/" + string(code), drawProblem})
+		routes = append(routes, Route{Pattern: problemsPath + "/" + string(code), View: drawProblem})
 	}
 	return routes
 }
@@ -127,14 +129,6 @@ func Target(sent []byte) (target, path string, query *fasthttp.Args) {
 	// A path may contain an escaped '?'. So the query comes first, which no path can be
 	// mistaken for.
 	return query.String() + " " + path, path, query
-}
-
-// MarkdownTarget is Target for the Markdown of a page, which names no bid.
-func MarkdownTarget(sent []byte) (target, path string, query *fasthttp.Args) {
-	if path = string(uri.Decode(uri.Path(sent))); strings.HasPrefix(path, membersPath) {
-		return path, path, &noQuery
-	}
-	return Target(sent)
 }
 
 var noQuery fasthttp.Args

@@ -42,12 +42,6 @@ func TestOnePageHasOneName(t *testing.T) {
 			}
 		}
 	}
-	if target, path, query := MarkdownTarget([]byte("/members/alpha?amount=5")); target != "/members/alpha" || path != target || query.Len() > 0 {
-		t.Errorf("Markdown, which has no bid, is %q", target)
-	}
-	if target, _, query := MarkdownTarget([]byte("/ring?sort=newest")); target != "sort=newest /ring" || string(query.Peek("sort")) != "newest" {
-		t.Errorf("Markdown of a list is %q", target)
-	}
 }
 
 // What is spelled once is spelled so again.

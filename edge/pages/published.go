@@ -10,13 +10,10 @@ import (
 	"webring/edge/describe"
 )
 
-// Document gives what describe makes, drawn and cached as a page is. key names it
-// among everything that is cached. query has the parameters that it depends on, nil for none.
-func (s *Pages) Document(c Core, key string, d describe.Document, query *fasthttp.Args) (*Page, *api.Response) {
-	if query == nil {
-		query = &noQuery
-	}
-	return s.get(c, drawDocument(d), key, d.Path, query, d.MaxAge)
+// Document gives what describe makes, drawn and cached as a page is. key is its name in the
+// cache.
+func (s *Pages) Document(c Core, key string, d describe.Document) (*Page, *api.Response) {
+	return s.get(c, drawDocument(d), key, d.Path, &noQuery, d.MaxAge)
 }
 
 // drawDocument draws what describe makes.

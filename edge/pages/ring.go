@@ -11,9 +11,11 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge/content"
-	"webring/edge/describe"
 	"webring/templates"
 )
+
+// listRows is how many members a page of the ring, of a category or of the leaderboard lists.
+const listRows = 50
 
 // drawRing draws a page of the ring, of one category of it, or of a search.
 func drawRing(r *reader, path string, query *fasthttp.Args) *content.Content {
@@ -44,7 +46,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	var some listDocument
 	var board boardDocument
 	v, ok := r.survey()
-	there := every(ok, category == "" || r.document(describe.CategoryInUse(category), &struct{}{}), r.document(standings, &board))
+	there := every(ok, category == "" || r.document(categoryInUse(category), &struct{}{}), r.document(standings, &board))
 	state := templates.Searched
 	if words == "" {
 		there = every(r.part(filter, page, newest, &some), there)
@@ -80,20 +82,20 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	for i := range some.Members {
 		view.Rows = append(view.Rows, some.Members[i].row())
 	}
-	number := some.Offset/describe.ListRows + 1
+	number := some.Offset/listRows + 1
 	if newest {
 		number, _ = strconv.Atoi(page)
 		number = max(number, 1)
 		slices.Reverse(view.Rows)
 	}
 	if some.Count > 0 {
-		view.From = (number-1)*describe.ListRows + 1
+		view.From = (number-1)*listRows + 1
 		view.To = view.From + some.Count - 1
 		if filter.Get("category") == "" && kind == "" && words == "" {
 			view.Picture.From, view.Picture.To = some.Offset+1, some.Offset+some.Count
 		}
 	}
-	last := (some.Total + describe.ListRows - 1) / describe.ListRows
+	last := (some.Total + listRows - 1) / listRows
 	at := func(number int) string { return pageAddress(path, query, number) }
 	if number > 1 && last > 0 {
 		view.Prev = at(min(number-1, last))
@@ -107,7 +109,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 // part reads a page of the members that a filter selects.
 func (r *reader) part(filter url.Values, page string, newest bool, some *listDocument) bool {
 	if !newest {
-		filter.Set("limit", strconv.Itoa(describe.ListRows))
+		filter.Set("limit", strconv.Itoa(listRows))
 		if page != "" {
 			filter.Set("page", page)
 		}
@@ -124,7 +126,7 @@ func (r *reader) part(filter url.Values, page string, newest bool, some *listDoc
 		return false
 	}
 	some.Total = all.Total
-	offset, count := describe.FromTheEnd(all.Total, page)
+	offset, count := fromTheEnd(all.Total, page)
 	if count == 0 {
 		return true
 	}
@@ -145,20 +147,20 @@ func (r *reader) search(words, kind, category, page string, newest bool) (some l
 		!strings.ContainsFunc(words, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }) {
 		return some, templates.SearchBad
 	}
-	part := describe.PagePart(page)
+	part := pagePart(page)
 	if newest {
 		var all listDocument
-		if !r.beside("/api/ring", describe.ListQuery(words, kind, category, "limit=1"), &all) {
+		if !r.beside("/api/ring", listQuery(words, kind, category, "limit=1"), &all) {
 			return some, templates.SearchAway
 		}
-		offset, count := describe.FromTheEnd(all.Total, page)
+		offset, count := fromTheEnd(all.Total, page)
 		if count == 0 {
 			some.Total = all.Total
 			return some, templates.Searched
 		}
 		part = "limit=" + strconv.Itoa(count) + "&offset=" + strconv.Itoa(offset)
 	}
-	if !r.beside("/api/ring", describe.ListQuery(words, kind, category, part), &some) {
+	if !r.beside("/api/ring", listQuery(words, kind, category, part), &some) {
 		return listDocument{}, templates.SearchAway
 	}
 	return some, templates.Searched
@@ -174,4 +176,46 @@ func pageAddress(path string, query *fasthttp.Args, number int) string {
 	}
 	values.Set("page", strconv.Itoa(number))
 	return path[strings.LastIndexByte(path, '/')+1:] + "?" + values.Encode()
+}
+
+// categoryInUse is the target of a read that is refused if no member is in a category.
+// The page of a category asks it first: otherwise it would show any words in its path
+// as a heading.
+func categoryInUse(category string) string {
+	return "/api/ring/next?category=" + url.QueryEscape(category)
+}
+
+// fromTheEnd gives the part of so many members that a page shows when the newest come first.
+// page is its number as somebody gave it, "" for the first.
+func fromTheEnd(total int, page string) (offset, count int) {
+	number, err := strconv.Atoi(page)
+	if page == "" {
+		number, err = 1, nil
+	}
+	if err != nil || number < 1 || number > total/listRows+1 {
+		return 0, 0
+	}
+	end := total - (number-1)*listRows
+	return max(end-listRows, 0), min(end, listRows)
+}
+
+// listQuery is the query of a list of members, and of a search with words, in the order in
+// which all nodes spell it. part says which part of the list, and comes last. The others are
+// "" for no such choice.
+func listQuery(words, kind, category, part string) (query string) {
+	for _, p := range [...][2]string{{"q", words}, {"kind", kind}, {"category", category}} {
+		if p[1] != "" {
+			query += p[0] + "=" + url.QueryEscape(p[1]) + "&"
+		}
+	}
+	return query + part
+}
+
+// pagePart is the part of a list that a page in its order shows.
+func pagePart(page string) string {
+	part := "limit=" + strconv.Itoa(listRows)
+	if page != "" {
+		part += "&page=" + url.QueryEscape(page)
+	}
+	return part
 }

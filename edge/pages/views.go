@@ -48,7 +48,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 
 // inWords says what the ring is, for previews and cards.
 func inWords(fee string) string {
-	return "A ring of websites and AI agents, each leading to the next. Free to walk around; " + fee + " USD, once, to join."
+	return "A ring of websites and AI agents, each leading to the next. Free to explore. " + templates.Dollars(fee) + ", once, to join."
 }
 
 // memberFeeds are what tells of one member.

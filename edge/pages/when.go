@@ -73,9 +73,9 @@ func (r *reader) left(t time.Time) templates.When {
 	w := templates.When{At: t}
 	rest := t.Sub(r.now())
 	r.before(t)
-	unit, one, many := time.Hour, " more hour", " more hours"
+	unit, one, many := time.Hour, " hour", " hours"
 	if rest > inDays {
-		unit, one, many = day, " more day", " more days"
+		unit, one, many = day, " day", " days"
 		r.before(t.Add(-inDays))
 	}
 	// The nearest whole number of units.

@@ -94,7 +94,7 @@ func TestHopsAreRightToTheLastMinute(t *testing.T) {
 	o.stop()
 	o.launch()
 	want(o, 1111+100+20+2)
-	if page := string(o.get("/members/" + to).Body); !strings.Contains(page, "What it brings") || !strings.Contains(page, "1\u202f233") {
+	if page := string(o.get("/members/" + to).Body); !strings.Contains(page, "Visitors from the ring") || !strings.Contains(page, "1\u202f233") {
 		t.Errorf("the page does not tell: %s", page)
 	}
 	file, restored := filepath.Join(t.TempDir(), "backup"), filepath.Join(folder(t), "restored")
