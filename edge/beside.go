@@ -11,8 +11,8 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/front"
 	"webring/edge/pages"
-	"webring/edge/uri"
 )
 
 // Beside answers a GET for a path and a query of the form name=value: with what the origin
@@ -121,8 +121,8 @@ func besideQuery(given *fasthttp.Args, parameters []string, longest int) (query 
 
 // readBeside answers with a document that no core has.
 func (s *Shell) readBeside(ctx *fasthttp.RequestCtx, parameters []string) {
-	target, _ := uri.Target(&ctx.Request.Header)
-	s.answerBeside(ctx, string(uri.Decode(uri.Path(target))), besideQuery(ctx.QueryArgs(), parameters, maxBesideParameter))
+	target, _ := front.Target(&ctx.Request.Header)
+	s.answerBeside(ctx, string(front.DecodePath(front.Path(target))), besideQuery(ctx.QueryArgs(), parameters, maxBesideParameter))
 }
 
 // answerBeside answers with the document that no core has for a path and a query.

@@ -6,8 +6,7 @@ import (
 	"webring/core/api"
 	"webring/edge/cache"
 	"webring/edge/content"
-	"webring/edge/metrics"
-	"webring/edge/uri"
+	"webring/edge/front"
 )
 
 // cacheBytes is how many bytes the cached answers of a shell take, in all their codings.
@@ -43,8 +42,8 @@ const documentSize = 512
 // body in the form that h asks for. The caller may change the answer only when it is r.
 //
 // A cached answer is valid at its position, and a timed one from Since until Until. An
-// answer that depends on random bits is not cached. counts says how often an answer was found.
-func (g *generation) serve(target []byte, h content.Fields, r *api.Response, counts *metrics.Shard) (*api.Response, content.Form) {
+// answer that depends on random bits is not cached.
+func (g *generation) serve(target []byte, h content.Fields, r *api.Response) (*api.Response, content.Form) {
 	if len(target) > longestTarget {
 		g.Ask(target, r)
 		return r, content.Form{Body: r.Body}
@@ -54,7 +53,7 @@ func (g *generation) serve(target []byte, h content.Fields, r *api.Response, cou
 	e := cached.Get(key)
 	seq, second := g.core.Head()
 	found := e != nil && e.Holds(g.build, seq, second)
-	counts.Cached(found)
+	g.metrics.cached(found)
 	if !found {
 		again := e != nil || cached.Again(key)
 		g.Ask(target, r)
@@ -91,7 +90,7 @@ func (g *generation) entry(seq uint64, v api.Validity, since, until int64) *cach
 // isList says whether the document at a target may be long, and is worth compressing. The
 // others show one to three members and fit into one packet or two.
 func isList(target []byte) bool {
-	switch path := uri.Path(target); string(path) {
+	switch path := front.Path(target); string(path) {
 	case "/api/leaderboard", "/api/ring", "/api/categories", "/api":
 		return true
 	}

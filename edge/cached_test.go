@@ -76,7 +76,7 @@ func TestAnswersAreMadeOnceAsLongAsTheyHold(t *testing.T) {
 	} {
 		step.change()
 		before := asked
-		got, _ := n.serve([]byte(step.target), noFields{}, &r, nil)
+		got, _ := n.serve([]byte(step.target), noFields{}, &r)
 		if asked > before {
 			wrote[step.target] = byte(asked)
 		}
@@ -107,7 +107,7 @@ func TestAShellWithoutACacheAsksForEachAnswer(t *testing.T) {
 	defer n.leave()
 	var r api.Response
 	for i, accept := range []string{"", "zstd", "zstd", ""} {
-		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r, nil)
+		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r)
 		if asked != i+1 || (f.Coding != nil) != (accept != "") || !f.Varies {
 			t.Errorf("answer %d in %q: the core was asked %d times, coding %v", i, accept, asked, f.Coding)
 		}
@@ -143,7 +143,7 @@ func TestCachedAnswersAreNeverOld(t *testing.T) {
 		}
 		for _, target := range []string{"/api/leaderboard", "/api/ring?limit=90", "/api/leaderboard?limit=30&offset=5", "/next?from=m3", "/api/widget?from=m3", "/api/ring/m3",
 			"/api/ring/m4", "/api/widget?from=nobody", "/api/ring/nobody", "/next", "/api/ring?limit=x"} {
-			kept, _ := n.serve([]byte(target), noFields{}, &own, nil)
+			kept, _ := n.serve([]byte(target), noFields{}, &own)
 			ring.Serve([]byte(target), &fresh)
 			if kept.Status != fresh.Status || kept.Seq != fresh.Seq || kept.Validity != fresh.Validity || kept.Since != fresh.Since || kept.Until != fresh.Until || string(kept.Body) != string(fresh.Body) ||
 				string(kept.Next) != string(fresh.Next) || string(kept.Prev) != string(fresh.Prev) || string(kept.Location) != string(fresh.Location) || kept.Unknown != fresh.Unknown {

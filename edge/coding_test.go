@@ -132,7 +132,7 @@ func TestAListIsCompressedOnceAsLongAsItHolds(t *testing.T) {
 	n := NewSwappable(c, "").enter()
 	var r api.Response
 	get := func(accept string) []byte {
-		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r, nil)
+		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r)
 		return f.Body
 	}
 	first := get("zstd")
@@ -169,7 +169,7 @@ func TestDocumentsTakeABoundedNumberOfBytes(t *testing.T) {
 		wait.Go(func() {
 			var r api.Response
 			for i, at := range targets {
-				n.serve(target(at), fieldsOf{"Accept-Encoding": []string{"zstd", "gzip", ""}[i%3]}, &r, nil)
+				n.serve(target(at), fieldsOf{"Accept-Encoding": []string{"zstd", "gzip", ""}[i%3]}, &r)
 			}
 		})
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/accesslog"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 	"webring/edge/hops"
 	"webring/edge/voucher"
 	"webring/templates"
@@ -136,8 +135,8 @@ type Config struct {
 	// changes it.
 	RateLimit int
 	// TrustedProxies are believed when they say for whom they forward, in one field
-	// that they have to set: [clientaddr.Proxies.NameClientsIn].
-	TrustedProxies clientaddr.Proxies
+	// that they have to set: [front.Proxies.NameClientsIn].
+	TrustedProxies front.Proxies
 
 	// TLS makes the shell speak TLS, HTTP/1.1 only, and of the protocols that it names
 	// "acme-tls/1" (RFC 8737), by which an authority sees that a name is this node's.
@@ -157,5 +156,5 @@ type Config struct {
 	// values, queries and bodies are never written to it.
 	Log *slog.Logger
 	// Access gets a line for each request that is answered. nil: none are written.
-	Access *accesslog.Log
+	Access *front.AccessLog
 }

@@ -26,8 +26,8 @@ import (
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
 	"webring/edge/forward"
+	"webring/edge/front"
 	"webring/templates"
 )
 
@@ -379,7 +379,7 @@ func (l *listenerOf) connect(addr string) net.Conn {
 func TestAShortageDoesNotEndTheServer(t *testing.T) {
 	inner := &listenerOf{conns: make(chan net.Conn, 1), closed: make(chan struct{}),
 		errs: []error{&net.OpError{Op: "accept", Err: syscall.EMFILE}, &net.OpError{Op: "accept", Err: syscall.ECONNABORTED}}}
-	l := &boundedListener{Listener: inner, proxies: &clientaddr.Proxies{}, room: newRoom(1, 1, 1, nil)}
+	l := &boundedListener{Listener: inner, proxies: &front.Proxies{}, room: newRoom(1, 1, 1, nil)}
 	inner.connect("192.0.2.1")
 	if _, err := l.Accept(); err != nil {
 		t.Errorf("Accept: %v", err)

@@ -5,34 +5,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"webring/edge/limit"
-	"webring/edge/metrics"
-	"webring/edge/uri"
+	"webring/edge/front"
+	"webring/edge/share"
 	"webring/static"
 )
 
-// Metrics are what the shell has counted, nil without [Config.Count].
-func (s *Shell) Metrics() *metrics.Metrics { return s.metrics }
+// Metrics collects what the shell has counted: nothing without [Config.Count].
+func (s *Shell) Metrics() prometheus.Collector { return s.metrics }
 
 // countAll has everything counted from the first request on, by the table of paths.
 func (s *Shell) countAll() {
-	var paths []metrics.Path
+	names := map[string]string{}
 	for _, of := range s.router.List() {
 		for _, pattern := range of {
 			pattern = strings.ReplaceAll(pattern, ":*}", "}")
-			paths = append(paths, metrics.Path{Pattern: pattern, Route: routeName(pattern)})
+			names[pattern] = routeName(pattern)
 		}
 	}
-	s.metrics = metrics.New(paths)
+	s.metrics = newMetrics(names)
 	s.core.countIn(s.metrics)
-	route := func(path string) int { return int(s.metrics.Route([]byte(path))) }
 	for path, p := range s.plain.exact {
-		p.route = route(path)
+		p.route = s.metrics.route([]byte(path))
 		s.plain.exact[path] = p
 	}
-	s.plain.detail.route = route(string(ringPrefix) + "a")
+	s.plain.detail.route = s.metrics.route(append(ringPrefix[:len(ringPrefix):len(ringPrefix)], 'a'))
 }
 
 // routeName is the route of a pattern in the table of paths: the pattern itself, but for
@@ -62,29 +61,29 @@ func (s *Shell) measure(ctx *fasthttp.RequestCtx, began time.Time) {
 	if s.metrics == nil {
 		return
 	}
-	route := metrics.Other
-	if target, ok := uri.Target(&ctx.Request.Header); ok && !uri.EscapesSlash(uri.Path(target)) {
-		route = s.metrics.Route(uri.Decode(uri.Path(target)))
+	route := otherRoute
+	if target, ok := front.Target(&ctx.Request.Header); ok && !front.EscapesSlash(front.Path(target)) {
+		route = s.metrics.route(front.DecodePath(front.Path(target)))
 	}
-	s.metrics.Any().Answered(route, ctx.Response.StatusCode(), time.Since(began))
+	s.metrics.answered(route, ctx.Response.StatusCode(), time.Since(began))
 }
 
 // measureUnread counts an answer to what could not be read: nothing of it is believed. It
 // is deferred.
 func (s *Shell) measureUnread(ctx *fasthttp.RequestCtx) {
-	s.metrics.Any().Answered(metrics.Other, ctx.Response.StatusCode(), 0)
+	s.metrics.answered(otherRoute, ctx.Response.StatusCode(), 0)
 }
 
 // refused counts a request that is one too many.
-func (s *Shell) refused(w *limit.Window) {
-	why, limits := metrics.ByClient, s.limits.Load()
+func (s *Shell) refused(w *share.Window) {
+	why, limits := byClient, s.limits.Load()
 	switch {
 	case w.Of(limits.proxied):
-		why = metrics.ByProxy
+		why = byProxy
 	case w.Of(limits.forwarded):
-		why = metrics.ByForwarded
+		why = byForwarded
 	case w.Of(limits.followers), w.Of(limits.edges):
-		why = metrics.ByFollower
+		why = byFollower
 	}
-	s.metrics.Any().Refused(why)
+	s.metrics.refuse(why)
 }

@@ -9,14 +9,19 @@ import (
 	"testing"
 
 	"github.com/valyala/fasthttp"
-
-	"webring/edge/metrics"
 )
 
 // counted gives the answers that were counted: "route status", and how many of it.
-func (s *site) counted() map[string]uint64 {
-	all := map[string]uint64{}
-	s.Metrics().EachStatus(func(route, status string, n uint64) { all[route+" "+status] = n })
+func (s *site) counted() map[string]float64 { return s.countedOf("requests_total") }
+
+// countedOf gives a metric by its labels, or by "" without any.
+func (s *site) countedOf(metric string) map[string]float64 {
+	all := map[string]float64{}
+	for name, n := range gathered(s.t, s.Metrics()) {
+		if labels, ok := strings.CutPrefix(name, metric); ok {
+			all[strings.TrimPrefix(labels, " ")] = n
+		}
+	}
 	return all
 }
 
@@ -26,7 +31,7 @@ func TestAnswersAreCountedByTheirRoutes(t *testing.T) {
 		Paid:   map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetStatusCode(402) }},
 		Others: map[string]Handler{"GET /reports/{id}": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetStatusCode(404) }},
 		Sync:   map[string]SyncHandler{"/sync/snapshot/{sha256}": func(*fasthttp.RequestCtx, string, bool) {}}})
-	want := map[string]uint64{}
+	want := map[string]float64{}
 	for _, c := range []struct{ request, route string }{
 		{"GET /next?from=alpha", "/next 302"},
 		{"GET /api/ring/alpha", "/api/ring/{slug} 200"}, {"GET /api/ring/beta", "/api/ring/{slug} 200"}, {"GET /api/ring/nobody", "/api/ring/{slug} 404"},
@@ -56,17 +61,21 @@ func TestAnswersAreCountedByTheirRoutes(t *testing.T) {
 	want["other 400"]++
 	if got := s.counted(); !maps.Equal(got, want) {
 		for _, route := range slices.Sorted(maps.Keys(got)) {
-			t.Logf("%s: %d, want %d", route, got[route], want[route])
+			t.Logf("%s: %v, want %v", route, got[route], want[route])
 		}
 		t.Errorf("%d rows were counted, want %d", len(got), len(want))
 	}
-	total, taken := uint64(0), uint64(0)
+	total, taken := 0.0, 0.0
 	for _, n := range want {
 		total += n
 	}
-	s.Metrics().EachTaken(func(x metrics.Taken) { taken += x.Count })
+	for route, n := range s.countedOf("request_duration_seconds") {
+		if !strings.Contains(route, " ") {
+			taken += n
+		}
+	}
 	if taken != total {
-		t.Errorf("%d answers have a time, want %d", taken, total)
+		t.Errorf("%v answers have a time, want %v", taken, total)
 	}
 }
 
@@ -102,13 +111,12 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 	for range 32 {
 		s.get("/sync/x")
 	}
-	got := map[string]uint64{}
-	s.Metrics().EachRefusal(func(r metrics.Reason, n uint64) { got[r.String()] = n })
-	if want := map[string]uint64{"client": 2, "proxy": 0, "forwarded": 0, "follower": 2, "connections": 0}; !maps.Equal(got, want) {
+	got := s.countedOf("limiter_refusals_total")
+	if want := map[string]float64{"client": 2, "proxy": 0, "forwarded": 0, "follower": 2, "connections": 0}; !maps.Equal(got, want) {
 		t.Errorf("refused %v, want %v", got, want)
 	}
 	if n := s.counted()["/api 429"]; n != 2 {
-		t.Errorf("%d answers of 429, want 2", n)
+		t.Errorf("%v answers of 429, want 2", n)
 	}
 }
 
@@ -117,15 +125,15 @@ func TestQuestionsToTheCacheAreCounted(t *testing.T) {
 	for range 10 {
 		s.get("/api/ring/alpha")
 	}
-	hits, misses := s.Metrics().Cache()
+	hits, misses := s.countedOf("cache_hits_total")[""], s.countedOf("cache_misses_total")[""]
 	if hits != 8 || misses != 2 { // what is cheap to make is kept when it is asked for again
-		t.Errorf("%d found and %d not, want 8 and 2", hits, misses)
+		t.Errorf("%v found and %v not, want 8 and 2", hits, misses)
 	}
 	for range 3 {
 		s.get("/ring")
 	}
-	if more, _ := s.Metrics().Cache(); more != hits+2 {
-		t.Errorf("%d of 3 pages were found", more-hits)
+	if more := s.countedOf("cache_hits_total")[""]; more != hits+2 {
+		t.Errorf("%v of 3 pages were found", more-hits)
 	}
 }
 
@@ -134,7 +142,7 @@ func TestNothingIsCountedUnasked(t *testing.T) {
 	for range 3 {
 		s.get("/api")
 	}
-	if s.Metrics() != nil || len(s.counted()) > 0 {
+	if len(gathered(t, s.Metrics())) > 0 {
 		t.Error("the shell counts")
 	}
 }

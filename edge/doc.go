@@ -24,18 +24,17 @@
 //     [webring/edge/relay]; [webring/edge/hops] counts redirects
 //   - problem.go writes problems, also for requests that could not be read; errorpage.go
 //     makes pages of them for people; headers.go adds the fields of every answer
-//   - requests.go gives each request its id by [webring/edge/requestid], and
-//     [webring/edge/accesslog] its line
-//   - [webring/edge/uri] reads targets and puts their hosts into A-labels;
-//     [webring/edge/clientaddr] finds the client of a request, [webring/edge/limit] counts
-//     requests, room.go and listener.go bound connections and what they hold; count.go has
-//     [webring/edge/metrics] count answers
+//   - [webring/edge/front] finds the client and the target of a request and writes the
+//     access log; requests.go gives each request its id and its line in the log
+//   - [webring/edge/share] counts
+//     requests, room.go and listener.go bound connections and what they hold; count.go and
+//     metrics.go count answers
 //   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
 //     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
 //
 // An edge passes paid operations on to the origin by [webring/edge/forward], with a
 // [webring/edge/voucher] that names the client. What is limited in all, there and at the
-// origin, [webring/edge/fair] shares between clients and their networks. [webring/edge/replica] follows the origin
+// origin, [webring/edge/share] shares between clients and their networks. [webring/edge/replica] follows the origin
 // and gives the edge its core.
 //
 // # What is decided here

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"webring/edge/requestid"
+	"webring/edge/front"
 	"webring/edge/voucher"
 )
 
@@ -13,10 +13,10 @@ import (
 func TestDroppedFieldsDoNotChangeTheClient(t *testing.T) {
 	for name, dropped := range map[string]string{
 		"nothing":              "",
-		"an id twice":          requestid.Field + ": abcdefgh\r\n" + requestid.Field + ": abcdefgi\r\n",
-		"an id that is none":   requestid.Field + ": x\r\n",
+		"an id twice":          front.IDField + ": abcdefgh\r\n" + front.IDField + ": abcdefgi\r\n",
+		"an id that is none":   front.IDField + ": x\r\n",
 		"a voucher":            voucher.Field + ": t=1\r\n",
-		"a word between nodes": voucher.LetGoField + ": 1\r\n" + voucher.ToLeaderField + ": 1\r\n",
+		"a word between nodes": voucher.StopField + ": 1\r\n" + voucher.ToLeaderField + ": 1\r\n",
 	} {
 		three := newTrio(t, &fakeCore{serve: echo, second: epoch}, "") // with its own limits
 		fields := "Host: ring.example\r\n" + dropped + "X-Forwarded-For: 192.0.2.1\r\nA: b\r\nX-Forwarded-For: 192.0.2.2\r\n"

@@ -8,8 +8,8 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/front"
 	"webring/edge/pages"
-	"webring/edge/uri"
 	"webring/templates"
 )
 
@@ -48,8 +48,8 @@ func (s *Shell) showError(ctx *fasthttp.RequestCtx) {
 	if r.StatusCode() < fasthttp.StatusBadRequest || string(r.Header.ContentType()) != problemMedia || len(r.Header.ContentEncoding()) > 0 {
 		return
 	}
-	target, _ := uri.Target(h)
-	path := uri.Decode(uri.Path(target))
+	target, _ := front.Target(h)
+	path := front.DecodePath(front.Path(target))
 	whose := asker(path, h)
 	if whose == program {
 		return

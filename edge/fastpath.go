@@ -10,10 +10,9 @@ import (
 	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
-	"webring/edge/limit"
-	"webring/edge/metrics"
+	"webring/edge/front"
 	"webring/edge/pages"
-	"webring/edge/uri"
+	"webring/edge/share"
 )
 
 // plainPaths are the paths that the fast path answers: those of the core, spelled
@@ -69,16 +68,15 @@ func (p *plainPaths) have(target []byte) (route int, plain bool) {
 // plainAnswerer answers plain reads for the fast path, as the handlers answer others.
 type plainAnswerer struct {
 	s      *Shell
-	counts *metrics.Shard // nil: nothing is counted
 	a      answer
-	window limit.Window // of the request that is answered
+	window share.Window // of the request that is answered
 }
 
 // Answer leaves to fasthttp requests beyond the rate limit, and the front page as
 // Markdown.
 func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastpath.Answer, ok bool) {
-	front := len(r.Target) == 1 || r.Target[1] == '?'
-	if front && pages.PrefersMarkdown(content.List(r, "Accept")) {
+	home := len(r.Target) == 1 || r.Target[1] == '?'
+	if home && pages.PrefersMarkdown(content.List(r, "Accept")) {
 		return answer, false
 	}
 	p.window = p.s.limits.Load().of(r.Client).Take(r.Client, now)
@@ -90,7 +88,7 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 			p.s.logPanic(v, methodGet, r.Target, r.ID)
 			answer = fastpath.Answer{Status: internal.code.Status(), Fields: []byte(notStored + problemFields),
 				Body: api.AppendProblem(nil, p.s.core.BaseURL(), internal.code, internal.detail, nil)}
-			if whose := asker(uri.Path(r.Target), r); whose == person {
+			if whose := asker(front.Path(r.Target), r); whose == person {
 				answer.Fields = []byte(errorFields)
 				answer.Body = p.s.pages.ErrorPage(nil, p.failure(r, &answer))
 			} else if whose == either {
@@ -103,7 +101,7 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 	}()
 	g := p.s.core.enter()
 	defer g.leave()
-	answer.Status, answer.Body = p.read(r, g, front, now)
+	answer.Status, answer.Body = p.read(r, g, home, now)
 	answer.Fields = p.a.fields
 	p.count(r, answer.Status, now)
 	return answer, true
@@ -111,17 +109,17 @@ func (p *plainAnswerer) Answer(r *fastpath.Request, now time.Time) (answer fastp
 
 // count counts the answer to r, which had arrived then.
 func (p *plainAnswerer) count(r *fastpath.Request, status int, then time.Time) {
-	if p.counts != nil {
-		p.counts.Answered(metrics.Route(r.Route), status, time.Since(then))
+	if p.s.metrics != nil {
+		p.s.metrics.answered(r.Route, status, time.Since(then))
 	}
 }
 
 // read gives status and body of the answer to r, and writes its own fields to p.a.fields.
 // The body does not change before the next answer.
-func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool, now time.Time) (status int, body []byte) {
+func (p *plainAnswerer) read(r *fastpath.Request, g *generation, home bool, now time.Time) (status int, body []byte) {
 	a := &p.a
 	res, f := &a.Response, content.Form{}
-	if front {
+	if home {
 		page, failed := p.s.pages.Front(g)
 		if failed == nil {
 			a.fields, status, body = page.AppendAnswer(a.fields[:0], r, g)
@@ -131,11 +129,11 @@ func (p *plainAnswerer) read(r *fastpath.Request, g *generation, front bool, now
 		res = failed
 		f.Body = res.Body
 	} else {
-		res, f = g.serve(r.Target, r, res, p.counts)
+		res, f = g.serve(r.Target, r, res)
 		p.s.hops.Count(res.From, res.To, r.Client, r.UserAgent, now)
 	}
 	if res.Media == api.Problem {
-		switch asker(uri.Path(r.Target), r) {
+		switch asker(front.Path(r.Target), r) {
 		case person:
 			a.fields = append(appendPosition(a.fields[:0], res), errorFields...)
 			return res.Status, p.s.pages.ErrorPage(g, p.failure(r, &fastpath.Answer{Status: res.Status, Body: f.Body}))

@@ -332,7 +332,7 @@ func TestPlainAnswersAllocateNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &plainAnswerer{s: s, counts: s.metrics.Shard()}
+	p := &plainAnswerer{s: s}
 	for _, target := range hotTargets {
 		r := &fastpath.Request{Target: []byte(target), IfNoneMatch: [][]byte{[]byte(`"old", W/"older"`)}}
 		answer := func() {

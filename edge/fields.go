@@ -9,8 +9,8 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
-	"webring/edge/limit"
-	"webring/edge/uri"
+	"webring/edge/front"
+	"webring/edge/share"
 )
 
 // Header fields are written once, as they stand on the wire: lines that each end with
@@ -55,7 +55,7 @@ var (
 // appendWord appends a part of a field's value that the core wrote. A control character
 // would end the field, so one is a bug that panics.
 func appendWord(dst, word []byte) []byte {
-	if !uri.IsPrintable(word) {
+	if !front.IsPrintable(word) {
 		panic("edge: the core has written a header field that cannot be sent")
 	}
 	return append(dst, word...)
@@ -131,7 +131,7 @@ func appendLinks(dst []byte, r *api.Response) []byte {
 }
 
 // appendCommon appends the fields that every answer carries.
-func (s *Shell) appendCommon(dst []byte, w limit.Window, now time.Time) []byte {
+func (s *Shell) appendCommon(dst []byte, w share.Window, now time.Time) []byte {
 	dst = append(dst, commonFields...)
 	if s.stale != nil && s.stale() {
 		dst = append(dst, staleField+": true\r\n"...)

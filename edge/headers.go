@@ -7,9 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge/describe"
-	"webring/edge/limit"
-	"webring/edge/requestid"
-	"webring/edge/uri"
+	"webring/edge/front"
+	"webring/edge/share"
 )
 
 const apiVersion = "1"
@@ -31,7 +30,7 @@ func setHeader(ctx *fasthttp.RequestCtx, name, value string) {
 }
 
 // finish adds the fields that every answer carries.
-func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
+func (s *Shell) finish(ctx *fasthttp.RequestCtx, w share.Window) {
 	if inHeader(&ctx.Request.Header, "Transfer-Encoding") > 0 {
 		// A proxy before this server may have read a Content-Length instead, and then
 		// takes other bytes for the next request. So this is the last one that is read
@@ -48,7 +47,7 @@ func (s *Shell) finish(ctx *fasthttp.RequestCtx, w limit.Window) {
 	}
 	a := s.answers.Get().(*answer)
 	a.fields = s.appendCommon(a.fields[:0], w, s.now())
-	a.fields = append(append(append(a.fields, requestid.Field+": "...), ctx.Request.Header.Peek(requestid.Field)...), "\r\n"...)
+	a.fields = append(append(append(a.fields, front.IDField+": "...), ctx.Request.Header.Peek(front.IDField)...), "\r\n"...)
 	setFields(ctx, a.fields)
 	s.giveBack(a)
 	s.showError(ctx)
@@ -74,8 +73,8 @@ var deprecations = map[string]describe.Deprecation{}
 // markOld adds Deprecation (RFC 9745), Sunset (RFC 8594) and a link to the successor to
 // every answer at a deprecated path, problems included.
 func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
-	target, _ := uri.Target(&ctx.Request.Header)
-	path := uri.Decode(uri.Path(target))
+	target, _ := front.Target(&ctx.Request.Header)
+	path := front.DecodePath(front.Path(target))
 	d, old := s.deprecated[string(path)]
 	if _, exact := s.plain.exact[string(path)]; !old && !exact && bytes.HasPrefix(path, ringPrefix) {
 		d, old = s.deprecated[string(ringPrefix)+"{slug}"]

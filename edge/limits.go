@@ -5,34 +5,34 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"webring/edge/clientaddr"
-	"webring/edge/limit"
+	"webring/edge/front"
+	"webring/edge/share"
 	"webring/edge/voucher"
 )
 
 // limiters count requests, each request in one of them. proxied counts the requests of
 // trusted proxies themselves, followers those below /sync/ and edges those of them that come
 // with a voucher, forwarded those that edges pass on, and all the others.
-type limiters struct{ all, proxied, followers, edges, forwarded *limit.Limiter }
+type limiters struct{ all, proxied, followers, edges, forwarded *share.Limiter }
 
 // SetRateLimit changes [Config.RateLimit] while requests are answered. All counts begin
 // anew.
 func (s *Shell) SetRateLimit(requests int) {
 	now := s.now()
-	l := &limiters{all: limit.New(requests, now), proxied: limit.New(10*requests, now)}
+	l := &limiters{all: share.NewLimiter(requests, now), proxied: share.NewLimiter(10*requests, now)}
 	if s.followed {
-		l.followers = limit.NewSilent(10*requests, now)
+		l.followers = share.NewSilentLimiter(10*requests, now)
 	}
 	if s.vouchers != nil {
 		// On networks that run edges for others, many share few addresses.
-		l.edges = limit.NewSilent(100*requests, now)
-		l.forwarded = limit.New(requests, now)
+		l.edges = share.NewSilentLimiter(100*requests, now)
+		l.forwarded = share.NewLimiter(requests, now)
 	}
 	s.limits.Store(l)
 }
 
 // limiter finds the client of a request, and the limiter in which it is counted.
-func (s *Shell) limiter(ctx *fasthttp.RequestCtx) (*limit.Limiter, clientaddr.Client) {
+func (s *Shell) limiter(ctx *fasthttp.RequestCtx) (*share.Limiter, front.Client) {
 	limits := s.limits.Load()
 	var from voucher.Sender
 	vouched := false
@@ -69,7 +69,7 @@ func (s *Shell) countMore(ctx *fasthttp.RequestCtx, more int) bool {
 }
 
 // countedIn gives what [Shell.limiter] gave for a request to a path that no follower has.
-func (s *Shell) countedIn(ctx *fasthttp.RequestCtx) (*limit.Limiter, clientaddr.Client) {
+func (s *Shell) countedIn(ctx *fasthttp.RequestCtx) (*share.Limiter, front.Client) {
 	if from, vouched := ctx.UserValue(senderKey{}).(voucher.Sender); vouched {
 		return s.limits.Load().forwarded, from.Client
 	}
@@ -82,7 +82,7 @@ type countedKey struct{}
 
 // of gives the limiter of a client that no edge has named. Trusted proxies have one of
 // their own, so their health checks pass whatever other clients do.
-func (l *limiters) of(c clientaddr.Client) *limit.Limiter {
+func (l *limiters) of(c front.Client) *share.Limiter {
 	if c.IsProxy() {
 		return l.proxied
 	}

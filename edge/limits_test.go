@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 	"webring/edge/voucher"
 )
 
@@ -60,7 +60,7 @@ func TestLimitsAndProxiesAreReplacedUnderLoad(t *testing.T) {
 	}
 	for i := range 100 {
 		s.SetRateLimit(1000 + i)
-		s.proxies.Replace([]clientaddr.Proxies{trusting, nobody}[i%2])
+		s.proxies.Replace([]front.Proxies{trusting, nobody}[i%2])
 	}
 	load.Wait()
 	s.SetRateLimit(100)

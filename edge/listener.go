@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"time"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // boundedListener accepts connections into a room. One for which there is none is closed
@@ -17,7 +17,8 @@ import (
 type boundedListener struct {
 	net.Listener
 	room    *room
-	proxies *clientaddr.Proxies
+	proxies *front.Proxies
+	sealed  bool // TLS is spoken on the connections
 
 	closing sync.Once
 	closed  error
@@ -36,8 +37,8 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 			pause = min(2*pause, time.Second)
 			continue
 		}
-		addr := clientaddr.Peer(c.RemoteAddr())
-		b := &boundedConn{Conn: c, room: l.room, client: clientaddr.Of(addr)}
+		addr := front.Peer(c.RemoteAddr())
+		b := &boundedConn{Conn: c, room: l.room, client: front.ClientOf(addr), sealed: l.sealed}
 		// A proxy connects for many clients, and a process on this machine has other
 		// ways to exhaust it.
 		b.counted = b.client.IsOne() && !addr.IsLoopback() && !l.proxies.Trusts(addr)

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"webring/edge/uri"
+	"webring/edge/front"
 )
 
 // connectionLog receives what fasthttp logs about connections. The arguments quote what
@@ -29,5 +29,5 @@ func (s *Shell) logPanic(v any, method, target, id []byte) {
 		reason = v
 	}
 	s.log.Error("edge: panic while answering", "reason", reason,
-		"method", string(method), "path", string(uri.Path(target)), "request", string(id), "stack", string(debug.Stack()))
+		"method", string(method), "path", string(front.Path(target)), "request", string(id), "stack", string(debug.Stack()))
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
 	"webring/edge/content"
 	"webring/edge/describe"
+	"webring/edge/front"
 	"webring/edge/mcp"
-	"webring/edge/requestid"
 	"webring/edge/voucher"
 )
 
@@ -116,7 +115,7 @@ const bytesARequest = 64 << 10
 func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, authorization []string) *mcp.Reply {
 	// A request that is passed on goes as its bytes say, so there must be bytes.
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s: %s\r\n", r.Method, r.Target, len(r.Body), requestid.Field, id)
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s: %s\r\n", r.Method, r.Target, len(r.Body), front.IDField, id)
 	for _, value := range authorization {
 		fmt.Fprintf(&b, "Authorization: %s\r\n", value)
 	}
@@ -160,7 +159,7 @@ func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {
 	if len(origins) > 1 || err != nil || string(origins[0]) != "null" && origin.Scheme != "file" && (origin.Scheme == "" || origin.Host == "") {
 		return "The request has an Origin field, which does not name one site. Ask from a page, or without the field."
 	}
-	if s.proxies.Trusts(clientaddr.Peer(ctx.RemoteAddr())) {
+	if s.proxies.Trusts(front.Peer(ctx.RemoteAddr())) {
 		return ""
 	}
 	host := (&url.URL{Host: string(h.Host())}).Hostname()

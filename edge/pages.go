@@ -9,11 +9,10 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
 	"webring/edge/content"
 	"webring/edge/describe"
+	"webring/edge/front"
 	"webring/edge/pages"
-	"webring/edge/uri"
 	"webring/static"
 	"webring/templates"
 )
@@ -49,7 +48,7 @@ func (s *Shell) page(v pages.View, form string) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		g := s.core.enter()
 		defer g.leave()
-		sent, _ := uri.Target(&ctx.Request.Header)
+		sent, _ := front.Target(&ctx.Request.Header)
 		target, path, query := pages.Target(sent)
 		p, failed := s.pages.Get(g, v, form+target, path, query)
 		s.sendPage(ctx, g, p, failed)
@@ -60,7 +59,7 @@ func (s *Shell) page(v pages.View, form string) fasthttp.RequestHandler {
 func (s *Shell) card(ctx *fasthttp.RequestCtx) {
 	g := s.core.enter()
 	defer g.leave()
-	sent, _ := uri.Target(&ctx.Request.Header)
+	sent, _ := front.Target(&ctx.Request.Header)
 	_, path, _ := pages.Target(sent)
 	p, busy, failed := s.pages.Card(g, path)
 	if busy {
@@ -128,8 +127,8 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	}
 	for _, folder := range folders {
 		get(folder, func(ctx *fasthttp.RequestCtx) {
-			target, _ := uri.Target(&ctx.Request.Header)
-			path := string(uri.Decode(uri.Path(target)))
+			target, _ := front.Target(&ctx.Request.Header)
+			path := string(front.DecodePath(front.Path(target)))
 			d, ok := describe.Part(path)
 			if !ok {
 				s.problem(ctx, noSuchPath)
@@ -181,7 +180,7 @@ func (s *Shell) isForeign(ctx *fasthttp.RequestCtx) bool {
 		return bytes.EqualFold(from, []byte("cross-site")) || bytes.EqualFold(from, []byte("same-site"))
 	}
 	origin := h.Peek("Origin")
-	if len(origin) == 0 || ctx.UserValue(senderKey{}) != nil || s.proxies.Trusts(clientaddr.Peer(ctx.RemoteAddr())) {
+	if len(origin) == 0 || ctx.UserValue(senderKey{}) != nil || s.proxies.Trusts(front.Peer(ctx.RemoteAddr())) {
 		return false
 	}
 	from, err := url.Parse(string(origin))

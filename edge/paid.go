@@ -6,7 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 	"webring/edge/voucher"
 )
 
@@ -28,7 +28,7 @@ func (s *Shell) other(h Handler) fasthttp.RequestHandler {
 		if from, ok := ctx.UserValue(senderKey{}).(voucher.Sender); ok {
 			h(ctx, from.Client.String(), from.HTTPS)
 		} else {
-			s.drop(&ctx.Request.Header, voucher.LetGoField)
+			s.drop(&ctx.Request.Header, voucher.StopField)
 			s.drop(&ctx.Request.Header, voucher.ToLeaderField)
 			h(ctx, s.proxies.Client(ctx).String(), s.proxies.Secure(ctx))
 		}
@@ -48,7 +48,7 @@ func (s *Shell) sync(h SyncHandler) fasthttp.RequestHandler {
 
 // ofEdge says whether a request is an edge's own: what edges pass on for others names the
 // client, whatever its path.
-func ofEdge(from voucher.Sender) bool { return from.Client == clientaddr.Client{} }
+func ofEdge(from voucher.Sender) bool { return from.Client == front.Client{} }
 
 // senderKey is the key under which a request has the sender that its voucher names.
 type senderKey struct{}
@@ -69,7 +69,7 @@ func (s *Shell) vouched(ctx *fasthttp.RequestCtx) (voucher.Sender, bool) {
 	if err != nil {
 		// At most one line a second, or strangers could fill the log.
 		if now := time.Now().Unix(); s.complained.Swap(now) != now {
-			s.log.Warn("edge: a request is counted as its peer's", "peer", string(clientaddr.Of(clientaddr.Peer(ctx.RemoteAddr())).AppendNetwork(nil)), "request", string(RequestID(ctx)), "err", err)
+			s.log.Warn("edge: a request is counted as its peer's", "peer", string(front.ClientOf(front.Peer(ctx.RemoteAddr())).AppendNetwork(nil)), "request", string(RequestID(ctx)), "err", err)
 		}
 		return voucher.Sender{}, false
 	}

@@ -8,18 +8,18 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 func TestPaidHandlersHearWhoAsksAndHow(t *testing.T) {
 	p := proxies(t, "", "127.0.0.1")
 	for _, c := range []struct {
-		trusted clientaddr.Proxies
+		trusted front.Proxies
 		fields  []string
 		want    string
 	}{
-		{clientaddr.Proxies{}, nil, "127.0.0.1 true"},
-		{clientaddr.Proxies{}, []string{"X-Forwarded-For", "192.0.2.1"}, "127.0.0.1 false"},
+		{front.Proxies{}, nil, "127.0.0.1 true"},
+		{front.Proxies{}, []string{"X-Forwarded-For", "192.0.2.1"}, "127.0.0.1 false"},
 		{p, nil, "127.0.0.1 false"},
 		{p, []string{"X-Forwarded-For", "192.0.2.1", "X-Forwarded-Proto", "https"}, "192.0.2.1 true"},
 		{p, []string{"X-Forwarded-For", "2001:db8::1", "X-Forwarded-Proto", "http"}, "2001:db8::/64 false"},

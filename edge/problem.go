@@ -8,7 +8,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/fastpath"
-	"webring/edge/limit"
+	"webring/edge/share"
 )
 
 // refusal is a problem that the shell itself finds with a request.
@@ -58,7 +58,7 @@ func evicted(c net.Conn) bool {
 // unread answers a request that could not be read to its end. The connection
 // is closed afterwards. Of such a request nothing may be known but the peer.
 func (s *Shell) unread(ctx *fasthttp.RequestCtx, err error) {
-	var w limit.Window
+	var w share.Window
 	defer s.measureUnread(ctx)
 	defer s.contain(ctx, &w)
 	lingering(ctx.Conn())

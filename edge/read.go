@@ -7,7 +7,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
-	"webring/edge/uri"
+	"webring/edge/front"
 )
 
 // answer is what one read needs, reused from request to request.
@@ -22,11 +22,11 @@ const maxCopied = 64 << 10
 
 // read answers a GET from the core.
 func (s *Shell) read(ctx *fasthttp.RequestCtx) {
-	target, _ := uri.Target(&ctx.Request.Header)
+	target, _ := front.Target(&ctx.Request.Header)
 	a := s.answers.Get().(*answer)
 	g := s.core.enter()
 	defer g.leave()
-	r, f := g.serve(target, &ctx.Request.Header, &a.Response, s.metrics.Any())
+	r, f := g.serve(target, &ctx.Request.Header, &a.Response)
 	if h := &ctx.Request.Header; r.To > 0 && h.IsGet() && !prefetches(h) {
 		s.hops.Count(r.From, r.To, s.proxies.Client(ctx), h.UserAgent(), s.now())
 	}

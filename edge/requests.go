@@ -4,27 +4,25 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-
-	"webring/edge/accesslog"
 	"webring/edge/fastpath"
-	"webring/edge/requestid"
+	"webring/edge/front"
 	"webring/edge/voucher"
 )
 
 // identify gives a request the one X-Request-Id under which it is answered, passed on and
 // logged, whatever the client has sent.
 func (s *Shell) identify(h *fasthttp.RequestHeader) {
-	ids := h.PeekAll(requestid.Field)
-	if len(ids) == 1 && requestid.Valid(ids[0]) {
+	ids := h.PeekAll(front.IDField)
+	if len(ids) == 1 && front.ValidID(ids[0]) {
 		return
 	}
 	var room [64]byte
-	id := append(room[:0], requestid.Of(nil, h.PeekAll(requestid.TraceField))...)
+	id := append(room[:0], front.GivenID(nil, h.PeekAll(front.TraceField))...)
 	if len(id) == 0 {
-		id = requestid.Append(id)
+		id = front.AppendID(id)
 	}
-	s.drop(h, requestid.Field)
-	h.SetBytesV(requestid.Field, id)
+	s.drop(h, front.IDField)
+	h.SetBytesV(front.IDField, id)
 }
 
 // drop removes the lines of a field from a request. fasthttp changes the order of what is left
@@ -48,7 +46,7 @@ func (s *Shell) drop(h *fasthttp.RequestHeader, name string) {
 
 // RequestID gives the id of a request that a [Handler] answers. It is valid as long as
 // the request.
-func RequestID(ctx *fasthttp.RequestCtx) []byte { return ctx.Request.Header.Peek(requestid.Field) }
+func RequestID(ctx *fasthttp.RequestCtx) []byte { return ctx.Request.Header.Peek(front.IDField) }
 
 // noteAccess writes the access log's line of a request that fasthttp has read.
 func (s *Shell) noteAccess(ctx *fasthttp.RequestCtx) {
@@ -59,7 +57,7 @@ func (s *Shell) noteAccess(ctx *fasthttp.RequestCtx) {
 	if began.IsZero() {
 		began = time.Now() // it was not read to its end
 	}
-	line := accesslog.Line{At: began, Took: time.Since(began), ID: RequestID(ctx), Client: s.proxies.ClientOfUnread(ctx),
+	line := front.AccessLine{At: began, Took: time.Since(began), ID: RequestID(ctx), Client: s.proxies.ClientOfUnread(ctx),
 		Method: h.Method(), Target: h.RequestURI(), UserAgent: h.UserAgent(), Status: answer.StatusCode()}
 	if from, ok := ctx.UserValue(senderKey{}).(voucher.Sender); ok {
 		line.Client = from.Client
@@ -75,7 +73,7 @@ func (p *plainAnswerer) noteAccess(r *fastpath.Request, a *fastpath.Answer, bega
 	if p.s.access == nil {
 		return
 	}
-	p.s.access.Add(&accesslog.Line{At: began, Took: p.s.now().Sub(began), ID: r.ID, Client: r.Client,
+	p.s.access.Add(&front.AccessLine{At: began, Took: p.s.now().Sub(began), ID: r.ID, Client: r.Client,
 		Method: methodGet, Target: r.Target, UserAgent: r.UserAgent, Status: a.Status, Bytes: len(a.Body)})
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/accesslog"
 	"webring/edge/fastpath"
+	"webring/edge/front"
 )
 
 // Every answer names its request: those of the fast path, of handlers and of what could
@@ -75,7 +75,7 @@ func TestEveryAnswerNamesItsRequest(t *testing.T) {
 // that cannot be read, and no whole address.
 func TestTheAccessLogHasALineForEachRequest(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "access.log")
-	log, err := accesslog.Open(accesslog.Config{Path: path, JSON: true, Log: slog.New(slog.DiscardHandler)})
+	log, err := front.OpenAccessLog(front.AccessConfig{Path: path, JSON: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestPlainAnswersAllocateNothingWithAnAccessLog(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	log, err := accesslog.Open(accesslog.Config{Path: filepath.Join(t.TempDir(), "access.log"), Log: slog.New(slog.DiscardHandler)})
+	log, err := front.OpenAccessLog(front.AccessConfig{Path: filepath.Join(t.TempDir(), "access.log"), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

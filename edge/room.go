@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"webring/edge/clientaddr"
-	"webring/edge/metrics"
+	"webring/edge/front"
 )
 
 const (
@@ -36,7 +35,7 @@ type room struct {
 	mu      sync.Mutex
 	open    crowd
 	holding crowd
-	metrics *metrics.Metrics // of connections that were ended or refused
+	metrics *metrics // of connections that were ended or refused
 }
 
 // The crowds of a room.
@@ -46,12 +45,12 @@ const (
 	crowds
 )
 
-func newRoom(open, each, holding int, m *metrics.Metrics) *room {
+func newRoom(open, each, holding int, m *metrics) *room {
 	return &room{
-		open: crowd{index: amongOpen, most: open, each: [clientaddr.Widths]int{each}},
+		open: crowd{index: amongOpen, most: open, each: [front.Widths]int{each}},
 		// Requests in work end when they end. So no network may have all places. An edge passes
 		// many on from one address.
-		holding: crowd{index: amongHolding, most: holding, each: [clientaddr.Widths]int{holding / 4, holding / 2, 0, holding / 4 * 3}},
+		holding: crowd{index: amongHolding, most: holding, each: [front.Widths]int{holding / 4, holding / 2, 0, holding / 4 * 3}},
 		metrics: m,
 	}
 }
@@ -61,15 +60,15 @@ func newRoom(open, each, holding int, m *metrics.Metrics) *room {
 type crowd struct {
 	index int
 	most  int
-	each  [clientaddr.Widths]int
+	each  [front.Widths]int
 	in    map[*boundedConn]struct{}
-	by    [clientaddr.Widths]map[clientaddr.Client]int
+	by    [front.Widths]map[front.Client]int
 }
 
 // place is a connection's place in a crowd.
 type place struct {
 	taken   bool
-	client  clientaddr.Client
+	client  front.Client
 	counted bool // by its networks
 }
 
@@ -77,14 +76,18 @@ type place struct {
 type boundedConn struct {
 	net.Conn
 	room    *room
-	client  clientaddr.Client // the peer
-	counted bool              // the peer is one client
-	places  [crowds]place     // the room's
+	client  front.Client  // the peer
+	counted bool          // the peer is one client
+	places  [crowds]place // the room's
 
 	since   atomic.Int64 // when it began to wait for its client, in nanoseconds
 	working atomic.Bool  // a request is in work: it does not wait
 	writing atomic.Bool  // it waits for the client to read
 	evicted atomic.Bool
+
+	sealed   bool // TLS is spoken on it
+	unopened int  // bytes of TLS since the last answer; of the goroutine that reads
+	unfreed  bool // they have the place among those that hold memory; of that goroutine, too
 
 	linger  bool // set by the goroutine that serves the connection
 	closing sync.Once
@@ -108,13 +111,14 @@ func (r *room) leave(c *boundedConn) {
 
 // Hold takes a place among the connections that hold memory, for a request of this client.
 // It reports false if there is none. writing says that the client does not read.
-func (c *boundedConn) Hold(of clientaddr.Client, writing bool) bool {
+func (c *boundedConn) Hold(of front.Client, writing bool) bool {
 	p := place{client: of, counted: of.IsOne()}
 	if of == c.client {
 		p.counted = c.counted
 	}
 	c.since.Store(time.Now().UnixNano())
 	c.writing.Store(writing)
+	c.unfreed = false
 	r := c.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +137,41 @@ func (c *boundedConn) Free() {
 	c.room.holding.remove(c)
 }
 
+// Read counts what comes for TLS. TLS keeps what comes until a message of a handshake or a
+// record is whole: up to 64 KB, of which nothing above it knows. So from maxUnopened on, the
+// connection needs a place among those that hold memory.
+func (c *boundedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if !c.sealed {
+		return n, err
+	}
+	if c.unopened += n; c.unopened > maxUnopened && !c.unfreed && !c.holdUnopened() {
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+// holdUnopened takes a place for what TLS keeps, unless a request has one on the connection.
+func (c *boundedConn) holdUnopened() bool {
+	r := c.room
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.places[amongHolding].taken {
+		return true
+	}
+	c.unfreed = !c.evicted.Load() && r.take(&r.holding, c, place{client: c.client, counted: c.counted})
+	return c.unfreed
+}
+
+// maxUnopened is more than browsers need for a handshake and the head of a request, in bytes.
+const maxUnopened = 6 << 10
+
 // Await says that the connection waits for its client's next request.
 func (c *boundedConn) Await() {
+	if c.unopened = 0; c.unfreed {
+		c.unfreed = false
+		c.Free()
+	}
 	c.writing.Store(false)
 	c.working.Store(false)
 }
@@ -170,7 +207,7 @@ var past = time.Unix(1, 0)
 func (r *room) evict(c *boundedConn) {
 	r.open.remove(c)
 	r.holding.remove(c)
-	r.metrics.Any().Refused(metrics.ByConnection)
+	r.metrics.refuse(byConnection)
 	c.evicted.Store(true)
 	c.Conn.SetReadDeadline(past)
 	if c.writing.Load() {
@@ -184,13 +221,13 @@ func (r *room) take(w *crowd, c *boundedConn, p place) bool {
 	if p.counted {
 		for width, each := range w.each {
 			if network := p.client.Within(width); each > 0 && w.by[width][network] >= each && !r.shrink(w, width, network, 1+each/16) {
-				r.metrics.Any().Refused(metrics.ByConnection)
+				r.metrics.refuse(byConnection)
 				return false
 			}
 		}
 	}
-	if len(w.in) >= w.most && !r.shrink(w, clientaddr.Widths, p.client, 1+w.most/64) {
-		r.metrics.Any().Refused(metrics.ByConnection)
+	if len(w.in) >= w.most && !r.shrink(w, front.Widths, p.client, 1+w.most/64) {
+		r.metrics.refuse(byConnection)
 		return false
 	}
 	p.taken = true
@@ -221,7 +258,7 @@ func (w *crowd) count(p place, n int) {
 			continue
 		}
 		if w.by[width] == nil {
-			w.by[width] = map[clientaddr.Client]int{}
+			w.by[width] = map[front.Client]int{}
 		}
 		network := p.client.Within(width)
 		if w.by[width][network] += n; w.by[width][network] == 0 {
@@ -232,11 +269,11 @@ func (w *crowd) count(p place, n int) {
 
 // shrink evicts n connections of a crowd that wait for their clients, or as many as there
 // are: of a network of this width, or of all. It reports false if there are none.
-func (r *room) shrink(w *crowd, width int, network clientaddr.Client, n int) bool {
+func (r *room) shrink(w *crowd, width int, network front.Client, n int) bool {
 	var waiting []candidate
 	for c := range w.in {
 		p := c.places[w.index]
-		if c.working.Load() || width < clientaddr.Widths && (!p.counted || p.client.Within(width) != network) {
+		if c.working.Load() || width < front.Widths && (!p.counted || p.client.Within(width) != network) {
 			continue
 		}
 		waiting = append(waiting, candidate{c, p.client, c.since.Load()})
@@ -246,14 +283,14 @@ func (r *room) shrink(w *crowd, width int, network clientaddr.Client, n int) boo
 		bNet, bKind := b.client.Key()
 		return cmp.Or(cmp.Compare(aKind, bKind), cmp.Compare(aNet, bNet), cmp.Compare(a.since, b.since))
 	})
-	heaviest(waiting, clientaddr.Widths-1, min(n, len(waiting)), r.evict)
+	heaviest(waiting, front.Widths-1, min(n, len(waiting)), r.evict)
 	return len(waiting) > 0
 }
 
 // candidate is a connection that may be evicted.
 type candidate struct {
 	conn   *boundedConn
-	client clientaddr.Client
+	client front.Client
 	since  int64
 }
 

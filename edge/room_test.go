@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // strangers is a room with connections from addresses, and what became of them.
@@ -145,7 +145,7 @@ func TestRequestsInWorkMakeNoRoom(t *testing.T) {
 	}
 	// A client that a proxy names is counted as if it had come itself, and the proxy is not.
 	c = newStrangers(t, newRoom(1<<20, 1<<20, 64, nil), "10.0.0.1")
-	one := clientaddr.Of(netip.MustParseAddr("198.51.100.1"))
+	one := front.ClientOf(netip.MustParseAddr("198.51.100.1"))
 	for i := range 20 {
 		conn := c.connect("10.0.0.1")
 		ok := conn.Hold(one, false)
@@ -154,7 +154,7 @@ func TestRequestsInWorkMakeNoRoom(t *testing.T) {
 			t.Errorf("request %d of one client behind a proxy: %v", i, ok)
 		}
 	}
-	if conn := c.connect("10.0.0.1"); !conn.Hold(clientaddr.Of(netip.MustParseAddr("203.0.113.1")), false) {
+	if conn := c.connect("10.0.0.1"); !conn.Hold(front.ClientOf(netip.MustParseAddr("203.0.113.1")), false) {
 		t.Error("another client of that proxy has no room")
 	}
 }
@@ -252,5 +252,52 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 				t.Errorf("%d hold memory", n)
 			}
 		})
+	}
+}
+
+// What TLS keeps of a handshake or a record that is not whole holds memory as a request does,
+// until an answer is sent; requests of the usual size take no place for it.
+func TestUnfinishedTLSHoldsMemory(t *testing.T) {
+	c := newStrangers(t, newRoom(64, 64, 8, nil))
+	c.l.sealed = true
+	reads := func(conn *boundedConn, client net.Conn, bytes int) (err error) {
+		go client.Write(make([]byte, bytes))
+		for got := 0; got < bytes && err == nil; {
+			n := 0
+			n, err = conn.Read(make([]byte, 512))
+			got += n
+		}
+		return err
+	}
+	connect := func(addr string) (*boundedConn, net.Conn) {
+		client := c.inner.connect(addr)
+		t.Cleanup(func() { client.Close() })
+		conn, err := c.l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn.(*boundedConn), client
+	}
+	honest, its := connect("192.0.2.1")
+	for range 10 {
+		if err := reads(honest, its, 2<<10); err != nil || honest.places[amongHolding].taken {
+			t.Fatalf("a usual request: %v, %d hold memory", err, len(c.room.holding.in))
+		}
+		honest.Await()
+	}
+	for i := range 40 {
+		conn, client := connect(fmt.Sprintf("2001:db8:0:%x::1", i))
+		if err := reads(conn, client, 16<<10); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(c.room.holding.in); n > 8 || !conn.places[amongHolding].taken {
+			t.Fatalf("%d hold memory; the last: %v", n, conn.places[amongHolding].taken)
+		}
+	}
+	if err := reads(honest, its, 16<<10); err != nil || !honest.places[amongHolding].taken {
+		t.Fatalf("a long request: %v", err)
+	}
+	if honest.Await(); honest.places[amongHolding].taken {
+		t.Error("it holds memory after its answer")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/front"
 	"webring/edge/pages"
-	"webring/edge/uri"
 )
 
 // routes builds the table of paths. The router only finds handlers. Its own answers about
@@ -110,17 +110,17 @@ const apiPrefix = "/api/"
 
 // dispatch finds the handler of a request, or says why there is none.
 func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
-	target, ok := uri.Target(&ctx.Request.Header)
+	target, ok := front.Target(&ctx.Request.Header)
 	if !ok {
 		s.problem(ctx, badTarget)
 		return
 	}
-	path := uri.Path(target)
-	if uri.EscapesSlash(path) {
+	path := front.Path(target)
+	if front.EscapesSlash(path) {
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	path = uri.Decode(path)
+	path = front.DecodePath(path)
 	h := &ctx.Request.Header
 	if short := path[:len(path)-1]; s.endsInSlash(path) {
 		if !h.IsOptions() { // a browser follows no redirect of a preflight
@@ -166,11 +166,11 @@ func (s *Shell) endsInSlash(path []byte) bool {
 // query, to the path without it. The reference is relative, so it also leads there where a
 // proxy takes the path of the base URL off before this node, and never to another host.
 func (s *Shell) toPath(ctx *fasthttp.RequestCtx, target []byte) {
-	path := uri.Path(target)
+	path := front.Path(target)
 	short := path[:len(path)-1]
 	last := short[bytes.LastIndexByte(short, '/')+1:]
 	ctx.SetStatusCode(fasthttp.StatusPermanentRedirect)
-	setHeader(ctx, "Location", string(uri.AppendEscaped([]byte("../"), last, target[len(path):])))
+	setHeader(ctx, "Location", string(front.AppendEscaped([]byte("../"), last, target[len(path):])))
 	setHeader(ctx, "Cache-Control", "no-store")
 }
 

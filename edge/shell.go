@@ -15,17 +15,13 @@ import (
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
-
-	"webring/edge/accesslog"
-	"webring/edge/clientaddr"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
+	"webring/edge/front"
 	"webring/edge/hops"
-	"webring/edge/limit"
 	"webring/edge/mcp"
-	"webring/edge/metrics"
 	"webring/edge/pages"
-	"webring/edge/uri"
+	"webring/edge/share"
 	"webring/edge/voucher"
 )
 
@@ -44,11 +40,11 @@ var ErrClosed = errors.New("edge: the shell was shut down")
 // Shell is the HTTP server. Its functions may be called concurrently.
 type Shell struct {
 	core     *Swappable
-	proxies  clientaddr.Proxies
+	proxies  front.Proxies
 	stale    func() bool
 	followed bool // by edges
 	log      *slog.Logger
-	access   *accesslog.Log // nil: none is kept
+	access   *front.AccessLog // nil: none is kept
 	tls      *tls.Config
 
 	limits atomic.Pointer[limiters]
@@ -57,9 +53,9 @@ type Shell struct {
 	vouchers   *voucher.Verifier // nil: none are taken
 	complained atomic.Int64      // second of the last log line about one
 
-	metrics    *metrics.Metrics // nil: nothing is counted
-	hops       *hops.Counter    // nil: none are counted
-	beside     Beside           // nil: there is none
+	metrics    *metrics      // nil: nothing is counted
+	hops       *hops.Counter // nil: none are counted
+	beside     Beside        // nil: there is none
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
@@ -157,7 +153,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	}
 	s.fast = fastpath.New(fastpath.Config{
 		Serves:      s.plain.have,
-		NewAnswerer: func() fastpath.Answerer { return &plainAnswerer{s: s, counts: s.metrics.Shard()} },
+		NewAnswerer: func() fastpath.Answerer { return &plainAnswerer{s: s} },
 		OnPanic:     func(v any) { s.logPanic(v, nil, nil, nil) },
 		Proxies:     &s.proxies,
 		APIVersion:  apiVersion,
@@ -171,7 +167,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 // while requests may still be in work. It closes l. It may be called for
 // several listeners.
 func (s *Shell) Serve(l net.Listener) error {
-	l = &boundedListener{Listener: l, room: s.room, proxies: &s.proxies}
+	l = &boundedListener{Listener: l, room: s.room, proxies: &s.proxies, sealed: s.tls != nil}
 	if s.tls != nil {
 		l = tls.NewListener(l, s.tls)
 	}
@@ -269,7 +265,7 @@ func dropTrailers(h *fasthttp.RequestHeader, name string) {
 
 // handle answers a request that was read whole.
 func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
-	var w limit.Window
+	var w share.Window
 	defer s.measure(ctx, s.began())
 	if b := bounded(ctx.Conn()); b != nil {
 		b.work()
@@ -295,7 +291,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, unsupportedVersion)
 	default:
 		s.dispatch(ctx)
-		if more, ok := ctx.UserValue(countedKey{}).(limit.Window); ok {
+		if more, ok := ctx.UserValue(countedKey{}).(share.Window); ok {
 			w = more
 		}
 	}
@@ -304,12 +300,12 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 
 // contain answers a request whose handling panicked, and the process goes on. It is
 // deferred.
-func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *limit.Window) {
+func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *share.Window) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	target, _ := uri.Target(&ctx.Request.Header)
+	target, _ := front.Target(&ctx.Request.Header)
 	s.logPanic(v, ctx.Method(), target, RequestID(ctx))
 	s.problem(ctx, internal)
 	s.finish(ctx, *w)

@@ -18,8 +18,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
-	"webring/edge/clientaddr"
-	"webring/edge/requestid"
+	"webring/edge/front"
 	"webring/wasm/host"
 )
 
@@ -290,7 +289,7 @@ func wantCommon(t testing.TB, r reply) {
 			t.Errorf("%s is not exposed to scripts", name)
 		}
 	}
-	if ids := r.header.Values("X-Request-Id"); len(ids) != 1 || !requestid.Valid([]byte(ids[0])) {
+	if ids := r.header.Values("X-Request-Id"); len(ids) != 1 || !front.ValidID([]byte(ids[0])) {
 		t.Errorf("status %d: the request's ids are %q", r.status, ids)
 	}
 }
@@ -305,9 +304,9 @@ func wantFields(t testing.TB, r reply, fields ...string) {
 }
 
 // proxies gives trusted ones that name their client in a field, "" for the usual one.
-func proxies(t testing.TB, field string, words ...string) clientaddr.Proxies {
+func proxies(t testing.TB, field string, words ...string) front.Proxies {
 	t.Helper()
-	p, err := clientaddr.ParseProxies(words)
+	p, err := front.ParseProxies(words)
 	if err == nil && field != "" {
 		err = p.NameClientsIn(field)
 	}

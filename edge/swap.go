@@ -6,8 +6,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/cache"
-	"webring/edge/metrics"
-	"webring/edge/uri"
+	"webring/edge/front"
 )
 
 // Swappable is a core that can be replaced by another while it is read. The
@@ -15,13 +14,13 @@ import (
 type Swappable struct {
 	current  atomic.Pointer[generation]
 	cacheMax int // how many bytes of answers the cache of each core takes
-	metrics  *metrics.Metrics
+	metrics  *metrics
 }
 
 // generation is a core while it is read.
 type generation struct {
 	core    Core
-	metrics *metrics.Metrics
+	metrics *metrics
 	build   string // first part of validators
 	// cache has the answers of this core alone. The next core may have the same build and
 	// position, and replace this one because its memory went bad.
@@ -50,7 +49,7 @@ func (s *Swappable) cacheNothing() {
 }
 
 // countIn has the questions to the caches counted. It is called before the first request.
-func (s *Swappable) countIn(m *metrics.Metrics) {
+func (s *Swappable) countIn(m *metrics) {
 	s.metrics = m
 	s.current.Load().metrics = m
 }
@@ -61,7 +60,7 @@ func (s *Swappable) newGeneration(c Core, digest string) *generation {
 
 // Cache, Cached, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.
 func (g *generation) Cache() *cache.Cache              { return g.cache }
-func (g *generation) Cached(found bool)                { g.metrics.Any().Cached(found) }
+func (g *generation) Cached(found bool)                { g.metrics.cached(found) }
 func (g *generation) Build() string                    { return g.build }
 func (g *generation) Head() (seq uint64, second int64) { return g.core.Head() }
 func (g *generation) BaseURL() string                  { return g.core.BaseURL() }
@@ -88,12 +87,12 @@ func (s *Swappable) enter() *generation {
 
 // Ask has the core answer a GET for target. All reads of the shell go through here and
 // AskAll.
-func (g *generation) Ask(target []byte, r *api.Response) { g.core.Serve(uri.ASCIIHosts(target), r) }
+func (g *generation) Ask(target []byte, r *api.Response) { g.core.Serve(front.ASCIIHosts(target), r) }
 
 // AskAll has the core answer several targets at one head.
 func (g *generation) AskAll(targets [][]byte, all []api.Response) {
 	for i, target := range targets {
-		targets[i] = uri.ASCIIHosts(target)
+		targets[i] = front.ASCIIHosts(target)
 	}
 	g.core.ServeAll(targets, all)
 }

@@ -13,13 +13,11 @@
 //     Ethereum-like chain; node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
 //   - ledger, and ledger/badgerstore under it: the one writer
-//   - news: what has happened to members, in a table of the ledger's store
-//   - search: which members have words that begin so, in memory
-//   - hops: how many visitors members were sent, by day, in a table of the ledger's store
+//   - aside: what the origin has besides the ledger: hops and news, in tables of the
+//     ledger's store, and an index for searches, in memory
 //   - siteproof: what sites say of the ring; visits: whether they answer, once a day
 //   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
-//   - certs: the certificate that a listener shows, of files or by ACME
 //   - logging: the log of a process; logging/logscan finds in logs what none may hold
 //   - durable: files that are there whole or not at all, and keys that are whole
 //

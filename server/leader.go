@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/server/aside/news"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
 	"webring/server/paid"
@@ -57,8 +57,8 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	if err := o.Keys.make(); err != nil {
 		return nil, err
 	}
-	if err := news.CatchUp(ctx, books); err != nil && !errors.Is(err, ledger.ErrNotNow) {
-		return nil, err // without room they are written later, by news.Run
+	if err := aside.CatchUpNews(ctx, books); err != nil && !errors.Is(err, ledger.ErrNotNow) {
+		return nil, err // without room they are written later, by aside.RunNews
 	}
 	if rules != nil {
 		if err := books.Do(ctx, func(tx *ledger.Tx) error {
@@ -96,7 +96,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	l.Operator = &Operator{Ledger: books, Payments: l.Payments, Keys: o.KeyFiles, SigningKeys: rotation, SignedUntil: publisher.SignedUntil, Log: o.Log}
 	running, end := context.WithCancel(ctx)
 	l.end = end
-	go news.Run(running, books, o.Ledger.Now, o.Log)
+	go aside.RunNews(running, books, o.Ledger.Now, o.Log)
 	o.visitor.Store(visitor)
 	go func() {
 		defer o.visitor.CompareAndSwap(visitor, nil)

@@ -15,7 +15,7 @@ import (
 	"webring/core/snap"
 	"webring/edge"
 	"webring/edge/follow"
-	"webring/server/aside/news"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 	"webring/server/ledger/cluster"
@@ -87,7 +87,7 @@ type Origin struct {
 func New(c Config) *Origin {
 	o := &Origin{Config: c, Moved: Signal{moved: make(chan struct{})}}
 	c.Ledger.HeadPath = filepath.Join(c.Data, "head")
-	c.Ledger.Observe, c.Ledger.Publish = news.Observe, o.publish
+	c.Ledger.Observe, c.Ledger.Publish = aside.ObserveNews, o.publish
 	o.Ledger = c.Ledger
 	if c.Cluster != nil {
 		o.node = &Node{Origin: o, over: make(chan struct{})}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 	"webring/server/paid"
 	"webring/server/paid/risk"
 	"webring/server/sites/fetch"
@@ -22,7 +22,7 @@ func (s MemberSites) Place(url string) (paid.Place, error) {
 
 // Look looks for a token there.
 func (s MemberSites) Look(ctx context.Context, client string, at paid.Place, token string) (seen paid.Sight) {
-	ctx = fair.NewContext(ctx, fair.AskerOf(client))
+	ctx = share.NewContext(ctx, share.AskerOf(client))
 	proof, err := siteproof.Find(ctx, s.Client, siteproof.Place{URL: at.File, Name: at.Name, Host: at.Host}, token)
 	if busy, ok := errors.AsType[*fetch.Busy](err); ok {
 		return paid.Sight{RetryAfter: max(busy.RetryAfter, 1)}
@@ -35,7 +35,7 @@ func (s MemberSites) Look(ctx context.Context, client string, at paid.Place, tok
 
 // Accounts gives the accounts that a site names.
 func (s MemberSites) Accounts(ctx context.Context, client, url string) (all []risk.Named) {
-	for _, n := range siteproof.Accounts(fair.NewContext(ctx, fair.AskerOf(client)), s.Client, url) {
+	for _, n := range siteproof.Accounts(share.NewContext(ctx, share.AskerOf(client)), s.Client, url) {
 		all = append(all, risk.Named{Account: n.Account, Host: n.Host})
 	}
 	return all

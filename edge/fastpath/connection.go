@@ -8,17 +8,16 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"webring/edge/clientaddr"
-	"webring/edge/requestid"
+	"webring/edge/front"
 )
 
 // connection serves one connection from its beginning until it ends or is handed over.
 type connection struct {
 	net.Conn
 	s          *Server
-	to         *listener         // takes it when it is handed over
-	peer       clientaddr.Client // the client, or the proxy that it is
-	proxyField string            // the field in which it names its client, if it is a trusted proxy
+	to         *listener    // takes it when it is handed over
+	peer       front.Client // the client, or the proxy that it is
+	proxyField string       // the field in which it names its client, if it is a trusted proxy
 	holder     Holder
 
 	state atomic.Int32
@@ -122,6 +121,7 @@ func (c *connection) serveBlocking() (w *scratch, n int, what outcome, expired b
 		}
 		c.wait(n)
 		if n == 0 {
+			c.holder.Await()
 			c.s.giveBack(w)
 			w = nil
 		}
@@ -281,7 +281,7 @@ func appendHead(dst []byte, a *Answer, id []byte, by Answerer, now time.Time, cl
 	dst = append(dst, statusLines[a.Status]...)
 	dst = appendDate(dst, now)
 	dst = append(dst, a.Fields...)
-	dst = append(append(append(dst, requestid.Field+": "...), id...), "\r\n"...)
+	dst = append(append(append(dst, front.IDField+": "...), id...), "\r\n"...)
 	dst = by.AppendCommon(dst, now)
 	if closing {
 		dst = append(dst, "Connection: close\r\n"...)

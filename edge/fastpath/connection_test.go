@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // constant answers every request with the same, but none for /other.
@@ -28,7 +28,7 @@ func (constant) Rest()                                       {}
 var constantFields = []byte("A: b\r\n")
 
 func newServer(serves func([]byte) (int, bool), onPanic func(any)) *Server {
-	return New(Config{Serves: serves, NewAnswerer: func() Answerer { return constant{} }, OnPanic: onPanic, Proxies: new(clientaddr.Proxies), APIVersion: "1",
+	return New(Config{Serves: serves, NewAnswerer: func() Answerer { return constant{} }, OnPanic: onPanic, Proxies: new(front.Proxies), APIVersion: "1",
 		ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, Now: time.Now})
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // listener serves the connections of another, and accepts those that are handed over.
@@ -32,8 +32,8 @@ func (l *listener) accept() {
 			}
 			return
 		}
-		peer := clientaddr.Peer(conn.RemoteAddr())
-		c := &connection{Conn: conn, s: l.s, to: l, fd: -1, peer: clientaddr.Of(peer), holder: holderOf(conn)}
+		peer := front.Peer(conn.RemoteAddr())
+		c := &connection{Conn: conn, s: l.s, to: l, fd: -1, peer: front.ClientOf(peer), holder: holderOf(conn)}
 		if l.s.cfg.Proxies.Trusts(peer) {
 			c.proxyField = l.s.cfg.Proxies.Field()
 		}

@@ -3,9 +3,7 @@ package fastpath
 import (
 	"bytes"
 
-	"webring/edge/clientaddr"
-	"webring/edge/requestid"
-	"webring/edge/uri"
+	"webring/edge/front"
 	"webring/edge/voucher"
 )
 
@@ -17,14 +15,14 @@ const maxRequest = 4 << 10
 type Request struct {
 	Target      []byte
 	Route       int // as [Config.Serves] gave it
-	Client      clientaddr.Client
+	Client      front.Client
 	IfNoneMatch [][]byte // its lines
 	UserAgent   []byte   // the last line of it
 	ID          []byte   // what it is called in answers and logs
 
 	ids, traces            [][]byte // lines of the fields that may name it
 	madeID                 []byte
-	maker                  requestid.Maker
+	maker                  front.IDMaker
 	accept, acceptEncoding [][]byte
 	proxyLines             [][]byte // of the field in which a proxy names its client
 }
@@ -74,7 +72,7 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 		return 0, isOther
 	}
 	r.Target = line[:len(line)-len(version)]
-	if !uri.IsPrintable(r.Target) || bytes.IndexByte(r.Target, ' ') >= 0 || bytes.IndexByte(r.Target, '#') >= 0 {
+	if !front.IsPrintable(r.Target) || bytes.IndexByte(r.Target, ' ') >= 0 || bytes.IndexByte(r.Target, '#') >= 0 {
 		return 0, isOther
 	}
 	var served bool
@@ -101,7 +99,7 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 			r.identify()
 			return at, isPlain
 		}
-		if !uri.IsPrintable(line) {
+		if !front.IsPrintable(line) {
 			return 0, isOther
 		}
 		name, value := splitField(line)
@@ -116,7 +114,7 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 
 // identify finds what the request is called, or makes it up.
 func (r *Request) identify() {
-	if r.ID = requestid.Of(r.ids, r.traces); r.ID == nil {
+	if r.ID = front.GivenID(r.ids, r.traces); r.ID == nil {
 		r.madeID = r.maker.Append(r.madeID[:0])
 		r.ID = r.madeID
 	}
@@ -125,7 +123,7 @@ func (r *Request) identify() {
 // partial says what a request is of which more is to come.
 func partial(b []byte) reading {
 	line := b[bytes.LastIndexByte(b, '\n')+1:]
-	if len(b) >= maxRequest || !uri.IsPrintable(bytes.TrimSuffix(line, []byte("\r"))) {
+	if len(b) >= maxRequest || !front.IsPrintable(bytes.TrimSuffix(line, []byte("\r"))) {
 		return isOther
 	}
 	return isPart
@@ -190,13 +188,13 @@ func (r *Request) take(name, value []byte, cfg *Config, hosts *int) bool {
 		}
 		return !is("Connection") || bytes.EqualFold(value, []byte("keep-alive"))
 	case len("Api-Version"): // and Traceparent, and Sec-Purpose
-		if is(requestid.TraceField) {
+		if is(front.TraceField) {
 			r.traces = append(r.traces, value)
 			return true
 		}
 		return !is("Sec-Purpose") && (!is("Api-Version") || string(value) == cfg.APIVersion)
 	case len(voucher.Field): // and X-Request-Id
-		if is(requestid.Field) {
+		if is(front.IDField) {
 			r.ids = append(r.ids, value)
 			return true
 		}

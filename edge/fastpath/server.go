@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // Answerer answers one request at a time.
@@ -36,7 +36,7 @@ type Answer struct {
 type Holder interface {
 	// Hold says that memory is held for a request of this client, and with writing that
 	// the client has to read before it is given up. It reports false if there is no room.
-	Hold(of clientaddr.Client, writing bool) bool
+	Hold(of front.Client, writing bool) bool
 	// Free says that nothing is held any more.
 	Free()
 	// Await says that the answer has been sent, and that the next request may come.
@@ -60,10 +60,10 @@ func holderOf(c net.Conn) Holder {
 // unbounded is the holder of connections that have none.
 type unbounded struct{}
 
-func (unbounded) Hold(clientaddr.Client, bool) bool { return true }
-func (unbounded) Free()                             {}
-func (unbounded) Await()                            {}
-func (unbounded) Evicted() bool                     { return false }
+func (unbounded) Hold(front.Client, bool) bool { return true }
+func (unbounded) Free()                        {}
+func (unbounded) Await()                       {}
+func (unbounded) Evicted() bool                { return false }
 
 // Config says how connections are served. Every field is needed.
 type Config struct {
@@ -75,7 +75,7 @@ type Config struct {
 	// OnPanic is told of a panic that ended a connection.
 	OnPanic func(v any)
 	// Proxies name the client of a request that a trusted proxy sends.
-	Proxies *clientaddr.Proxies
+	Proxies *front.Proxies
 	// APIVersion is the one value of Api-Version that is answered here.
 	APIVersion string
 	// ReadTimeout bounds the reading of a request and the wait for the first one,

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 // Crowds hold each slot for unpaid requests as long as the origin lets them, and ask again at
@@ -41,7 +41,7 @@ func TestACrowdLeavesSlotsForUnpaidRequestsToOthers(t *testing.T) {
 				var group sync.WaitGroup
 				for i := range max(crowd.clients, 2*MaxAsks) {
 					group.Go(func() {
-						for h := (&holder{asker: fair.AskerOf(crowd.client(i % crowd.clients))}); ctx.Err() == nil; {
+						for h := (&holder{asker: share.AskerOf(crowd.client(i % crowd.clients))}); ctx.Err() == nil; {
 							if !f.asks.acquire(h) {
 								time.Sleep(time.Second)
 								continue
@@ -53,7 +53,7 @@ func TestACrowdLeavesSlotsForUnpaidRequestsToOthers(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				for n := range 20 {
-					h, began := &holder{asker: fair.AskerOf(fmt.Sprintf("203.%d.0.1", n))}, time.Now()
+					h, began := &holder{asker: share.AskerOf(fmt.Sprintf("203.%d.0.1", n))}, time.Now()
 					if !f.asks.acquire(h) || time.Since(began) > 0 {
 						t.Errorf("newcomer %d has no slot after %s", n, time.Since(began))
 						continue
@@ -63,7 +63,7 @@ func TestACrowdLeavesSlotsForUnpaidRequestsToOthers(t *testing.T) {
 				}
 				stop()
 				group.Wait()
-				if n := f.asks.slots.Taken(); n != 0 {
+				if n := f.asks.Taken(); n != 0 {
 					t.Errorf("%d slots are not given back", n)
 				}
 			})

@@ -3,7 +3,7 @@
 //
 // A [Forwarder] copies each request byte for byte, adds a voucher (package voucher) and
 // sends it once. Each kind of request has a semaphore of its own, so free requests do not
-// keep payments waiting, and package fair shares the slots of free ones between clients and
+// keep payments waiting, and package share shares the slots of free ones between clients and
 // networks. While payments hold all their slots, a payment of the client with
 // most slots is ended early: the origin answers it at once, and stores its result.
 //

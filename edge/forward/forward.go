@@ -14,8 +14,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
-	"webring/edge/fair"
+	"webring/edge/front"
+	"webring/edge/share"
 	"webring/edge/upstream"
 	"webring/edge/voucher"
 )
@@ -35,15 +35,15 @@ const (
 	// paymentsPerClient is how many payments of one client may be under way: a client can
 	// make the origin hold them for minutes. othersPerClient, for other requests, is how
 	// many connections a client may have, and so may wait. Slots for other requests are
-	// shared by the rule of package fair; a client with half is refused while half of them
+	// shared by the rule of package share; a client with half is refused while half of them
 	// are taken.
 	paymentsPerClient = 16
 	othersPerClient   = 256
 	half              = 4
 	// alike is a half for requests that are not weighed: all of them have the same right.
 	alike = 1 << 20
-	// spareConns is how many connections payments may have beyond their number; those
-	// that are let go need one for a moment.
+	// spareConns is how many connections payments may have beyond their number; one that
+	// has to stop waiting needs another for a moment.
 	spareConns = 24
 	// maxAnswer is the longest answer that is passed on, in bytes.
 	maxAnswer = 1 << 20
@@ -80,7 +80,7 @@ type Config struct {
 	Answered func()
 	// TrustedProxies are this node's. The field in which they name their clients is not
 	// passed on.
-	TrustedProxies clientaddr.Proxies
+	TrustedProxies front.Proxies
 	// BaseURL is what the types of problem documents begin with.
 	BaseURL func() string
 	// Log receives what operators should see, [slog.Default] when nil.
@@ -109,13 +109,13 @@ type Forwarder struct {
 // pool sends requests of one kind.
 type pool struct {
 	*http.Transport
-	*semaphore
+	*slots
 }
 
 // newPool gives a pool for requests by a rule, and so many of one client, over so many
 // connections.
-func newPool(r fair.Rule, perClient, conns int) *pool {
-	return &pool{semaphore: newSemaphore(r, perClient), Transport: newTransport(conns)}
+func newPool(r share.Rule, perClient, conns int) *pool {
+	return &pool{slots: newSlots(r, perClient), Transport: newTransport(conns)}
 }
 
 // newTransport gives a transport of so many connections to each origin.
@@ -145,15 +145,15 @@ func New(cfg Config) (*Forwarder, error) {
 			return nil, err
 		}
 	}
-	past := fair.NewPast()
+	past := share.NewPast()
 	f := &Forwarder{cfg: cfg, log: cfg.Log, origins: origins, life: newLife(),
 		// Payments have more connections than slots. Otherwise a payment could wait for a
 		// connection that is being dialled for a request which another one has served.
-		payments: newPool(fair.Rule{Most: MaxPayments, Half: alike}, paymentsPerClient, MaxPayments+spareConns),
-		asks:     newPool(fair.Rule{Most: MaxAsks, Half: half, Past: past}, othersPerClient, MaxAsks),
-		checks:   newPool(fair.Rule{Most: maxChecks, Half: half, Past: past}, othersPerClient, maxChecks),
-		reads:    newPool(fair.Rule{Most: maxReads, Half: half, Past: past}, othersPerClient, maxReads),
-		own:      newPool(fair.Rule{Most: maxOwn, Half: alike}, maxOwn, maxOwn),
+		payments: newPool(share.Rule{Most: MaxPayments, Half: alike}, paymentsPerClient, MaxPayments+spareConns),
+		asks:     newPool(share.Rule{Most: MaxAsks, Half: half, Past: past}, othersPerClient, MaxAsks),
+		checks:   newPool(share.Rule{Most: maxChecks, Half: half, Past: past}, othersPerClient, maxChecks),
+		reads:    newPool(share.Rule{Most: maxReads, Half: half, Past: past}, othersPerClient, maxReads),
+		own:      newPool(share.Rule{Most: maxOwn, Half: alike}, maxOwn, maxOwn),
 	}
 	f.open, f.end = context.WithCancel(context.Background())
 	if f.log == nil {
@@ -202,8 +202,8 @@ func (f *Forwarder) Paid(ctx *fasthttp.RequestCtx, client string, secure bool) {
 		f.problem(ctx, api.TLSRequired, "Challenges are issued and credentials taken only over TLS. Use https.")
 	case toLeader(ctx):
 		f.noLeader(ctx)
-	case len(ctx.Request.Header.Peek(voucher.LetGoField)) > 0:
-		f.passLetGo(ctx, client, secure)
+	case len(ctx.Request.Header.Peek(voucher.StopField)) > 0:
+		f.passStop(ctx, client, secure)
 	case hasCredential(ctx):
 		f.await(ctx, f.pass(ctx, client, secure, f.payments, holdPaid))
 	default:
@@ -235,10 +235,10 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 	// The request does not end with its client: what has been sent may cost money.
 	open, end := context.WithCancelCause(f.open)
 	defer end(nil)
-	own := &holder{asker: fair.AskerOf(client)}
+	own := &holder{asker: share.AskerOf(client)}
 	if by == f.payments {
 		own.account = payingAccount(&ctx.Request.Header)
-		own.letGo = func() { f.letGo(req, func() { end(errLetGo) }) }
+		own.stop = func() { f.stop(req, func() { end(errStopped) }) }
 	}
 	if !by.acquire(own) {
 		f.crowded(ctx, by)
@@ -251,7 +251,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 	switch {
 	case errors.Is(a.err, errNotLeader), a.err != nil && f.cfg.ToLeader && !a.sent:
 		f.noLeader(ctx)
-	case a.err != nil && context.Cause(held) == errLetGo:
+	case a.err != nil && context.Cause(held) == errStopped:
 		f.pushedOut(ctx, a.sent)
 	case a.err != nil:
 		f.unanswered(ctx, by, a.sent, a.err)

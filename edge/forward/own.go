@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 
-	"webring/edge/clientaddr"
-	"webring/edge/fair"
+	"webring/edge/front"
+	"webring/edge/share"
 )
 
 // maxOwn is how many requests of this node's own are under way at a time.
@@ -26,7 +26,7 @@ var errOwn = errors.New("forward: as many requests of this node's own are on the
 // goes to the origins as other requests without payment do. Its voucher names no client. ctx
 // bounds it, and Close ends it.
 func (f *Forwarder) Own(ctx context.Context, method, target string, body []byte) (*Answer, error) {
-	own := &holder{asker: fair.AskerOf("own")}
+	own := &holder{asker: share.AskerOf("own")}
 	if !f.own.acquire(own) {
 		return nil, errOwn
 	}
@@ -34,7 +34,7 @@ func (f *Forwarder) Own(ctx context.Context, method, target string, body []byte)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(f.open, cancel)()
-	r := &outgoing{method: method, target: target, header: http.Header{"User-Agent": nil}, body: body, client: clientaddr.Client{}.String()}
+	r := &outgoing{method: method, target: target, header: http.Header{"User-Agent": nil}, body: body, client: front.Client{}.String()}
 	if len(body) > 0 {
 		r.header.Set("Content-Type", "application/octet-stream")
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/requestid"
+	"webring/edge/front"
 )
 
 const (
@@ -33,7 +33,7 @@ func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx, by *pool) {
 	}
 }
 
-// pushedOut answers a request that was let go and that the origin has not answered.
+// pushedOut answers a request that had to stop waiting and that the origin has not answered.
 func (f *Forwarder) pushedOut(ctx *fasthttp.RequestCtx, sent bool) {
 	if !sent {
 		f.crowded(ctx, f.payments)
@@ -70,7 +70,7 @@ func isRead(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() 
 
 // requestOf names a request in the log.
 func requestOf(ctx *fasthttp.RequestCtx) slog.Attr {
-	return slog.String("request", string(ctx.Request.Header.Peek(requestid.Field)))
+	return slog.String("request", string(ctx.Request.Header.Peek(front.IDField)))
 }
 
 // mayLog reports whether there may be another log line of a kind: at most one a second, so

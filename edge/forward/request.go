@@ -14,9 +14,8 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/net/http/httpguts"
 
-	"webring/edge/requestid"
+	"webring/edge/front"
 	"webring/edge/upstream"
-	"webring/edge/uri"
 	"webring/edge/voucher"
 )
 
@@ -36,7 +35,7 @@ type outgoing struct {
 // that (RFC 9112, 5.2).
 func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool) (*outgoing, bool) {
 	in := &ctx.Request
-	target, _ := uri.Target(&in.Header)
+	target, _ := front.Target(&in.Header)
 	if bytes.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, false
 	}
@@ -64,8 +63,8 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 		r.header["User-Agent"] = nil // or the transport would make one up
 	}
 	// One id stands in the logs of all nodes, whatever the client has sent.
-	if id := in.Header.Peek(requestid.Field); len(id) > 0 {
-		r.header[requestid.Field] = []string{string(id)}
+	if id := in.Header.Peek(front.IDField); len(id) > 0 {
+		r.header[front.IDField] = []string{string(id)}
 	}
 	return r, true
 }
@@ -110,7 +109,7 @@ func connectionFields(h http.Header) (names []string) {
 func hopByHop(name string) bool {
 	switch name {
 	case "Host", "Content-Length", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization",
-		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucher.Field, voucher.LetGoField, voucher.ToLeaderField:
+		"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect", voucher.Field, voucher.StopField, voucher.ToLeaderField:
 		return true
 	}
 	return false
@@ -118,7 +117,7 @@ func hopByHop(name string) bool {
 
 // writtenHere reports whether this node writes a field of an answer for itself.
 func writtenHere(name string) bool {
-	return name == "Connection" || name == "Date" || name == requestid.Field || strings.HasPrefix(name, "Ratelimit-")
+	return name == "Connection" || name == "Date" || name == front.IDField || strings.HasPrefix(name, "Ratelimit-")
 }
 
 // toLeader reports whether another node of the cluster took this one for the leader.

@@ -20,7 +20,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 	"webring/edge/voucher"
 )
 
@@ -183,7 +183,7 @@ func ask(t *testing.T, do func(*fasthttp.RequestCtx, string, bool), method, cred
 	if err := ctx.Request.Read(bufio.NewReader(strings.NewReader(text))); err != nil {
 		t.Fatal(err)
 	}
-	do(&ctx, clientaddr.Client{}.String(), true)
+	do(&ctx, front.Client{}.String(), true)
 	header := http.Header{"Content-Type": {string(ctx.Response.Header.ContentType())}}
 	code, _ = problemOf(&http.Response{Header: header}, ctx.Response.Body())
 	return ctx.Response.StatusCode(), code, &ctx.Response

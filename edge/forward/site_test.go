@@ -22,7 +22,7 @@ import (
 	"webring/core/api"
 	"webring/core/coretest"
 	"webring/edge"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 	"webring/edge/voucher"
 	"webring/wasm/host"
 )
@@ -168,9 +168,9 @@ func wantFields(t testing.TB, r reply, fields ...string) {
 }
 
 // proxies gives trusted ones that name their client in a field, "" for the usual one.
-func proxies(t testing.TB, field string, words ...string) clientaddr.Proxies {
+func proxies(t testing.TB, field string, words ...string) front.Proxies {
 	t.Helper()
-	p, err := clientaddr.ParseProxies(words)
+	p, err := front.ParseProxies(words)
 	if err == nil && field != "" {
 		err = p.NameClientsIn(field)
 	}

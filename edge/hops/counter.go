@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // Counter counts hops since the last Take. Its functions may be called concurrently; they
@@ -38,7 +38,7 @@ func NewCounter() *Counter { return &Counter{seed: maphash.MakeSeed()} }
 // each of the two members once an hour, and in all where it counts for the member that it
 // leads to. agent is the User-Agent of the request. Nothing happens if c is nil, or if there
 // is no row to go to.
-func (c *Counter) Count(from, to uint32, client clientaddr.Client, agent []byte, now time.Time) {
+func (c *Counter) Count(from, to uint32, client front.Client, agent []byte, now time.Time) {
 	if c == nil || to == 0 || c.isCrawler(agent) {
 		return
 	}

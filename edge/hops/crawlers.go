@@ -1,8 +1,11 @@
 package hops
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
+	"slices"
+	"strings"
 )
 
 // A crawler is told by its User-Agent: by one of these words, in any case. They are what
@@ -24,12 +27,10 @@ var crawlers, forUsers = func() (crawlers, forUsers []string) {
 //go:embed crawlers.json
 var crawlersJSON []byte
 
-// firsts has the first letters of all words.
+// firsts has the first bytes of all words, in both cases.
 var firsts = func() (has [256]bool) {
-	for _, words := range [][]string{crawlers, forUsers} {
-		for _, w := range words {
-			has[w[0]] = true
-		}
+	for _, w := range slices.Concat(crawlers, forUsers) {
+		has[w[0]], has[strings.ToUpper(w)[0]] = true, true
 	}
 	return has
 }()
@@ -38,7 +39,7 @@ var firsts = func() (has [256]bool) {
 func IsCrawler(agent []byte) bool {
 	found := false
 	for i := range agent {
-		if c := lower(agent[i]); !firsts[c] {
+		if !firsts[agent[i]] {
 			continue
 		}
 		if begins(agent[i:], forUsers) {
@@ -50,26 +51,7 @@ func IsCrawler(agent []byte) bool {
 }
 
 func begins(text []byte, words []string) bool {
-	for _, w := range words {
-		if len(w) <= len(text) && lower(text[0]) == w[0] && equalFold(text[:len(w)], w) {
-			return true
-		}
-	}
-	return false
-}
-
-func equalFold(text []byte, word string) bool {
-	for i, c := range text {
-		if lower(c) != word[i] {
-			return false
-		}
-	}
-	return true
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		c |= 0x20
-	}
-	return c
+	return slices.ContainsFunc(words, func(w string) bool {
+		return len(w) <= len(text) && bytes.EqualFold(text[:len(w)], []byte(w))
+	})
 }

@@ -9,6 +9,11 @@
 // the shell.
 //
 // counter.go counts without locks and allocations, by the rows of members; visitors.go knows
-// the clients of the hour; sender.go has the counts of each minute reported, in the form of
-// [webring/core/hops].
+// the clients of the hour; sender.go reports the counts of each minute; report.go encodes a
+// report. package server/aside adds reports up at the origin.
+//
+// A report counts the hops of one day, by the rows of members ([webring/core.Ordinal]), which
+// are the same at every node and never change. It names its sender, a random number that each
+// process draws at its start, and has a number among the sender's reports. So a receiver counts
+// a report that comes twice once.
 package hops

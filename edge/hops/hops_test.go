@@ -14,14 +14,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"webring/core/hops"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // client gives some client.
-func client(n uint32) clientaddr.Client {
-	return clientaddr.Of(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}))
+func client(n uint32) front.Client {
+	return front.ClientOf(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}))
 }
 
 // What is counted at once by many is counted once, whoever takes it in between.
@@ -94,7 +92,7 @@ func TestAClientCountsOnceAMemberAndHour(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for range 75 {
-					c.Count(from, to, clientaddr.Of(netip.MustParseAddr(address)), nil, noon.Add(after))
+					c.Count(from, to, front.ClientOf(netip.MustParseAddr(address)), nil, noon.Add(after))
 				}
 			})
 		}
@@ -217,7 +215,7 @@ type receiver struct {
 }
 
 func (r *receiver) receive(_ context.Context, b []byte) error {
-	report, err := hops.Decode(b)
+	report, err := Decode(b)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -264,7 +262,7 @@ func TestReportsAreReceivedOnce(t *testing.T) {
 			s.Run(ctx)
 			close(ended)
 		}()
-		const members = 2*hops.MaxCounts + 7
+		const members = 2*MaxCounts + 7
 		for round := range uint32(60 * 4) {
 			for row := range uint32(members) {
 				c.Count(row+1, row/2+1, client(round*members+row), nil, time.Now())
@@ -282,7 +280,7 @@ func TestReportsAreReceivedOnce(t *testing.T) {
 			t.Errorf("%v hops by day, %d in all", r.hops, total)
 		}
 		for _, day := range slices.Sorted(maps.Keys(r.hops)) {
-			for _, row := range []int{0, 1, hops.MaxCounts, members - 1} {
+			for _, row := range []int{0, 1, MaxCounts, members - 1} {
 				if got := r.from[fmt.Sprint(day, " ", row)]; got != r.hops[day]/members {
 					t.Errorf("day %d, row %d: %d", day, row, got)
 				}

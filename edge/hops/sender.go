@@ -9,8 +9,6 @@ import (
 	"maps"
 	"slices"
 	"time"
-
-	"webring/core/hops"
 )
 
 const (
@@ -40,7 +38,7 @@ type Config struct {
 // Sender reports counts. While the receiver cannot be reached, they are added up in memory.
 type Sender struct {
 	cfg    Config
-	id     hops.Sender
+	id     SenderID
 	number uint64 // of the last report
 	days   map[uint32]*day
 	frozen []byte // the last report, until it has been received
@@ -50,7 +48,7 @@ type Sender struct {
 // day is what has not been reported of one day.
 type day struct {
 	hops   uint64
-	counts map[uint32]hops.Count // by row
+	counts map[uint32]Count // by row
 }
 
 // NewSender prepares a sender.
@@ -106,12 +104,12 @@ func (s *Sender) take() {
 	now := uint32(s.cfg.Now().Unix() / (24 * 60 * 60))
 	today := s.days[now]
 	if today == nil {
-		today = &day{counts: map[uint32]hops.Count{}}
+		today = &day{counts: map[uint32]Count{}}
 		s.days[now] = today
 	}
 	today.hops += s.cfg.Counter.Take(func(row uint32, from, to uint64) {
 		c := today.counts[row]
-		today.counts[row] = hops.Count{Row: row, From: c.From + from, To: c.To + to}
+		today.counts[row] = Count{Row: row, From: c.From + from, To: c.To + to}
 	})
 	if today.hops == 0 && len(today.counts) == 0 {
 		delete(s.days, now)
@@ -130,9 +128,9 @@ func (s *Sender) freeze() bool {
 	first := slices.Min(slices.Collect(maps.Keys(s.days)))
 	d := s.days[first]
 	s.number++
-	r := hops.Report{Sender: s.id, Number: s.number, Day: first, Hops: d.hops}
+	r := Report{Sender: s.id, Number: s.number, Day: first, Hops: d.hops}
 	for _, row := range slices.Sorted(maps.Keys(d.counts)) {
-		if len(r.Counts) == hops.MaxCounts {
+		if len(r.Counts) == MaxCounts {
 			break
 		}
 		r.Counts = append(r.Counts, d.counts[row])

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // visitors tells which clients have been counted in the present hour, for which members. It
@@ -36,7 +36,7 @@ func newHour(number int64) *hour {
 }
 
 // hash gives the hash of a client, and of with a member: one hash serves both members of a hop.
-func (h *hour) hash(c clientaddr.Client) uint64 {
+func (h *hour) hash(c front.Client) uint64 {
 	net, kind := c.Key()
 	return maphash.Comparable(h.seed, net) + uint64(kind)*h.factor
 }

@@ -9,7 +9,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
-	"webring/edge/uri"
+	"webring/edge/front"
 	"webring/templates"
 )
 
@@ -85,7 +85,7 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 			}
 		})
 	}
-	path := string(uri.Decode(uri.Path(f.Target)))
+	path := string(front.DecodePath(front.Path(f.Target)))
 	view = templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
 		RequestID: f.RequestID, Empty: members == 0}
 	words := plainly[code]
@@ -144,7 +144,7 @@ func (f *Failure) hint() string {
 
 // sameAddress is a target relative to itself, "" for one that is too long to show.
 func sameAddress(target []byte) string {
-	if len(target) == 0 || target[0] != '/' || len(target) > 2*maxParameter || !uri.IsPrintable(target) {
+	if len(target) == 0 || target[0] != '/' || len(target) > 2*maxParameter || !front.IsPrintable(target) {
 		return ""
 	}
 	at, query, asked := strings.Cut(string(target), "?")
@@ -160,7 +160,7 @@ const deepest = 8
 
 // root leads from a target to the folder of the home page.
 func root(target []byte) string {
-	depth := bytes.Count(uri.Path(target), []byte("/")) - 1
+	depth := bytes.Count(front.Path(target), []byte("/")) - 1
 	if depth < 0 || depth > deepest {
 		return "/"
 	}

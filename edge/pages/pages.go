@@ -13,7 +13,7 @@ import (
 	"webring/edge/cache"
 	"webring/edge/content"
 	"webring/edge/describe"
-	"webring/edge/uri"
+	"webring/edge/front"
 	"webring/static"
 	"webring/templates"
 )
@@ -106,7 +106,7 @@ type View func(r *reader, path string, query *fasthttp.Args) *content.Content
 // others make no new page.
 func Target(sent []byte) (target, path string, query *fasthttp.Args) {
 	at, raw, _ := bytes.Cut(sent, []byte("?"))
-	path = string(uri.Decode(at))
+	path = string(front.DecodePath(at))
 	looked := pageParameters(path)
 	if len(raw) == 0 || len(looked) == 0 {
 		return path, path, &noQuery

@@ -4,7 +4,7 @@
 //	Webring-Edge: t=1760000000123; n=NONCE; c=192.0.2.1; s=https; m=MAC
 //
 // t is when it was written, in milliseconds since 1970; n 16 random bytes; c
-// the client as [clientaddr.Client.String] names it; s the scheme that the client
+// the client as [front.Client.String] names it; s the scheme that the client
 // spoke. MAC is HMAC-SHA256 over the lines
 //
 //	webring-edge 1
@@ -38,16 +38,16 @@ import (
 	"sync"
 	"time"
 
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 const (
 	// Field carries the voucher.
 	Field = "Webring-Edge"
-	// LetGoField is read with a voucher only. It asks the origin to answer now a payment
+	// StopField is read with a voucher only. It asks the origin to answer now a payment
 	// that it holds, the one with the same credential and body, because the edge needs its
 	// slot. The payer is told to send the request again, and then gets the outcome.
-	LetGoField = "Webring-Let-Go"
+	StopField = "Webring-Let-Go"
 	// ToLeaderField is read with a voucher only. A node of a cluster sets it when it passes a
 	// request on to the one that leads. A node that does not lead answers not_leader then,
 	// and does not pass the request on again.
@@ -71,7 +71,7 @@ type Request struct{ Method, Target, Body []byte }
 
 // Sender is the client of a request and its scheme, as a voucher says.
 type Sender struct {
-	Client clientaddr.Client
+	Client front.Client
 	HTTPS  bool
 }
 
@@ -83,11 +83,11 @@ func ForOwn(secrets *Secrets) (func(*http.Request), error) {
 	}
 	return func(r *http.Request) {
 		about := Request{[]byte(r.Method), []byte(r.URL.RequestURI()), nil}
-		r.Header.Set(Field, New(secrets.Current(), time.Now(), clientaddr.Client{}.String(), r.URL.Scheme == "https", about))
+		r.Header.Set(Field, New(secrets.Current(), time.Now(), front.Client{}.String(), r.URL.Scheme == "https", about))
 	}, nil
 }
 
-// New writes the field for a request of a client, as [clientaddr.Client.String] names it.
+// New writes the field for a request of a client, as [front.Client.String] names it.
 func New(secret []byte, now time.Time, client string, secure bool, r Request) string {
 	var nonce [16]byte
 	rand.Read(nonce[:]) // never fails
@@ -157,7 +157,7 @@ func (v *Verifier) Take(lines [][]byte, r Request) (Sender, error) {
 		return Sender{}, errForged
 	}
 	millis, err := strconv.ParseInt(t, 10, 64)
-	c, ok := clientaddr.Parse(name)
+	c, ok := front.ParseClient(name)
 	if err != nil || !ok || scheme != "http" && scheme != "https" {
 		return Sender{}, errForm
 	}

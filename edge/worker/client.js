@@ -7,7 +7,7 @@ const WINDOW = 60_000;
 const MOST_CLIENTS = 16_384;
 
 /**
- * Names a client as edge/clientaddr does: an IPv4 address or an IPv6 /64. All without an address, which
+ * Names a client as edge/front does: an IPv4 address or an IPv6 /64. All without an address, which
  * the platform always gives, are one client: "local" in a voucher would be this node itself.
  *
  * @param {string | null} address
@@ -72,7 +72,7 @@ const TRACE = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-
 let prefix = "";
 let made = 0;
 
-/** Gives the id under which a request is answered and passed on, as edge/requestid does. */
+/** Gives the id under which a request is answered and passed on, as edge/front does. */
 export function identify(/** @type {Headers} */ headers) {
 	const id = headers.get(FIELD);
 	if (id !== null && /^[0-9A-Za-z._-]{8,64}$/.test(id)) return id;

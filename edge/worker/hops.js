@@ -1,5 +1,5 @@
 // Counts redirects by members and reports them to the origin, as edge/hops does; a report is
-// encoded as core/hops has it. An isolate has no end at which it could report the rest. So it
+// encoded as edge/hops/report.go has it. An isolate has no end at which it could report the rest. So it
 // reports soon after the first hop of a row of hops, while the request of that hop may be prolonged.
 
 import words from "../hops/crawlers.json" with { type: "json" };

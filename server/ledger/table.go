@@ -19,9 +19,9 @@ const (
 	Reports Table = "reports" // readiness reports, by id: see server/sites/score/local
 	Proofs  Table = "proofs"  // proofs of owners that are spent, by member and challenge: see server/paid
 	Drafts  Table = "drafts"  // of those, the ones that nothing may rest on, by age
-	Hops    Table = "hops"    // hops by days and members: see server/aside/hops
+	Hops    Table = "hops"    // hops by days and members: see server/aside
 	Visits  Table = "visits"  // visits to members: see server/sites/visits
-	News    Table = "news"    // what has happened to members: see server/aside/news
+	News    Table = "news"    // what has happened to members: see server/aside
 )
 
 // tables are all of them.

@@ -9,7 +9,7 @@ import (
 
 // Bounds are those that a test can reach.
 type Bounds struct {
-	All, Reserved, Each int // of both semaphores
+	All, Reserved, Each int // of both rooms
 	Silence             time.Duration
 	Stall               time.Duration
 	Rate                int64
@@ -22,14 +22,8 @@ func Bounded(s Source, b Bounds) (routes map[string]func(*fasthttp.RequestCtx, s
 	h.heartbeat = cmp.Or(b.Silence, h.heartbeat)
 	h.stall, h.rate = cmp.Or(b.Stall, h.stall), cmp.Or(b.Rate, h.rate)
 	if b.All > 0 {
-		h.followers, h.downloads = newSemaphore(b.All, b.Reserved, b.Each), newSemaphore(b.All, b.Reserved, b.Each)
+		h.followers, h.downloads = newRoom(b.All, b.Reserved, b.Each), newRoom(b.All, b.Reserved, b.Each)
 	}
-	return h.routes(), h.followers.taken, h.downloads.taken
-}
-
-// taken is how many hold the semaphore.
-func (s *semaphore) taken() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.known + s.strangers.Taken()
+	taken := func(r *room) func() int { return func() int { return int(r.taken.Load()) } }
+	return h.routes(), taken(h.followers), taken(h.downloads)
 }

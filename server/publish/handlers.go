@@ -48,8 +48,9 @@ type handlers struct {
 	source  Source
 	baseURL func() string
 
-	followers, downloads *semaphore
-	heartbeat, stall     time.Duration
+	followers, downloads *room
+	heartbeat            time.Duration
+	stall                time.Duration
 	rate                 int64
 }
 
@@ -82,7 +83,7 @@ func Handlers(s Source, baseURL func() string) map[string]func(ctx *fasthttp.Req
 
 func newHandlers(s Source, baseURL func() string) *handlers {
 	return &handlers{source: s, baseURL: baseURL, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
-		followers: newSemaphore(maxFollowers, maxFollowers/4, followersEach), downloads: newSemaphore(maxDownloads, maxDownloads/4, downloadsEach)}
+		followers: newRoom(maxFollowers, maxFollowers/4, followersEach), downloads: newRoom(maxDownloads, maxDownloads/4, downloadsEach)}
 }
 
 func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) {

@@ -23,7 +23,7 @@ import (
 )
 
 // acmeFolder is the module of the authority that these tests run.
-var acmeFolder = filepath.Join("..", "..", "certs", "acmetest")
+var acmeFolder = filepath.Join("..", "..", "..", "edge", "front", "acmetest")
 
 // buildAuthority builds the authority once, and the name server that it asks. Where its module
 // cannot be had, the test says so and how to get it.
@@ -31,7 +31,7 @@ var buildAuthority = sync.OnceValues(func() (reason string, err error) {
 	download := exec.Command("go", "mod", "download")
 	download.Dir = acmeFolder
 	if out, err := download.CombinedOutput(); err != nil {
-		return fmt.Sprintf("needs the module github.com/letsencrypt/pebble/v2, which cannot be had: run go mod download in server/certs/acmetest where a module proxy can be reached: %v: %s", err, out), nil
+		return fmt.Sprintf("needs the module github.com/letsencrypt/pebble/v2, which cannot be had: run go mod download in edge/front/acmetest where a module proxy can be reached: %v: %s", err, out), nil
 	}
 	const of = "github.com/letsencrypt/pebble/v2/cmd/"
 	build := exec.Command("go", "build", "-o", shared.dir+string(filepath.Separator), of+"pebble", of+"pebble-challtestsrv")

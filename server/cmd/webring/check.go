@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"webring/edge/durable"
-	"webring/server/certs"
+	"webring/edge/front"
 )
 
 // defineCheck defines --check.
@@ -192,7 +192,7 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 
 // certificate checks a pair of files.
 func (c *checks) certificate(f *tlsFlags, host string) {
-	pair, err := certs.Read(f.cert, f.key)
+	pair, err := front.ReadCertificate(f.cert, f.key)
 	if c.fail("tls", err) {
 		return
 	}

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"time"
 
-	"webring/edge/clientaddr"
 	"webring/edge/follow"
+	"webring/edge/front"
 	"webring/edge/voucher"
 	"webring/server/ledger/badgerstore"
 )
@@ -173,8 +173,8 @@ func (q *questioner) knows(ctx context.Context, secrets *voucher.Secrets) (known
 }
 
 // nobody gives a client that sends no requests: an address for documentation (RFC 3849).
-func nobody() clientaddr.Client {
+func nobody() front.Client {
 	at := [16]byte{0x20, 0x01, 0x0d, 0xb8}
 	rand.Read(at[4:8]) // never fails
-	return clientaddr.Of(netip.AddrFrom16(at))
+	return front.ClientOf(netip.AddrFrom16(at))
 }

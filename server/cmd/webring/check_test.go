@@ -16,7 +16,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"webring/server/certs/certstest"
 	"webring/server/devchain"
 )
 
@@ -268,7 +267,7 @@ func TestACheckReadsTheCertificate(t *testing.T) {
 		{-hour, 30 * 24 * hour, `ok     tls +the certificate holds until`},
 		{-hour, 5 * 24 * hour, `note   tls +the certificate expires on .* already`},
 	} {
-		cert, key := certstest.Write(t, t.TempDir(), "other.example", time.Now().Add(c.from), time.Now().Add(c.until))
+		cert, key := writeCertificate(t, t.TempDir(), "other.example", time.Now().Add(c.from), time.Now().Add(c.until))
 		said := checked(t, nil, nil, "serve", "--base-url", "https://ring.example.org", "--listen", devchain.FreeAddress(), "--data", t.TempDir(), "--tls-cert", cert, "--tls-key", key)
 		if !regexp.MustCompile(`(?m)^` + c.says).MatchString(said) {
 			t.Errorf("want %s in\n%s", c.says, said)

@@ -239,7 +239,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 	if certificates != nil {
 		go certificates.Run(ctx)
 	}
-	reloadFront(reload, front{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
+	reloadFront(reload, frontParts{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
 	reloadOrigins(reload, r, forwarder)
 	go reload.run(ctx)
 	o.edgeStarted(watch, r, forwarder, shell, &surface.traps, out)

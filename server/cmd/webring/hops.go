@@ -11,14 +11,13 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	corehops "webring/core/hops"
 	"webring/edge"
 	"webring/edge/follow"
 	"webring/edge/forward"
 	"webring/edge/hops"
 	"webring/edge/relay"
 	"webring/edge/voucher"
-	"webring/server/aside/news"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
 )
@@ -91,7 +90,7 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 			return
 		}
 		switch err := receive(ctx, edge.Body(ctx)); {
-		case errors.Is(err, corehops.ErrReport), errors.Is(err, hops.ErrRefused):
+		case errors.Is(err, hops.ErrReport), errors.Is(err, hops.ErrRefused):
 			problem(api.InvalidRequest, "This is no report of hops.")
 		case errors.Is(err, cluster.ErrNotLeading):
 			problem(api.NotLeader, "Another node of this ring keeps hops now.")
@@ -129,7 +128,7 @@ func (n *originNode) besides(ctx context.Context, path, query string) (d api.Doc
 		return n.found.Document(query)
 	}
 	ahead := false
-	read := func() { n.books.View(func(v *ledger.View) { d, ahead = news.Document(v, path, query) }) }
+	read := func() { n.books.View(func(v *ledger.View) { d, ahead = aside.News(v, path, query) }) }
 	read()
 	// A node that follows may be behind the one that this reader has asked before.
 	for over := time.Now().Add(followTime); ahead && n.origin.Node() != nil && ctx.Err() == nil && time.Now().Before(over); read() {

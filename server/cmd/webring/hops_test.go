@@ -12,12 +12,12 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	corehops "webring/core/hops"
 	"webring/edge"
 	"webring/edge/follow"
+	"webring/edge/hops"
 	"webring/edge/voucher"
 	"webring/server"
-	serverhops "webring/server/aside/hops"
+	"webring/server/aside"
 )
 
 // TestHopsAreRightToTheLastMinute has three edges send visitors on. One is killed after it has reported, loses what came since, and counts again from its
@@ -124,10 +124,10 @@ func TestReportsOfHopsGoToTheLeader(t *testing.T) {
 		passed = append(passed, report)
 		return nil
 	}
-	n.hops = serverhops.New(&n.books, time.Now, n.log)
+	n.hops = aside.NewHops(&n.books, time.Now, n.log)
 	cfg := edge.Config{Sync: map[string]edge.SyncHandler{}}
 	n.countHops(&cfg)
-	r := corehops.Report{Sender: corehops.Sender{1}, Number: 1, Day: 20_000, Hops: 3}
+	r := hops.Report{Sender: hops.SenderID{1}, Number: 1, Day: 20_000, Hops: 3}
 	report := r.Append(nil)
 	for _, c := range []struct {
 		about, toLeader string

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"webring/server/aside/news"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 )
@@ -14,7 +14,7 @@ func storePath(data string) string { return filepath.Join(data, "ledger") }
 
 // ledgerConfig says how the ledger in the data folder is kept, without its store.
 func (o *options) ledgerConfig() ledger.Config {
-	return ledger.Config{HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Now: o.now, Clock: o.stamps, Observe: news.Observe}
+	return ledger.Config{HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Now: o.now, Clock: o.stamps, Observe: aside.ObserveNews}
 }
 
 // now is the present instant.

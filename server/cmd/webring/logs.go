@@ -10,7 +10,7 @@ import (
 	"log/slog"
 	"os"
 
-	"webring/edge/accesslog"
+	"webring/edge/front"
 	"webring/server/logging"
 )
 
@@ -52,7 +52,7 @@ func (f *logFlags) validate() error {
 // logs are what a process writes down.
 type logs struct {
 	*logging.Log
-	access *accesslog.Log // nil: none is kept
+	access *front.AccessLog // nil: none is kept
 }
 
 // open begins the logs; out gets the lines. Packages that know no other log than that of
@@ -67,7 +67,7 @@ func (f *logFlags) open(out io.Writer) (*logs, error) {
 		return nil, err
 	}
 	if f.access != "" {
-		l.access, err = accesslog.Open(accesslog.Config{Path: f.access, JSON: f.format == logging.JSON, Whole: f.clients == clientsWhole, Log: l.Logger})
+		l.access, err = front.OpenAccessLog(front.AccessConfig{Path: f.access, JSON: f.format == logging.JSON, Whole: f.clients == clientsWhole, Log: l.Logger})
 		if err != nil {
 			return nil, fmt.Errorf("--access-log: %w", err)
 		}

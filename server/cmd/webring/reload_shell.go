@@ -6,15 +6,15 @@ import (
 	"slices"
 
 	"webring/edge"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 	"webring/edge/voucher"
 	"webring/server"
 )
 
-// front is what an origin and an edge have in common and can reload.
-type front struct {
+// frontParts are what an origin and an edge have in common and can reload.
+type frontParts struct {
 	shell        *edge.Shell
-	proxies      clientaddr.Proxies
+	proxies      front.Proxies
 	secrets      *voucher.Secrets // nil without
 	certificates certificates     // nil without
 	logs         *logs
@@ -23,7 +23,7 @@ type front struct {
 // reloadFront has a process reload its certificate, its edge secrets, its rate limit, its
 // trusted proxies and its logs. o are the flags in force; of gives those flags of a command that
 // belong to the front.
-func reloadFront[O any](r *reloader[O], now front, o *O, of func(*O) (*shellFlags, string)) {
+func reloadFront[O any](r *reloader[O], now frontParts, o *O, of func(*O) (*shellFlags, string)) {
 	r.add(part[O]{"the certificate", []string{"tls-cert", "tls-key"}, func(next *O) (change, error) {
 		shell, _ := of(next)
 		if now.certificates == nil && shell.tls.cert == "" {

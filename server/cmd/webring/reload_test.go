@@ -20,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/certs/certstest"
 	"webring/server/devchain"
 )
 
@@ -56,7 +55,7 @@ func replaceFile(t *testing.T, path, by string) {
 func TestACertificateIsReplacedUnderLoad(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
-	nextCert, nextKey := certstest.Write(t, t.TempDir(), "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(2*time.Hour))
+	nextCert, nextKey := writeCertificate(t, t.TempDir(), "127.0.0.1", time.Now().Add(-time.Hour), time.Now().Add(2*time.Hour))
 	nextPool := x509.NewCertPool()
 	listen := devchain.FreeAddress()
 	o := &origin{t: t, data: folder(t), base: "https://" + listen}

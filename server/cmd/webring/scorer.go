@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/edge/fair"
+	"webring/edge/share"
 	"webring/server"
 	"webring/server/ledger"
 	"webring/server/paid/form"
@@ -132,7 +132,7 @@ func openScorer(o *options, sites *fetch.Client, books *server.Books, log *slog.
 	s := &sitesScorer{log: log, reports: local.Open(books, rests)}
 	if o.score.spec == local.Provider {
 		limits := localLimits
-		limits.Past = fair.NewPast()
+		limits.Past = share.NewPast()
 		scorer := local.New(sites, requiredScore, limits.Past, func(r *local.Report) (string, error) {
 			if err := s.reports.Put(r); err != nil {
 				return "", err

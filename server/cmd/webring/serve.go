@@ -18,8 +18,7 @@ import (
 	"webring/edge"
 	"webring/edge/follow"
 	"webring/server"
-	serverhops "webring/server/aside/hops"
-	"webring/server/aside/search"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
@@ -79,9 +78,9 @@ type originNode struct {
 	methods      []paid.Method
 	sites        *fetch.Client // reads strangers' sites
 	scorer       *sitesScorer
-	hops         *serverhops.Store
+	hops         *aside.Hops
 	passHops     func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
-	found        *search.Index
+	found        *aside.Index
 	keys         server.Keyring
 	config       edge.Config
 	certificates certificates // nil without TLS
@@ -153,7 +152,7 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 	if n.scorer, err = openScorer(n.o, n.sites, &n.books, n.log); err != nil {
 		return c, err
 	}
-	n.hops, n.found = serverhops.New(&n.books, n.o.now, n.log), search.New(&n.books)
+	n.hops, n.found = aside.NewHops(&n.books, n.o.now, n.log), aside.NewIndex(&n.books)
 	keys, err := challengeKeys(n.o)
 	if err != nil {
 		return c, err
@@ -251,7 +250,7 @@ func (n *originNode) answer(ctx context.Context) error {
 	if n.certificates != nil {
 		go n.certificates.Run(ctx)
 	}
-	reloadFront(n.reload, front{shell, n.config.TrustedProxies, n.config.EdgeSecrets, n.certificates, n.logs}, n.o, (*options).front)
+	reloadFront(n.reload, frontParts{shell, n.config.TrustedProxies, n.config.EdgeSecrets, n.certificates, n.logs}, n.o, (*options).front)
 	reloadKeys(n.reload, n.o, &n.keys)
 	go n.reload.run(ctx)
 	n.watch.started(n, shell)

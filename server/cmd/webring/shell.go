@@ -11,7 +11,7 @@ import (
 	"unicode"
 
 	"webring/edge"
-	"webring/edge/clientaddr"
+	"webring/edge/front"
 )
 
 // shellFlags say how the shell meets the outside, at the origin and at an edge.
@@ -83,8 +83,8 @@ func (f *shellFlags) fill(cfg *edge.Config, data string, log *slog.Logger) (cert
 }
 
 // proxies gives the proxies that are believed.
-func (f *shellFlags) proxies() (clientaddr.Proxies, error) {
-	p, err := clientaddr.ParseProxies(f.trustedProxies)
+func (f *shellFlags) proxies() (front.Proxies, error) {
+	p, err := front.ParseProxies(f.trustedProxies)
 	if err != nil {
 		return p, fmt.Errorf("--trusted-proxy: %w", err)
 	}

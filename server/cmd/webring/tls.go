@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/crypto/acme"
 
-	"webring/server/certs"
+	"webring/edge/front"
 )
 
 // tlsFlags say which certificate the listener shows, if it speaks TLS.
@@ -67,7 +67,7 @@ func (f *tlsFlags) validate() error {
 // given says whether the listener speaks TLS.
 func (f *tlsFlags) given() bool { return f.cert != "" || len(f.hosts) > 0 }
 
-// certificates are those that the listener shows: see [certs.Files] and [certs.ACME].
+// certificates are those that the listener shows: see [front.CertificateFiles] and [front.ACME].
 type certificates interface {
 	TLS() *tls.Config
 	NotAfter() time.Time
@@ -80,25 +80,25 @@ type certificates interface {
 func (f *tlsFlags) open(data string, log *slog.Logger) (certificates, error) {
 	switch {
 	case f.cert != "":
-		return certs.Open(f.cert, f.key, log)
+		return front.OpenCertificate(f.cert, f.key, log)
 	case len(f.hosts) > 0:
-		return certs.NewACME(f.acme(data, log))
+		return front.NewACME(f.acme(data, log))
 	}
 	return nil, nil
 }
 
-func (f *tlsFlags) acme(data string, log *slog.Logger) certs.ACMEConfig {
-	return certs.ACMEConfig{Hosts: f.hosts, Email: f.email, Directory: f.directory, CAFile: f.caFile,
+func (f *tlsFlags) acme(data string, log *slog.Logger) front.ACMEConfig {
+	return front.ACMEConfig{Hosts: f.hosts, Email: f.email, Directory: f.directory, CAFile: f.caFile,
 		Cache: filepath.Join(data, "acme"), HTTPListen: f.httpListen, Log: log}
 }
 
 // reloadTLS prepares to show what the files hold now.
 func reloadTLS(now certificates, next *tlsFlags) (change, error) {
-	files, ok := now.(*certs.Files)
+	files, ok := now.(*front.CertificateFiles)
 	if !ok || next.cert == "" {
 		return change{}, errRestart
 	}
-	pair, err := certs.Read(next.cert, next.key)
+	pair, err := front.ReadCertificate(next.cert, next.key)
 	if err != nil || files.Shows(pair) {
 		return change{}, err
 	}

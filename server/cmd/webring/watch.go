@@ -135,7 +135,7 @@ func (w *originWatch) started(n *originNode, shell *edge.Shell) {
 		return nil
 	}
 	w.Add(&admin.Origin{Ledger: &n.books, Payments: payments, Attention: func() int { return int(w.odd.Load()) }, Free: n.disk.space, Behind: n.origin.VisitsBehind},
-		&shellMetrics{shell: shell, traps: trapsOf(n.origin.Core)})
+		shell.Metrics(), trapsMetric(trapsOf(n.origin.Core)))
 	if node := n.origin.Node(); node != nil {
 		w.Add(node)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"webring/edge"
 	"webring/server"
 	"webring/server/admin"
 )
@@ -49,7 +50,11 @@ func exportedMetrics(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	take(string(text), regexp.MustCompile(`(?m)^(webring_\w+)(?:\{(.*)\})? `))
-	for _, c := range []prometheus.Collector{admin.NewCounters(), &admin.Origin{}, &shellMetrics{}, replicaMetrics{}, upstreamMetrics{}, certificateMetrics{}, new(server.Node)} {
+	shell, err := edge.New(edge.Config{Core: struct{ edge.Core }{}, Count: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []prometheus.Collector{admin.NewCounters(), &admin.Origin{}, shell.Metrics(), trapsMetric(nil), replicaMetrics{}, upstreamMetrics{}, certificateMetrics{}, new(server.Node)} {
 		descs := make(chan *prometheus.Desc, 100)
 		c.Describe(descs)
 		close(descs)

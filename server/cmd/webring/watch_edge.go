@@ -28,7 +28,7 @@ func (o *edgeOptions) edgeStarted(s *admin.Server, r *follow.Replica, forwarder 
 	if s == nil {
 		return
 	}
-	s.Add(&shellMetrics{shell: shell, traps: traps.sum}, upstreamMetrics{r, forwarder})
+	s.Add(shell.Metrics(), trapsMetric(traps.sum), upstreamMetrics{r, forwarder})
 	s.Started(edgeChecks(r, forwarder, o.readyAge)...)
 	announceWatch(s, out)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 	"webring/server/ledger"
 )
 
@@ -53,7 +53,7 @@ type Gas struct {
 	// needs is what the last submission on a network could use.
 	needs map[string]uint64
 	// shared is what [Gas.sharedNow] gives, by network.
-	shared map[string]share
+	shared map[string]common
 }
 
 // Flight is gas that a transaction which is not mined yet can use.
@@ -63,10 +63,10 @@ type Flight struct {
 	Apart                  bool // of an account with its own allowance
 }
 
-// share is what of the budget is taken by those that share it.
-type share struct {
+// common is what of the budget is taken by those that share it.
+type common struct {
 	gas     uint64
-	clients *fair.Shares
+	clients *share.Shares
 	until   time.Time // it changes by itself; the zero time if it does not
 }
 
@@ -86,7 +86,7 @@ func NewGas(budget uint64, stored []ledger.Waste) *Gas {
 
 // set replaces everything. The caller holds mu, or has the only reference.
 func (x *Gas) set(all []ledger.Waste) {
-	x.all, x.known, x.bars, x.shared = nil, map[string]bool{}, map[[2]string]bar{}, map[string]share{}
+	x.all, x.known, x.bars, x.shared = nil, map[string]bool{}, map[[2]string]bar{}, map[string]common{}
 	for _, w := range all {
 		x.put(w)
 	}
@@ -194,8 +194,8 @@ func (x *Gas) room(id string, f Flight, now time.Time) bool {
 }
 
 // count is what of the budget is wasted by those that share it. The caller holds mu.
-func (x *Gas) count(network string, now time.Time) share {
-	s := share{clients: fair.NewShares(fair.Rule{Most: int(max(1, x.budget/usualWaste))})}
+func (x *Gas) count(network string, now time.Time) common {
+	s := common{clients: share.NewShares(share.Rule{Most: int(max(1, x.budget/usualWaste))})}
 	for _, w := range x.recent(network, now) {
 		if !w.Apart {
 			s.take(w.Client, w.Gas)
@@ -207,14 +207,14 @@ func (x *Gas) count(network string, now time.Time) share {
 	return s
 }
 
-func (s *share) take(client string, gas uint64) {
+func (s *common) take(client string, gas uint64) {
 	s.gas += gas
-	s.clients.Take(fair.AskerOf(client))
+	s.clients.Take(share.AskerOf(client))
 }
 
 // room says whether a client may bring so much more.
-func (s *share) room(budget uint64, client string, gas uint64) bool {
-	return s.gas == 0 || s.gas+gas <= budget && s.clients.Room(fair.AskerOf(client))
+func (s *common) room(budget uint64, client string, gas uint64) bool {
+	return s.gas == 0 || s.gas+gas <= budget && s.clients.Room(share.AskerOf(client))
 }
 
 // recent gives what was wasted on a network within the last [budgetPeriod], the oldest first,

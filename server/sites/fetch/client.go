@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 const (
@@ -237,7 +237,7 @@ func (c *Client) count(ctx context.Context, host string, conn net.Conn) error {
 	if _, mapped := c.mapped(host); !mapped && conn != nil {
 		address = conn.RemoteAddr()
 	}
-	return c.limits.send(fair.FromContext(ctx), c.counted(host), address)
+	return c.limits.send(share.FromContext(ctx), c.counted(host), address)
 }
 
 // send sends a request, unless the site or its address has had as many as it may. The

@@ -9,12 +9,12 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 // Limits of a client. A zero field stands for its default, a negative PerMinute or
 // PerAddress for no limit. Requests a minute are shared between askers by the rule of
-// package fair; the asker of a request is that of its context ([fair.NewContext]).
+// package share; the asker of a request is that of its context ([share.NewContext]).
 type Limits struct {
 	// InAll and PerSite bound the fetches that run at a time: by default 64, and 8
 	// for each site, of which one asker has 4.
@@ -34,9 +34,9 @@ type Limits struct {
 // in this minute has not finished its first.
 const OneScoring = 32
 
-// share makes the shares of requests to one site or one address.
-func share(most int) *fair.Shares {
-	return fair.NewShares(fair.Rule{Most: most, Half: OneScoring, Step: OneScoring})
+// requestShares makes the shares of requests to one site or one address.
+func requestShares(most int) *share.Shares {
+	return share.NewShares(share.Rule{Most: most, Half: OneScoring, Step: OneScoring})
 }
 
 // maxSites and maxAddresses bound how many have a count at a time.
@@ -53,13 +53,13 @@ type limiter struct {
 	mu        sync.Mutex
 	ends      time.Time // end of the present minute
 	sites     map[string]*siteLimit
-	addresses map[netip.Prefix]*fair.Shares // of the requests of this minute
+	addresses map[netip.Prefix]*share.Shares // of the requests of this minute
 }
 
 type siteLimit struct {
-	room  *fair.Semaphore // of the fetches that run
-	users int             // fetches that run or wait
-	sent  *fair.Shares    // of the requests of this minute
+	room  *share.Semaphore // of the fetches that run
+	users int              // fetches that run or wait
+	sent  *share.Shares    // of the requests of this minute
 }
 
 func newLimiter(l Limits) *limiter {
@@ -75,7 +75,7 @@ func newLimiter(l Limits) *limiter {
 	if l.PerAddress == 0 {
 		l.PerAddress = 300
 	}
-	return &limiter{limits: l, all: semaphore.NewWeighted(int64(l.InAll)), sites: map[string]*siteLimit{}, addresses: map[netip.Prefix]*fair.Shares{}}
+	return &limiter{limits: l, all: semaphore.NewWeighted(int64(l.InAll)), sites: map[string]*siteLimit{}, addresses: map[netip.Prefix]*share.Shares{}}
 }
 
 // enter waits until a fetch from the site may run: first for the site's own limit,
@@ -83,7 +83,7 @@ func newLimiter(l Limits) *limiter {
 // ends the fetch. Errors are *[Busy], also when ctx ends, since the site was not
 // asked.
 func (l *limiter) enter(ctx context.Context, site string) (leave func(), err error) {
-	asker := fair.FromContext(ctx)
+	asker := share.FromContext(ctx)
 	s, err := l.use(asker, site)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (l *limiter) enter(ctx context.Context, site string) (leave func(), err err
 }
 
 // use counts a fetch that is about to run or wait, if the asker may send a request.
-func (l *limiter) use(asker fair.Asker, site string) (*siteLimit, error) {
+func (l *limiter) use(asker share.Asker, site string) (*siteLimit, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -123,7 +123,7 @@ func (l *limiter) use(asker fair.Asker, site string) (*siteLimit, error) {
 func (l *limiter) site(name string) *siteLimit {
 	s := l.sites[name]
 	if s == nil && len(l.sites) < maxSites {
-		s = &siteLimit{room: fair.NewSemaphore(fair.Rule{Most: l.limits.PerSite, Half: 2}), sent: share(l.limits.PerMinute)}
+		s = &siteLimit{room: share.NewSemaphore(share.Rule{Most: l.limits.PerSite, Half: 2}, 0), sent: requestShares(l.limits.PerMinute)}
 		l.sites[name] = s
 	}
 	return s
@@ -151,7 +151,7 @@ func (l *limiter) busy(now time.Time) error {
 
 // send counts a request that is about to be sent to a site, and to its address
 // unless that is nil. It refuses one beyond a limit.
-func (l *limiter) send(asker fair.Asker, site string, address net.Addr) error {
+func (l *limiter) send(asker share.Asker, site string, address net.Addr) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -167,7 +167,7 @@ func (l *limiter) send(asker fair.Asker, site string, address net.Addr) error {
 			if len(l.addresses) >= maxAddresses {
 				return l.busy(now)
 			}
-			sent = share(l.limits.PerAddress)
+			sent = requestShares(l.limits.PerAddress)
 			l.addresses[network] = sent
 		}
 		if !sent.Take(asker) {

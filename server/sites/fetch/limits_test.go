@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 func TestFetchesAtATimeAreBounded(t *testing.T) {
@@ -80,7 +80,7 @@ func TestOneSiteIsAskedSoManyTimesAMinute(t *testing.T) {
 		}
 	}
 	for i := range 2 * maxSites {
-		_, _ = c.limits.use(fair.Asker{}, fmt.Sprint(i))
+		_, _ = c.limits.use(share.Asker{}, fmt.Sprint(i))
 	}
 	if len(c.limits.sites) > maxSites {
 		t.Errorf("%d sites are counted", len(c.limits.sites))
@@ -120,11 +120,11 @@ func TestManyNamesOfOneAddress(t *testing.T) {
 
 func TestAddressesAreCountedByNetwork(t *testing.T) {
 	l := newLimiter(Limits{PerMinute: -1, PerAddress: 2})
-	if _, err := l.use(fair.Asker{}, "acme.com"); err != nil {
+	if _, err := l.use(share.Asker{}, "acme.com"); err != nil {
 		t.Fatal(err)
 	}
 	to := func(address string) bool {
-		return l.send(fair.Asker{}, "acme.com", net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))) == nil
+		return l.send(share.Asker{}, "acme.com", net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))) == nil
 	}
 	if !to("8.8.8.8:80") || !to("[::ffff:8.8.8.8]:443") || to("8.8.8.8:80") || !to("8.8.8.9:80") {
 		t.Error("an IPv4 address is counted by itself")
@@ -149,7 +149,7 @@ func TestAddressesAreCountedByNetwork(t *testing.T) {
 func scoring(t *testing.T, c *Client, asker, url string) bool {
 	t.Helper()
 	for range 19 {
-		_, err := c.Get(fair.NewContext(t.Context(), fair.AskerOf(asker)), Request{URL: url})
+		_, err := c.Get(share.NewContext(t.Context(), share.AskerOf(asker)), Request{URL: url})
 		if errors.As(err, new(*Busy)) {
 			return false
 		}
@@ -236,13 +236,13 @@ func TestAHangingSiteLeavesRoomToOthers(t *testing.T) {
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
-			c.Get(fair.NewContext(ctx, fair.AskerOf("198.51.100.1")), Request{URL: "http://acme.com/hang"})
+			c.Get(share.NewContext(ctx, share.AskerOf("198.51.100.1")), Request{URL: "http://acme.com/hang"})
 		})
 	}
 	for hanging.Load() < 4 {
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := c.Get(fair.NewContext(t.Context(), fair.AskerOf("203.0.113.1")), Request{URL: "http://acme.com/"}); err != nil || hanging.Load() != 4 {
+	if _, err := c.Get(share.NewContext(t.Context(), share.AskerOf("203.0.113.1")), Request{URL: "http://acme.com/"}); err != nil || hanging.Load() != 4 {
 		t.Errorf("%v, while %d requests of another hang", err, hanging.Load())
 	}
 	stop()

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 const (
@@ -27,10 +27,10 @@ const (
 // success closes it for all.
 type breaker struct {
 	mu      sync.Mutex
-	clients map[fair.Asker]*failures // since the last success
+	clients map[share.Asker]*failures // since the last success
 	open    bool
 	until   time.Time // while open: networks that failed are refused until then
-	probes  *fair.Shares
+	probes  *share.Shares
 }
 
 type failures struct {
@@ -39,11 +39,11 @@ type failures struct {
 }
 
 func newBreaker() *breaker {
-	return &breaker{clients: map[fair.Asker]*failures{}, probes: fair.NewShares(fair.Rule{Most: maxProbes})}
+	return &breaker{clients: map[share.Asker]*failures{}, probes: share.NewShares(share.Rule{Most: maxProbes})}
 }
 
 // rest is how long a client is still refused for its own failures, or 0.
-func (b *breaker) rest(client fair.Asker, now time.Time) time.Duration {
+func (b *breaker) rest(client share.Asker, now time.Time) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := b.clients[client]
@@ -55,14 +55,14 @@ func (b *breaker) rest(client fair.Asker, now time.Time) time.Duration {
 
 // admit decides about a question of a client: wait is 0 if it may be put now. probe
 // says that it counts against maxProbes until done.
-func (b *breaker) admit(client fair.Asker, now time.Time) (probe bool, wait time.Duration) {
+func (b *breaker) admit(client share.Asker, now time.Time) (probe bool, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.open {
 		return false, 0
 	}
 	rests := b.until.Sub(now)
-	if rests > 0 && b.by(fair.Asker.Network)[client.Network()] > 0 || b.probes.Had(client) > 0 || !b.probes.Take(client) {
+	if rests > 0 && b.by(share.Asker.Network)[client.Network()] > 0 || b.probes.Had(client) > 0 || !b.probes.Take(client) {
 		return false, max(rests, time.Second)
 	}
 	return true, 0
@@ -70,7 +70,7 @@ func (b *breaker) admit(client fair.Asker, now time.Time) (probe bool, wait time
 
 // done counts the outcome of a question that was admitted. One that was not put counts
 // as none.
-func (b *breaker) done(client fair.Asker, probe, put, failed bool, now time.Time) {
+func (b *breaker) done(client share.Asker, probe, put, failed bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if probe {
@@ -90,7 +90,7 @@ func (b *breaker) done(client fair.Asker, probe, put, failed bool, now time.Time
 }
 
 // fail counts a failure. The caller holds mu.
-func (b *breaker) fail(client fair.Asker, now time.Time) {
+func (b *breaker) fail(client share.Asker, now time.Time) {
 	f := b.clients[client]
 	if f == nil {
 		if len(b.clients) >= maxFailures {
@@ -108,15 +108,15 @@ func (b *breaker) fail(client fair.Asker, now time.Time) {
 // caller holds mu.
 func (b *breaker) tripped() bool {
 	n := 0
-	for _, failed := range b.by(fair.Asker.Wide) {
+	for _, failed := range b.by(share.Asker.Wide) {
 		n += min(failed, mostOfOne)
 	}
 	return n >= tripAfter
 }
 
 // by is how often questions failed of each network that one gives. The caller holds mu.
-func (b *breaker) by(network func(fair.Asker) string) map[string]int {
-	failed := map[string]int{}
+func (b *breaker) by(network func(share.Asker) share.Asker) map[share.Asker]int {
+	failed := map[share.Asker]int{}
 	for client, f := range b.clients {
 		failed[network(client)] += f.n
 	}

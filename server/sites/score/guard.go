@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 const (
@@ -22,8 +21,8 @@ const (
 	maxCached = 4096 // answers, of a few hundred bytes each
 
 	// question is what a question costs its asker, and promptly the time of one that costs
-	// a whole [fair.Piece] more.
-	question = fair.Piece / 4
+	// a whole [share.Piece] more.
+	question = share.Piece / 4
 	promptly = 5 * time.Second
 )
 
@@ -38,14 +37,14 @@ type Limits struct {
 	// Pass is the least passing score.
 	Pass int
 	// InAll bounds questions a minute, shared between the clients by the rule of
-	// package fair. By default 100: is-agentic allows 120 requests, and the rest is
+	// package share. By default 100: is-agentic allows 120 requests, and the rest is
 	// for retries. A negative number removes this limit and MaxUnderWay.
 	InAll int
 	// Ask is the longest time for one question; by default 15 s.
 	Ask time.Duration
 	// Past is where the scorer charges askers for the time that their sites take. nil: the
 	// guard charges them for the time of each question.
-	Past *fair.Past
+	Past *share.Past
 }
 
 // Guard wraps a [Scorer]. It is safe for concurrent use.
@@ -74,11 +73,9 @@ type shared struct {
 	flight  singleflight.Group
 	breaker *breaker
 
-	past  *fair.Past
-	timed bool // whether questions are charged by their time
-
-	mu       sync.Mutex
-	underWay *fair.Shares // questions
+	past     *share.Past
+	timed    bool             // whether questions are charged by their time
+	underWay *share.Semaphore // of questions
 }
 
 // NewGuard makes a guard of scorer.
@@ -95,7 +92,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	}
 	past := limits.Past
 	if past == nil {
-		past = fair.NewPast()
+		past = share.NewPast()
 	}
 	s := &shared{
 		scorer:   scorer,
@@ -105,7 +102,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 		breaker:  newBreaker(),
 		past:     past,
 		timed:    limits.Past == nil,
-		underWay: fair.NewShares(fair.Rule{Most: atOnce, Past: past}),
+		underWay: share.NewSemaphore(share.Rule{Most: atOnce, Past: past}, 0),
 	}
 	return &Guard{s, s.window}
 }
@@ -139,7 +136,7 @@ func unreached(err error) bool {
 // errors of [Scorer]. When ctx ends first it returns ctx's cause; the question goes on
 // for others that wait for it, and for the cache.
 func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
-	began, asker := time.Now(), fair.AskerOf(client)
+	began, asker := time.Now(), share.AskerOf(client)
 	if result, ok := g.answers.get(url, began); ok {
 		return result, nil
 	}
@@ -151,7 +148,7 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 			return Result{}, refused(wait, "as many questions of this kind were put, of the client or of all, as may be in a minute")
 		}
 	}
-	if !g.begin(asker) {
+	if !g.underWay.TryAcquire(asker) {
 		return Result{}, refused(crowded, "as many questions are under way, of the client or of all, as may be")
 	}
 	result, err := g.share(ctx, asker, url)
@@ -164,12 +161,12 @@ func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 // answer is the result of a question, and the asker that it was put for.
 type answer struct {
 	Result
-	asker fair.Asker
+	asker share.Asker
 }
 
-// share puts the question, or waits for its answer if it is under way. It ends what
-// begin counted.
-func (g *Guard) share(ctx context.Context, asker fair.Asker, url string) (Result, error) {
+// share puts the question, or waits for its answer if it is under way. It gives
+// back the room that the question had.
+func (g *Guard) share(ctx context.Context, asker share.Asker, url string) (Result, error) {
 	for {
 		asked := g.flight.DoChan(url, func() (any, error) {
 			result, err := g.ask(asker, url)
@@ -181,35 +178,22 @@ func (g *Guard) share(ctx context.Context, asker fair.Asker, url string) (Result
 			if isBusy(shared.Err) && got.asker != asker && ctx.Err() == nil {
 				continue // another asker's limit was reached; this one's may not be
 			}
-			g.end(asker)
+			g.underWay.Release(asker)
 			return got.Result, shared.Err
 		case <-ctx.Done():
 			// The question goes on when the client disconnects.
 			go func() {
 				<-asked
-				g.end(asker)
+				g.underWay.Release(asker)
 			}()
 			return Result{}, fmt.Errorf("score: %w", context.Cause(ctx))
 		}
 	}
 }
 
-// begin counts a question as under way, and reports whether the limit allows it.
-func (g *shared) begin(asker fair.Asker) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.underWay.Take(asker)
-}
-
-func (g *shared) end(asker fair.Asker) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.underWay.Return(asker)
-}
-
 // ask puts the question, detached from the requests that wait for it. It counts for
 // asker, the first that asked.
-func (g *shared) ask(asker fair.Asker, url string) (Result, error) {
+func (g *shared) ask(asker share.Asker, url string) (Result, error) {
 	began := time.Now()
 	// Another call may have stored an answer since Score looked.
 	if result, ok := g.answers.get(url, began); ok {
@@ -223,7 +207,7 @@ func (g *shared) ask(asker fair.Asker, url string) (Result, error) {
 		g.breaker.done(asker, probe, false, false, began)
 		return Result{}, refused(wait, "as many questions were put, of the client or of all, as may be in a minute")
 	}
-	ctx, cancel := context.WithTimeout(fair.NewContext(context.Background(), asker), g.limits.Ask)
+	ctx, cancel := context.WithTimeout(share.NewContext(context.Background(), asker), g.limits.Ask)
 	defer cancel()
 	g.past.Charge(asker, question)
 	result, err := g.scoreSafely(ctx, url)

@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 func TestGuardBesideHasLimitsOfItsOwn(t *testing.T) {
@@ -130,7 +130,7 @@ func TestLimitsOfAnotherDoNotBind(t *testing.T) {
 		release := make(chan struct{})
 		g := NewGuard(&asker{answer: func(ctx context.Context, _ string) (Result, error) {
 			<-release
-			if fair.FromContext(ctx).Client() == "greedy" {
+			if share.FromContext(ctx).Client() == "greedy" {
 				return Result{}, &Unavailable{RetryAfter: time.Minute, Err: errors.New("enough"), Busy: true}
 			}
 			return Result{Score: 72}, nil

@@ -5,7 +5,7 @@
 // asked over HTTP.
 // Package local is one more, which looks at sites itself.
 // [Guard] wraps a scorer: it shares and caches answers, and shares the number of
-// questions between clients by the rule of package fair.
+// questions between clients by the rule of package share.
 //
 // A score decides whether a client is asked for money, so nothing here makes one up: a
 // service that cannot be reached, or an answer that cannot be read, is an error.

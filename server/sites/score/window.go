@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 const (
@@ -20,20 +20,20 @@ const (
 type window struct {
 	mu    sync.Mutex
 	began time.Time
-	tried *fair.Shares
-	put   *fair.Shares
+	tried *share.Shares
+	put   *share.Shares
 }
 
-func newWindow(most int, past *fair.Past) *window {
+func newWindow(most int, past *share.Past) *window {
 	return &window{
-		tried: fair.NewShares(fair.Rule{Most: most * attempts, Half: fewQuestions, Past: past}),
-		put:   fair.NewShares(fair.Rule{Most: most, Half: fewQuestions, Past: past}),
+		tried: share.NewShares(share.Rule{Most: most * attempts, Half: fewQuestions, Past: past}),
+		put:   share.NewShares(share.Rule{Most: most, Half: fewQuestions, Past: past}),
 	}
 }
 
 // take counts a question that is about to be put. If there is no room for it, the
 // result is the time until there may be; otherwise it is 0.
-func (w *window) take(asker fair.Asker, now time.Time) time.Duration {
+func (w *window) take(asker share.Asker, now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now.Sub(w.began) >= time.Minute {
@@ -52,7 +52,7 @@ func (w *window) take(asker fair.Asker, now time.Time) time.Duration {
 }
 
 // waive gives back a question that was taken at that time and sent nothing.
-func (w *window) waive(asker fair.Asker, taken time.Time) {
+func (w *window) waive(asker share.Asker, taken time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !taken.Before(w.began) {

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 	"webring/server/sites/score"
 )
 
@@ -19,7 +19,7 @@ import (
 type slowSites struct{ scans *scans }
 
 func (s slowSites) Score(ctx context.Context, url string) (score.Result, error) {
-	placed, leave, err := s.scans.enter(ctx, fair.FromContext(ctx))
+	placed, leave, err := s.scans.enter(ctx, share.FromContext(ctx))
 	if err != nil {
 		return score.Result{}, busy(busyRetry, err)
 	}
@@ -60,7 +60,7 @@ func TestNewcomersAreAnsweredBesideACrowd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				past := fair.NewPast()
+				past := share.NewPast()
 				g := score.NewGuard(slowSites{newScans(past)}, score.Limits{Pass: 40, InAll: 180, Ask: WaitTime + ScanTime, Past: past})
 				const newcomers, each = 35, 4 * time.Second
 				pause := time.Second / 80

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 const (
@@ -28,23 +28,23 @@ var (
 	errGaveWay = errors.New("local: the scan was ended for a newcomer")
 )
 
-// scans bounds how many scans run at a time. Package fair shares them between askers, and
+// scans bounds how many scans run at a time. Package share shares them between askers, and
 // askers are charged for the time of their scans. Of the scans that wait, the one whose asker
 // weighs least starts first. An attacker with many sites that hang, and many networks to ask
 // from, could still occupy all. So when a newcomer waits, whose weight is less than a
-// [fair.Piece], a scan that has run for more than [ownTime] is ended: of those, the one whose
+// [share.Piece], a scan that has run for more than [ownTime] is ended: of those, the one whose
 // asker weighs most. It is safe for concurrent use.
 type scans struct {
 	mu      sync.Mutex
-	past    *fair.Past
-	shares  *fair.Shares
+	past    *share.Past
+	shares  *share.Shares
 	running []*entrant // oldest first
 	waiting []*entrant // in the order in which they came
 }
 
 // entrant is a scan that runs or waits.
 type entrant struct {
-	asker fair.Asker
+	asker share.Asker
 	ready chan struct{} // closed when the scan may start
 	began time.Time
 	end   context.CancelCauseFunc
@@ -53,14 +53,14 @@ type entrant struct {
 	gone  bool // the scan was ended for a newcomer
 }
 
-func newScans(past *fair.Past) *scans {
-	return &scans{past: past, shares: fair.NewShares(fair.Rule{Most: maxScans, Past: past})}
+func newScans(past *share.Past) *scans {
+	return &scans{past: past, shares: share.NewShares(share.Rule{Most: maxScans, Past: past})}
 }
 
 // enter waits until a scan may start. The scan must run under the context that enter
 // returns: it ends with the cause errGaveWay when a newcomer needs the room. leave ends
 // the scan.
-func (s *scans) enter(ctx context.Context, asker fair.Asker) (scan context.Context, leave func(), err error) {
+func (s *scans) enter(ctx context.Context, asker share.Asker) (scan context.Context, leave func(), err error) {
 	scan, end := context.WithCancelCause(ctx)
 	p := &entrant{asker: asker, ready: make(chan struct{}), end: end}
 	s.mu.Lock()
@@ -133,7 +133,7 @@ func (s *scans) start(p *entrant) {
 }
 
 // weight is what counts against the asker of a scan, in whole pieces of work.
-func (s *scans) weight(p *entrant) int { return s.shares.Weight(p.asker) / fair.Piece }
+func (s *scans) weight(p *entrant) int { return s.shares.Weight(p.asker) / share.Piece }
 
 // makeWay ends as many old scans as newcomers wait, if there are. The caller holds mu.
 func (s *scans) makeWay() {

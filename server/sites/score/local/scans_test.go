@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 )
 
 // occupy has n networks take all places that they can get, for scans that never end.
@@ -20,7 +20,7 @@ func occupy(t *testing.T, s *scans, networks int) (scanning []context.Context) {
 	for range maxScans {
 		for i := range networks {
 			go func() {
-				ctx, leave, err := s.enter(t.Context(), fair.AskerOf(fmt.Sprintf("198.%d.0.1", i)))
+				ctx, leave, err := s.enter(t.Context(), share.AskerOf(fmt.Sprintf("198.%d.0.1", i)))
 				if err != nil {
 					return
 				}
@@ -40,12 +40,12 @@ func occupy(t *testing.T, s *scans, networks int) (scanning []context.Context) {
 
 func TestOneAskerHasFewScans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScans(fair.NewPast())
+		s := newScans(share.NewPast())
 		if n := len(occupy(t, s, 1)); n != 4 {
 			t.Errorf("one asker holds %d scans", n)
 		}
 		for i := range 8 {
-			_, leave, err := s.enter(t.Context(), fair.AskerOf(fmt.Sprintf("203.%d.0.1", i)))
+			_, leave, err := s.enter(t.Context(), share.AskerOf(fmt.Sprintf("203.%d.0.1", i)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestOneAskerHasFewScans(t *testing.T) {
 // the same networks wait.
 func TestOldScansGiveWayToNewcomers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScans(fair.NewPast())
+		s := newScans(share.NewPast())
 		scanning := occupy(t, s, maxScans)
 		if len(scanning) != maxScans {
 			t.Fatalf("%d scans run", len(scanning))
@@ -70,7 +70,7 @@ func TestOldScansGiveWayToNewcomers(t *testing.T) {
 		var newcomers sync.WaitGroup
 		for i := range 3 {
 			newcomers.Go(func() {
-				_, _, err := s.enter(t.Context(), fair.AskerOf(fmt.Sprintf("203.%d.0.1", i)))
+				_, _, err := s.enter(t.Context(), share.AskerOf(fmt.Sprintf("203.%d.0.1", i)))
 				if err != nil || time.Since(began) != ownTime {
 					t.Errorf("newcomer %d: %v after %s", i, err, time.Since(began))
 				}
@@ -91,10 +91,10 @@ func TestOldScansGiveWayToNewcomers(t *testing.T) {
 
 func TestScansOfThoseWhoHaveSomeWaitInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScans(fair.NewPast())
+		s := newScans(share.NewPast())
 		scanning := occupy(t, s, maxScans)
 		began := time.Now()
-		if _, _, err := s.enter(t.Context(), fair.AskerOf("198.0.0.1")); !errors.Is(err, errNoRoom) || time.Since(began) != WaitTime {
+		if _, _, err := s.enter(t.Context(), share.AskerOf("198.0.0.1")); !errors.Is(err, errNoRoom) || time.Since(began) != WaitTime {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		for _, ctx := range scanning {
@@ -104,7 +104,7 @@ func TestScansOfThoseWhoHaveSomeWaitInVain(t *testing.T) {
 		}
 		gone, hangUp := context.WithCancel(t.Context())
 		hangUp()
-		if _, _, err := s.enter(gone, fair.AskerOf("198.0.0.1")); !errors.Is(err, context.Canceled) {
+		if _, _, err := s.enter(gone, share.AskerOf("198.0.0.1")); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -116,8 +116,8 @@ func TestScansOfThoseWhoHaveSomeWaitInVain(t *testing.T) {
 
 func TestNobodyGivesWayWhileThereIsRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScans(fair.NewPast())
-		ctx, leave, err := s.enter(t.Context(), fair.Asker{})
+		s := newScans(share.NewPast())
+		ctx, leave, err := s.enter(t.Context(), share.Asker{})
 		if err != nil {
 			t.Fatal(err)
 		}

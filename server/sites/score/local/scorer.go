@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 )
@@ -26,7 +26,7 @@ const Provider = "local"
 
 // Scorer is the local scorer. It is a [score.Scorer], safe for concurrent use. Its
 // limits are shared between askers; the asker of a scan is that of its context
-// ([fair.NewContext]).
+// ([share.NewContext]).
 type Scorer struct {
 	cache *cache
 	// keep stores a report and gives the address under which it is served. nil:
@@ -40,7 +40,7 @@ type Scorer struct {
 // New makes a scorer that fetches with client. pass is the least passing score: the
 // answers of a site are cached for as long as a [score.Guard] caches its score. past is
 // where askers are charged for the time of their scans.
-func New(client *fetch.Client, pass int, past *fair.Past, keep func(*Report) (string, error)) *Scorer {
+func New(client *fetch.Client, pass int, past *share.Past, keep func(*Report) (string, error)) *Scorer {
 	return &Scorer{cache: newCache(client, pass), keep: keep, scans: newScans(past), turns: &turns{}, time: ScanTime}
 }
 
@@ -63,7 +63,7 @@ func (l *Scorer) Score(ctx context.Context, url string) (score.Result, error) {
 // Scan scans a site and gives the report, without storing it. Its errors are those of
 // [Scorer.Score].
 func (l *Scorer) Scan(ctx context.Context, url string) (*Report, error) {
-	placed, leave, err := l.scans.enter(ctx, fair.FromContext(ctx))
+	placed, leave, err := l.scans.enter(ctx, share.FromContext(ctx))
 	if err != nil {
 		return nil, busy(busyRetry, err)
 	}

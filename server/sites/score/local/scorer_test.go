@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/edge/fair"
+	"webring/edge/share"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/exemplar"
@@ -385,7 +385,7 @@ func TestManyScansAtOnce(t *testing.T) {
 	for i := range 500 {
 		group.Go(func() {
 			var down *score.Unavailable
-			ctx := fair.NewContext(context.Background(), fair.AskerOf(fmt.Sprint("client ", i)))
+			ctx := share.NewContext(context.Background(), share.AskerOf(fmt.Sprint("client ", i)))
 			if _, err := l.Score(ctx, fmt.Sprintf("http://slow%d.dev/", i)); errors.As(err, &down) && down.Busy {
 				busy.Add(1)
 			} else {

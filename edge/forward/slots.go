@@ -1,0 +1,114 @@
+package forward
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"webring/edge/share"
+)
+
+const (
+	// acquireTime bounds how long a request waits for its turn. It may have cost its
+	// client a signature, but a client that waits for longer may have gone and paid
+	// elsewhere.
+	acquireTime = 2 * time.Second
+	// crowdedTime is after how much of that another request has to stop waiting: crowds
+	// that are answered soon cut no request short.
+	crowdedTime = acquireTime / 4
+	// stopTime is how long a request that has to stop waiting keeps its slot if the origin
+	// does not answer it. With crowdedTime that is less than acquireTime.
+	stopTime = acquireTime / 2
+	// promptTime is how long a request without a payment may take for each [share.Piece] that
+	// its client is charged.
+	promptTime = 5 * time.Second
+)
+
+// slots bound how many requests are on their way to the origin at a time. They may be used
+// concurrently.
+type slots struct {
+	*share.Semaphore
+	past *share.Past // where clients are charged for the time of a slot; nil: nowhere
+
+	mu   sync.Mutex
+	held []*holder // the longest held first
+}
+
+// holder is a request that has a slot, or waits for one.
+type holder struct {
+	asker    share.Asker
+	account  string // that pays, as the request names it; "" for none
+	stop     func() // has the request stop waiting for its answer; nil where that is not possible
+	stopping bool   // stop was called; guarded by slots.mu
+	began    time.Time
+}
+
+// newSlots gives slots that are shared by a rule, at most each of them to one client.
+func newSlots(r share.Rule, each int) *slots {
+	return &slots{Semaphore: share.NewSemaphore(r, each), past: r.Past}
+}
+
+// acquire reports whether a request has a slot, which release gives back. It waits while
+// others have all, but not for the client's own, and has one of the others stop waiting.
+func (s *slots) acquire(h *holder) bool {
+	crowded := time.AfterFunc(crowdedTime, s.stopOne)
+	defer crowded.Stop()
+	waits, cancel := context.WithTimeout(context.Background(), acquireTime)
+	defer cancel()
+	if s.Acquire(waits, h.asker) != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.began = time.Now()
+	s.held = append(s.held, h)
+	return true
+}
+
+func (s *slots) release(h *holder) {
+	s.past.ChargeTime(h.asker, time.Since(h.began), promptTime)
+	s.mu.Lock()
+	s.held = slices.DeleteFunc(s.held, func(other *holder) bool { return other == h })
+	s.mu.Unlock()
+	s.Release(h.asker)
+}
+
+// stopOne has a request stop waiting for its answer: of the client that weighs most by its slots and those of
+// the networks around it, and of its account with most, the one held longest. So a few
+// clients or networks that hold all slots make room for each other, and a client with one
+// slot keeps it.
+//
+// Accounts are counted within a client only. The account that a request names is not
+// verified, and a client must not be able to end the requests of another one by naming its
+// account.
+func (s *slots) stopOne() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	type payer struct {
+		asker   share.Asker
+		account string
+	}
+	clients, payers := share.NewShares(share.Rule{Most: -1}), map[payer]int{}
+	for _, h := range s.held {
+		if !h.stopping {
+			clients.Take(h.asker)
+			payers[payer{h.asker, h.account}]++
+		}
+	}
+	most := func(a, b *holder) int {
+		return cmp.Or(clients.Weight(a.asker)-clients.Weight(b.asker),
+			payers[payer{a.asker, a.account}]-payers[payer{b.asker, b.account}])
+	}
+	var first *holder
+	for _, h := range s.held {
+		if h.stop != nil && !h.stopping && (first == nil || most(h, first) > 0) {
+			first = h
+		}
+	}
+	if first != nil {
+		first.stopping = true
+		first.stop()
+	}
+}

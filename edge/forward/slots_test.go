@@ -1,0 +1,431 @@
+package forward
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
+	"webring/edge"
+	"webring/edge/share"
+	"webring/edge/voucher"
+)
+
+// heldOrigin takes payments and answers none before it is told to, or asked to let it
+// go. A mute one lets none go.
+type heldOrigin struct {
+	*pipes
+	mute bool
+
+	mu    sync.Mutex
+	there []*heldPayment // that came, in turn
+}
+
+type heldPayment struct {
+	credential string
+	answer     chan int // the status, once
+}
+
+func (o *heldOrigin) serve() {
+	for {
+		conn, err := o.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			for in := bufio.NewReader(conn); ; {
+				r, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				io.Copy(io.Discard, r.Body)
+				status, body := o.take(r)
+				fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+			}
+		}()
+	}
+}
+
+func (o *heldOrigin) take(r *http.Request) (status int, body string) {
+	p := &heldPayment{r.Header.Get("Authorization"), make(chan int, 1)}
+	o.mu.Lock()
+	if letGo := r.Header.Get(voucher.StopField) != ""; letGo {
+		defer o.mu.Unlock()
+		for _, q := range o.there {
+			if q.credential == p.credential && len(q.answer) == 0 && !o.mute {
+				q.answer <- 503
+			}
+		}
+		return 204, ""
+	}
+	o.there = append(o.there, p)
+	o.mu.Unlock()
+	if status = <-p.answer; status == 503 {
+		return status, `{"code":"payment_pending","detail":"the origin's word"}`
+	}
+	return status, "{}"
+}
+
+func (o *heldOrigin) wantCame(t *testing.T, want int) {
+	t.Helper()
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.there) != want {
+		t.Errorf("%d payments were sent, want %d", len(o.there), want)
+	}
+}
+
+// answer answers the payment that came as n-th, and answerFrom those after it, too.
+func (o *heldOrigin) answer(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.there[n].answer <- 200
+}
+
+func (o *heldOrigin) answerFrom(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for ; n < len(o.there); n++ {
+		select {
+		case o.there[n].answer <- 200:
+		default: // it was stopped
+		}
+	}
+}
+
+// payerAt is one who has sent a payment through an edge.
+type payerAt struct {
+	conn net.Conn
+	said chan said
+}
+
+type said struct {
+	status int
+	body   string
+	retry  string
+	after  time.Duration
+}
+
+func pay(t *testing.T, public *pipes, client int) *payerAt {
+	t.Helper()
+	return payFrom(t, public, client, "")
+}
+
+var credentials atomic.Int64 // that were made
+
+// payFrom is pay with a credential that names an account.
+func payFrom(t *testing.T, public *pipes, client int, account string) *payerAt {
+	t.Helper()
+	credential := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"payload":%d,"source":%q}`, credentials.Add(1), account))
+	conn, err := public.dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &payerAt{conn, make(chan said, 1)}
+	began := time.Now()
+	go func() {
+		fmt.Fprintf(conn, "POST /api/bid HTTP/1.1\r\nHost: ring.example\r\nX-Forwarded-For: 192.0.2.%d\r\nX-Forwarded-Proto: https\r\n"+
+			"Content-Type: application/json\r\nAuthorization: Payment %s\r\nContent-Length: 2\r\n\r\n{}", client, credential)
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			p.said <- said{body: err.Error()}
+			return
+		}
+		body, _ := io.ReadAll(res.Body)
+		p.said <- said{res.StatusCode, string(body), res.Header.Get("Retry-After"), time.Since(began)}
+	}()
+	synctest.Wait()
+	return p
+}
+
+func (p *payerAt) wantPaid(t *testing.T) {
+	t.Helper()
+	if got := <-p.said; got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	p.conn.Close()
+}
+
+func (p *payerAt) wantRefused(t *testing.T, after time.Duration) {
+	t.Helper()
+	got := <-p.said
+	if got.status != 503 || got.retry != "5" || got.after != after || !strings.Contains(got.body, string(api.PaymentsUnavailable)) || !strings.Contains(got.body, "not delivered and charges nothing") {
+		t.Errorf("after %s, want %s: %d, Retry-After %q, %s", got.after, after, got.status, got.retry, got.body)
+	}
+	p.conn.Close()
+}
+
+// fullEdge is one whose origin holds what it is sent. It runs in a bubble of
+// package synctest, and what test leaves unanswered is answered at its end.
+func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder)) {
+	// What fasthttp starts once, for all servers of the process, is no part of
+	// the bubble.
+	serve(t, edge.Config{Core: newRing(t), Paid: map[string]edge.Handler{"/api/bid": tellSender}}).do("POST", "/api/bid", "{}")
+	synctest.Test(t, func(t *testing.T) {
+		origin, public := &heldOrigin{pipes: newPipes()}, newPipes()
+		go origin.serve()
+		f, err := New(Config{Origins: []string{"http://origin.example"}, Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
+		shell, err := edge.New(edge.Config{Core: newRing(t), TrustedProxies: proxies(t, "", "unix"), Paid: map[string]edge.Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go shell.Serve(public)
+		test(t, origin, public, f)
+		synctest.Wait()
+		if f.payments.Taken() != 0 || len(f.payments.held) != 0 {
+			t.Errorf("%d slots are taken, %d held", f.payments.Taken(), len(f.payments.held))
+		}
+		f.Close()
+		origin.Close()
+		if err := shell.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Hour) // for what runs on by itself
+	})
+}
+
+// A credential is on its way within seconds or never: its owner may have paid anew
+// by then. Nor does one client take the slots of all.
+func TestPaymentsWithoutASlotAreNotDelivered(t *testing.T) {
+	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
+		var payers []*payerAt
+		for client := range MaxPayments / paymentsPerClient {
+			for range paymentsPerClient {
+				payers = append(payers, pay(t, public, client))
+			}
+			pay(t, public, client).wantRefused(t, 0)
+		}
+		origin.wantCame(t, MaxPayments)
+
+		// A payment that waits gets a slot that becomes free, and its client another one.
+		late := pay(t, public, 100)
+		time.Sleep(crowdedTime / 2)
+		origin.answer(0)
+		origin.wantCame(t, MaxPayments+1)
+		origin.answer(1)
+		payers = append(payers, late, pay(t, public, 0))
+		origin.wantCame(t, MaxPayments+2)
+		origin.answerFrom(2)
+		for _, p := range payers {
+			p.wantPaid(t)
+		}
+	})
+}
+
+// A place is enough to be sent: no connection of the forwarder's keeps a credential
+// back, nor one that is still dialled for a request that has been answered.
+func TestPaymentsWithASlotAreSent(t *testing.T) {
+	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
+		var payers []*payerAt
+		for i := range MaxPayments - 1 {
+			payers = append(payers, pay(t, public, i/paymentsPerClient))
+		}
+		dial, slow := f.payments.DialContext, make(chan struct{})
+		var dialled atomic.Int64
+		f.payments.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if dialled.Add(1) == 1 {
+				<-slow
+			}
+			return dial(ctx, network, address)
+		}
+		payers = append(payers, pay(t, public, 100))
+		origin.wantCame(t, MaxPayments-1)
+		origin.answer(0) // and its connection serves the one that waits for another
+		origin.wantCame(t, MaxPayments)
+		payers = append(payers, pay(t, public, 101))
+		origin.wantCame(t, MaxPayments+1)
+		close(slow)
+		origin.answerFrom(1)
+		for _, p := range payers {
+			p.wantPaid(t)
+		}
+	})
+}
+
+// A few accounts that hold all slots of an edge for minutes keep nobody from paying there:
+// each payment that comes stops one of theirs, the one held longest, and its payer may
+// ask again. That is so even if they send the next one as soon as a slot is free.
+func TestHeldPaymentsMakeRoomForOthers(t *testing.T) {
+	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
+		var held []*payerAt // eight payments of each account, from seven clients
+		hold := func(i int) {
+			held = append(held, payFrom(t, public, i/paymentsPerClient, fmt.Sprint("wallet ", i/8)))
+		}
+		for i := range MaxPayments {
+			hold(i)
+		}
+		origin.wantCame(t, MaxPayments)
+		for i := range 13 {
+			came := MaxPayments + 2*i
+			p := pay(t, public, 100)
+			time.Sleep(crowdedTime)
+			origin.wantCame(t, came+1)
+			if got := <-held[i].said; got.status != 503 || !strings.Contains(got.body, "the origin's word") {
+				t.Errorf("%d is answered with %d %s", i, got.status, got.body)
+			}
+			held[i].conn.Close()
+			time.Sleep(time.Second)
+			origin.answer(came)
+			p.wantPaid(t)
+			hold(i)
+			origin.wantCame(t, came+2)
+		}
+		origin.answerFrom(0)
+		for _, p := range held[13:] {
+			p.wantPaid(t)
+		}
+	})
+}
+
+// An origin that is silent costs a place for a moment only, and of more payments than
+// can be stopped in that, those that were not sent are refused.
+func TestPaymentsStopWithoutTheOrigin(t *testing.T) {
+	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {
+		origin.mute = true
+		var held, next []*payerAt
+		for i := range MaxPayments {
+			held = append(held, pay(t, public, i/paymentsPerClient))
+		}
+		for i := range MaxPayments {
+			next = append(next, pay(t, public, 100+i/paymentsPerClient))
+		}
+		late := pay(t, public, 200)
+		for _, p := range held {
+			got := <-p.said
+			if got.status != 503 || got.retry != "5" || got.after != crowdedTime+stopTime || !strings.Contains(got.body, string(api.PaymentPending)) || !strings.Contains(got.body, "with the same credential again") {
+				t.Errorf("after %s: %d, Retry-After %q, %s", got.after, got.status, got.retry, got.body)
+			}
+			p.conn.Close()
+		}
+		late.wantRefused(t, acquireTime)
+		origin.wantCame(t, 2*MaxPayments)
+		origin.answerFrom(0)
+		for _, p := range next {
+			p.wantPaid(t)
+		}
+	})
+}
+
+func TestTheClientWithMostSlotsStopsFirst(t *testing.T) {
+	for rule, c := range map[string]struct {
+		held []holder // the longest held first
+		want []int    // which stops, in turn
+	}{
+		"the longest held":             {[]holder{{asker: share.AskerOf("a")}, {asker: share.AskerOf("b")}, {asker: share.AskerOf("c")}}, []int{0, 1, 2, -1}},
+		"of the client that has most":  {[]holder{{asker: share.AskerOf("a")}, {asker: share.AskerOf("b")}, {asker: share.AskerOf("b")}, {asker: share.AskerOf("b")}}, []int{1, 2, 0, 3, -1}},
+		"of its account that has most": {[]holder{{asker: share.AskerOf("a"), account: "x"}, {asker: share.AskerOf("a"), account: "y"}, {asker: share.AskerOf("a"), account: "y"}}, []int{1, 0, 2}},
+		"whatever others name":         {[]holder{{asker: share.AskerOf("a"), account: "x"}, {asker: share.AskerOf("b"), account: "y"}, {asker: share.AskerOf("c"), account: "y"}}, []int{0, 1, 2}},
+		"with an account or without":   {[]holder{{asker: share.AskerOf("a"), account: "x"}, {asker: share.AskerOf("a")}, {asker: share.AskerOf("a")}}, []int{1, 0, 2}},
+		"of the network that has most": {[]holder{{asker: share.AskerOf("192.0.2.1")}, {asker: share.AskerOf("198.51.100.1")}, {asker: share.AskerOf("198.51.100.2")},
+			{asker: share.AskerOf("198.51.100.3")}, {asker: share.AskerOf("198.51.100.4")}}, []int{1, 0}},
+		"many accounts of a client for others": {[]holder{{asker: share.AskerOf("a"), account: "x"}, {asker: share.AskerOf("b"), account: "x"}, {asker: share.AskerOf("b"), account: "y"}}, []int{1, 0, 2}},
+	} {
+		p := newSlots(share.Rule{Most: len(c.held), Half: alike}, len(c.held))
+		got := -1
+		for i := range c.held {
+			c.held[i].stop = func() { got = i }
+			if !p.acquire(&c.held[i]) {
+				t.Fatal(rule)
+			}
+		}
+		for n, want := range c.want {
+			got = -1
+			if p.stopOne(); got != want {
+				t.Errorf("%s: %d stops as number %d, want %d", rule, got, n, want)
+			}
+		}
+	}
+	p := newSlots(share.Rule{Most: 1}, 1)
+	p.acquire(&holder{asker: share.AskerOf("a")})
+	p.stopOne() // nothing: what is no payment is held until it is answered
+}
+
+func TestTheAccountThatPaysIsReadFromTheCredential(t *testing.T) {
+	encode := base64.RawURLEncoding.EncodeToString
+	long := strings.Repeat("a", maxAccount)
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{"Payment " + encode([]byte(`{"challenge":{"id":"x"},"payload":{"source":"no"},"source":"did:pkh:eip155:1:0xAb"}`))}, "did:pkh:eip155:1:0xab"},
+		{[]string{"payment " + encode([]byte(`{"source":"A"}`))}, "a"},
+		{[]string{"Payment " + encode([]byte(`{"source":"`+long+`"}`))}, long},
+		{[]string{"Payment " + encode([]byte(`{"source":"`+long+`a"}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"challenge":{}}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":1}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a"`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a"}`)) + "="}, ""},
+		{[]string{"Bearer " + encode([]byte(`{"source":"a"}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a","payload":"`+strings.Repeat("x", maxCredential)+`"}`))}, ""},
+		{[]string{"Payment " + encode([]byte(`{"source":"a"}`)), "Payment x"}, ""},
+		{[]string{"Payment"}, ""}, {[]string{""}, ""}, {nil, ""},
+	} {
+		var h fasthttp.RequestHeader
+		for _, line := range c.lines {
+			h.Add("Authorization", line)
+		}
+		if got := payingAccount(&h); got != c.want {
+			t.Errorf("%.80q: %q, want %q", c.lines, got, c.want)
+		}
+	}
+}
+
+func TestTheAccountThatPaysIsReadFromAnX402Payment(t *testing.T) {
+	encode := base64.StdEncoding.EncodeToString
+	payment := func(network, from string) string {
+		return encode([]byte(`{"x402Version":2,"accepted":{"network":"` + network + `"},"payload":{"authorization":{"from":"` + from + `"}}}`))
+	}
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{payment("eip155:1", "0xAb")}, "did:pkh:eip155:1:0xab"}, // as in the credentials of the same account
+		{[]string{payment("eip155:1", "")}, ""},
+		{[]string{payment("eip155:1", strings.Repeat("a", maxAccount))}, ""},
+		{[]string{payment("eip155:1", "0xAb"), payment("eip155:1", "0xAb")}, ""},
+		{[]string{encode([]byte(`{"payload":{"authorization":{"from":1}}}`))}, ""},
+		{[]string{encode([]byte("{}"))}, ""}, {[]string{"{}"}, ""}, {[]string{strings.Repeat("A", maxCredential+4)}, ""}, {nil, ""},
+	} {
+		var h fasthttp.RequestHeader
+		for _, line := range c.lines {
+			h.Add(x402Field, line)
+		}
+		if got := payingAccount(&h); got != c.want {
+			t.Errorf("%.80q: %q, want %q", c.lines, got, c.want)
+		}
+	}
+}
+
+func FuzzPayingAccount(f *testing.F) {
+	f.Add("Payment " + base64.RawURLEncoding.EncodeToString([]byte(`{"source":"did:pkh:eip155:1:0xAb"}`)))
+	f.Add("payment e30")
+	f.Add(base64.StdEncoding.EncodeToString([]byte(`{"accepted":{"network":"eip155:1"},"payload":{"authorization":{"from":"0xAb"}}}`)))
+	f.Fuzz(func(t *testing.T, line string) {
+		for _, name := range []string{"Authorization", x402Field} {
+			var h fasthttp.RequestHeader
+			h.Set(name, line)
+			if got := payingAccount(&h); len(got) > 3*maxAccount || got != strings.ToLower(got) {
+				t.Errorf("%s %q", name, got)
+			}
+		}
+	})
+}
