@@ -34,7 +34,7 @@
 //
 // An edge passes paid operations on to the origin by [webring/edge/forward], with a
 // [webring/edge/voucher] that names the client. What is limited in all, there and at the
-// origin, [webring/edge/share] shares between clients and their networks. [webring/edge/replica] follows the origin
+// origin, [webring/edge/share] shares between clients and their networks. [webring/edge/follow] follows the origin
 // and gives the edge its core.
 //
 // # What is decided here

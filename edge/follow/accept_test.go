@@ -159,7 +159,7 @@ func TestRefusals(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			f.link.logFailure(f.link.origin(), err)
+			f.link.logFailure(f.link.origins.Current(), err)
 			if log := f.log.String(); err == nil || strings.Count(log, "level=ERROR") != 1 || !strings.Contains(log, "refused; readers see what they saw before") || !strings.Contains(log, c.want.Error()) {
 				t.Errorf("the log says %s", log)
 			}

@@ -73,7 +73,7 @@ func (l *Link) Get(ctx context.Context, path string, limit int64, fresh bool) ([
 
 // Open begins to fetch something from the current origin. The caller closes the body.
 func (l *Link) Open(ctx context.Context, path string, fresh bool) (*http.Response, error) {
-	from := l.origin()
+	from := l.origins.Current()
 	if from == nil {
 		return nil, errNoOrigin
 	}
@@ -92,7 +92,7 @@ func (l *Link) Open(ctx context.Context, path string, fresh bool) (*http.Respons
 // is 200, and when nothing comes for as long as stall, until the body is closed. If there
 // are other origins, this one must begin to answer within [answerTime]. The body may take
 // its length divided by slowest, and slack more; with a slack of 0 it may take any time.
-func (l *Link) request(ctx context.Context, from *origin, path string, stall, slack time.Duration, header map[string]string) (*http.Response, error) {
+func (l *Link) request(ctx context.Context, from *Origin, path string, stall, slack time.Duration, header map[string]string) (*http.Response, error) {
 	if err := from.pace.wait(ctx); err != nil {
 		return nil, fmt.Errorf("follow: %s: %w", path, err)
 	}

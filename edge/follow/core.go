@@ -125,6 +125,34 @@ func (r *Replica) repair(ctx context.Context) error {
 	return nil
 }
 
+// restore shows the last good state from disk, checked like any other. If that is damaged,
+// what was signed is still the least that is shown.
+func (r *Replica) restore(ctx context.Context) error {
+	signed, to, err := r.onDisk()
+	if err != nil {
+		return err
+	}
+	r.floor = to
+	k, err := r.store.last(to)
+	if err != nil {
+		return err
+	}
+	if r.cfg.Replay && !k.replayed {
+		return errors.New("follow: it came from a snapshot")
+	}
+	c, err := r.open(ctx, k.rows, k.records, to)
+	if err != nil {
+		return err
+	}
+	r.floor = snap.Checkpoint{}
+	r.withdrawn.Store(to.Size)
+	r.show(c)
+	r.setPosition(signed, to, k.tree, k.tail, true, to.Time)
+	r.store.resume(k)
+	r.log.Info("follow: serving the last good state from disk", "events", to.Size)
+	return nil
+}
+
 // reopen opens another core at the position of readers: from the core that is shown or, if
 // that does not have the signed state, from the last good one.
 func (r *Replica) reopen(ctx context.Context) (Core, error) {
@@ -162,6 +190,15 @@ func (r *Replica) lastGood(ctx context.Context) (rows []byte, records []snap.Rec
 	return rows, r.tail[named.Size-r.base:], nil
 }
 
+// onDisk returns the checkpoint on disk.
+func (r *Replica) onDisk() (signed []byte, to snap.Checkpoint, err error) {
+	if signed, err = r.store.checkpoint(); err != nil {
+		return nil, to, err
+	}
+	to, err = r.keys.verify(signed)
+	return signed, to, err
+}
+
 // lastWritten is lastGood from disk. The newest records may not have been written yet:
 // those come from memory. No other state is written while the caller holds accepting.
 func (r *Replica) lastWritten() (rows []byte, records []snap.Record, err error) {
@@ -175,9 +212,9 @@ func (r *Replica) lastWritten() (rows []byte, records []snap.Record, err error) 
 	if to.Size < r.base || to.Size > r.at.Size {
 		return nil, nil, fmt.Errorf("follow: the state on disk ends at %d, not between %d and %d", to.Size, r.base, r.at.Size)
 	}
-	s, err := r.readLast(to)
+	k, err := r.store.last(to)
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.rows, append(s.records, r.tail[to.Size-r.base:]...), nil
+	return k.rows, append(k.records, r.tail[to.Size-r.base:]...), nil
 }

@@ -125,7 +125,7 @@ func TestWhatIsLeftOutOfWhatCameIsNotHeld(t *testing.T) {
 			if last := len(o.records) - 1; carries {
 				with = decodeCarried(fmt.Append(nil, last-62), snap.AppendRecord(bytes.Clone(padding), o.records[last]))
 			}
-			if err := f.link.take(t.Context(), f.link.origin(), event{signed, with}); err != nil {
+			if err := f.link.take(t.Context(), f.link.origins.Current(), event{signed, with}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,8 +14,8 @@ import (
 	"webring/core/snap"
 )
 
-// What was signed before a restart binds a boot, also where the state beside it is
-// lost: nothing older is shown, nor another history.
+// What was signed before a restart binds a boot, even if the state on disk is lost: nothing
+// older is shown, and no other history.
 func TestALostStateDoesNotLetAnOlderOneIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		// attack gives what is sent to the restarted replica, from an origin that is
@@ -78,7 +78,7 @@ func TestALostStateDoesNotLetAnOlderOneIn(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Errorf("%v, want %v", err, c.want)
 			}
-			f.link.logFailure(f.link.origin(), err)
+			f.link.logFailure(f.link.origins.Current(), err)
 			if log := f.log.String(); !strings.Contains(log, "refused; readers see what they saw before") {
 				t.Errorf("the log says %s", log)
 			}
@@ -115,8 +115,7 @@ func TestAStateThatIsReckonedAnewIsNoOtherHistory(t *testing.T) {
 	f.agrees(o)
 }
 
-// What bears no signature is held against nobody: an edge is not said to need an
-// upgrade for events that somebody on the way made up.
+// An edge is not said to need an upgrade because of events that were made up on the way.
 func TestACoreIsNotBlamedForWhatNobodySigned(t *testing.T) {
 	for name, begin := range map[string]func(o *fakeOrigin, f *follower){
 		"over a long gap": func(o *fakeOrigin, f *follower) {

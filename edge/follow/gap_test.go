@@ -16,7 +16,7 @@ import (
 	"webring/core/snap"
 )
 
-// spoiled is a cache that has got something wrong, for whoever takes it from there.
+// spoiled is a cache that answers something wrong.
 type spoiled struct {
 	http.RoundTripper
 	path string
@@ -33,7 +33,7 @@ func (c spoiled) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// What a cache has got wrong is had from behind it.
+// After a wrong answer, caches are bypassed.
 func TestASpoiledCacheIsPassedBy(t *testing.T) {
 	for _, path := range []string{"/sync/events", "/sync/snapshot/"} {
 		o := newOrigin(t)
@@ -173,8 +173,8 @@ func TestWithoutASlotTheReplicaAsks(t *testing.T) {
 	}
 }
 
-// far brings an origin so far ahead of its last checkpoint that nobody holds
-// what is between in memory.
+// far brings an origin so far ahead of its last checkpoint that a replica does not hold what
+// is between in memory.
 func far(o *fakeOrigin) {
 	o.each = snap.BlockEvents
 	for i := range maxGap + 100 {

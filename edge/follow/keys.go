@@ -20,10 +20,10 @@ import (
 	"webring/core/snap"
 )
 
-// keyring is which keys are trusted: those that the operator pinned and, from what these
-// signed, the one that the origin announces and the one that it has changed to
-// ([snap.Keys]). A key that the origin has given up is trusted no more, though it is
-// pinned. A keyring may be used concurrently.
+// keyring holds the keys that are trusted. First these are the ones that the operator pinned.
+// Then the origin signs with a trusted key which key is the present one and which will be the
+// next ([snap.Keys]), and only those two are trusted. A key that the origin has given up is
+// not trusted, even if it is pinned. A keyring may be used concurrently.
 type keyring struct {
 	name string
 	path string // of the file, "" for none
@@ -31,12 +31,12 @@ type keyring struct {
 
 	mu    sync.Mutex
 	held  map[uint32]heldKey // by hash
-	later map[uint32]heldKey // pinned, and in none of the notes that were read; nil once all are
-	notes []string           // signed keys that led from what is pinned to held, the newest last
+	later map[uint32]heldKey // pinned, and in no note on disk; nil once those are read
+	notes []string           // signed keys that lead from the pinned ones to held, the newest last
 	at    snap.Keys          // the newest
 }
 
-// heldKey is a key that is trusted: the word that names it, and what that verifies.
+// heldKey is a trusted key, and the text that names it.
 type heldKey struct {
 	word string
 	note.Verifier
@@ -46,12 +46,12 @@ type heldKey struct {
 // follows them from the pinned keys as they came.
 const keysName = "keys"
 
-// errKeys: keys that are not to be taken.
+// errKeys: a statement about keys that is not to be believed.
 var errKeys = errors.New("follow: keys that no trusted key has signed")
 
-// newKeyring trusts what is pinned, and what the folder has signed by it. A pinned key of
-// which that says nothing may be newer: it is trusted until the origin says again which
-// keys there are.
+// newKeyring trusts the pinned keys, and those that the notes in the folder lead to. A pinned
+// key that is in none of these notes may be newer than they are. It is trusted until the
+// origin says again which keys there are.
 func newKeyring(pinned []string, dir string, log *slog.Logger) (*keyring, error) {
 	if len(pinned) == 0 {
 		return nil, errors.New("follow: no key of the origin is given")
@@ -101,9 +101,9 @@ func (k *keyring) Verifier(name string, hash uint32) (note.Verifier, error) {
 	return nil, &note.UnknownVerifierError{Name: name, KeyHash: hash}
 }
 
-// take takes signed keys, if the one that they call the present one is trusted and has
-// signed them. From then on that one and the one that it announces are trusted, and no
-// other but those in later. news says whether they are others than before.
+// take believes a statement about keys if the key that it calls the present one is trusted and
+// has signed it. From then on only the present key, the next one and those in later are
+// trusted. news reports whether they are other keys than before.
 func (k *keyring) take(signed []byte) (news bool, err error) {
 	n, err := note.Open(signed, k)
 	if err != nil {
@@ -150,7 +150,7 @@ func (k *keyring) take(signed []byte) (news bool, err error) {
 	return news, nil
 }
 
-// holds says whether a key is trusted.
+// holds reports whether a key is trusted.
 func (k *keyring) holds(word string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +162,7 @@ func (k *keyring) holds(word string) bool {
 	return false
 }
 
-// newest gives the newest signed keys, nil before the first.
+// newest returns the newest signed keys, nil before the first.
 func (k *keyring) newest() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -172,8 +172,8 @@ func (k *keyring) newest() []byte {
 	return []byte(k.notes[len(k.notes)-1])
 }
 
-// lacks says whether the origin may have signed keys that are not known here: none are, or
-// a checkpoint is signed with other keys than those that are trusted.
+// lacks reports whether the origin may have said something about its keys that is not known
+// here: nothing is, or a checkpoint is signed with other keys than those that are trusted.
 func (k *keyring) lacks(signed []byte) bool {
 	n, err := note.Open(signed, k)
 	if err != nil {
@@ -185,7 +185,7 @@ func (k *keyring) lacks(signed []byte) bool {
 	return len(k.notes) == 0 || len(n.Sigs) != len(k.held) || others
 }
 
-// learn takes signed keys, and keeps what is new on disk.
+// learn takes a statement about keys, and keeps what is new on disk.
 func (k *keyring) learn(signed []byte) error {
 	news, err := k.take(signed)
 	if err != nil {

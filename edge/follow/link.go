@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"webring/core/snap"
-	"webring/edge/upstream"
 )
 
 const (
@@ -70,33 +69,21 @@ type Signed struct {
 // is accepted does not depend on where it came from. It may be used concurrently.
 type Link struct {
 	cfg     LinkConfig
-	origins *upstream.List
+	origins *Origins
 	wake    chan struct{}
 
 	taken    atomic.Pointer[snap.Checkpoint] // the last that was accepted here; another pointer for each
-	followed atomic.Pointer[upstream.Origin] // and where it came from
+	followed atomic.Pointer[Origin]          // and where it came from
 	doubt    atomic.Bool                     // what came last was not what was signed, so caches are bypassed
 
 	mu           sync.Mutex
-	known        []*origin
 	disconnect   context.CancelFunc // ends the connection at hand
 	disconnected time.Time
 }
 
-// origin is one of those that may be asked, with what is known of it.
-type origin struct {
-	*upstream.Origin
-	pace *pace
-
-	// Of the goroutine in [Link.Run]:
-	askUntil time.Time // it gives no stream
-	failure  string    // in the log
-	logged   time.Time
-}
-
 // NewLink prepares a link.
 func NewLink(cfg LinkConfig) (*Link, error) {
-	origins, err := upstream.New(cfg.Origins...)
+	origins, err := NewOrigins(cfg.Origins...)
 	if err != nil {
 		return nil, fmt.Errorf("follow: %w", err)
 	}
@@ -117,7 +104,7 @@ func (l *Link) Run(ctx context.Context) {
 	defer l.Close()
 	pause := minPause
 	for ctx.Err() == nil {
-		before, from := l.taken.Load(), l.origin()
+		before, from := l.taken.Load(), l.origins.Current()
 		if from == nil {
 			select {
 			case <-l.wake:
@@ -133,7 +120,7 @@ func (l *Link) Run(ctx context.Context) {
 			pause = minPause
 		}
 		l.logFailure(from, err)
-		l.origins.Skip(from.Origin)
+		l.origins.Skip(from)
 		// Between half and all of the pause, so that followers do not return all at once.
 		wait := time.NewTimer(pause/2 + rand.N(pause/2))
 		select {
@@ -149,7 +136,7 @@ func (l *Link) Run(ctx context.Context) {
 
 // connect takes checkpoints of one origin until the connection ends or something is
 // refused. The end of a connection does not interrupt a checkpoint that is being accepted.
-func (l *Link) connect(ctx context.Context, from *origin) error {
+func (l *Link) connect(ctx context.Context, from *Origin) error {
 	line, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(from.Gone(), cancel)()
@@ -179,7 +166,7 @@ func (l *Link) connect(ctx context.Context, from *origin) error {
 // stream takes checkpoints from an event stream. It reads on while a checkpoint is being
 // accepted, and then takes only the newest of those that came meanwhile. A stream without
 // a newer checkpoint for a while is given up, even if other lines come.
-func (l *Link) stream(ctx, line context.Context, from *origin) error {
+func (l *Link) stream(ctx, line context.Context, from *Origin) error {
 	header := map[string]string{"Accept": "text/event-stream", "Cache-Control": "no-cache"}
 	if last := l.taken.Load(); last != nil {
 		header["Last-Event-ID"] = strconv.FormatUint(last.Size, 10) + "-" + strconv.FormatInt(last.Time, 10)
@@ -242,7 +229,7 @@ func readEvents(body io.Reader, news chan event) error {
 }
 
 // ask asks for the newest checkpoint each second, for as long as the origin gives no stream.
-func (l *Link) ask(ctx, line context.Context, from *origin) error {
+func (l *Link) ask(ctx, line context.Context, from *Origin) error {
 	for newest, since := l.taken.Load(), time.Now(); time.Now().Before(from.askUntil); {
 		signed, err := l.Get(line, "/sync/checkpoint", maxNote, true)
 		if err != nil {
@@ -264,7 +251,7 @@ func (l *Link) ask(ctx, line context.Context, from *origin) error {
 }
 
 // take verifies and accepts what an origin has signed.
-func (l *Link) take(ctx context.Context, from *origin, e event) error {
+func (l *Link) take(ctx context.Context, from *Origin, e event) error {
 	at, err := l.cfg.Verify(e.signed)
 	if err != nil {
 		return err
@@ -277,7 +264,7 @@ func (l *Link) take(ctx context.Context, from *origin, e event) error {
 	if last := l.taken.Load(); last == nil || last.Size != at.Size || last.Time != at.Time {
 		l.taken.Store(&at)
 	}
-	if before := l.followed.Swap(from.Origin); before != nil && before != from.Origin {
+	if before := l.followed.Swap(from); before != nil && before != from {
 		l.cfg.Log.Info("follow: another origin is followed", "origin", from.URL, "instead_of", before.URL)
 	}
 	return nil
@@ -295,7 +282,7 @@ func (l *Link) newsTime() time.Duration {
 var refusals = []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot}
 
 // logFailure logs why following an origin stopped, once for each reason and minute.
-func (l *Link) logFailure(from *origin, err error) {
+func (l *Link) logFailure(from *Origin, err error) {
 	if err == nil || err.Error() == from.failure && time.Since(from.logged) < time.Minute {
 		return
 	}
@@ -312,23 +299,6 @@ func (l *Link) logFailure(from *origin, err error) {
 	default:
 		log.Warn("follow: not connected", "err", err)
 	}
-}
-
-// origin returns the one to be asked, nil for none.
-func (l *Link) origin() *origin {
-	current := l.origins.Current()
-	if current == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if i := slices.IndexFunc(l.known, func(o *origin) bool { return o.Origin == current }); i >= 0 {
-		return l.known[i]
-	}
-	l.known = slices.DeleteFunc(l.known, func(o *origin) bool { return o.Gone().Err() != nil })
-	o := &origin{Origin: current, pace: newPace()}
-	l.known = append(l.known, o)
-	return o
 }
 
 // SetOrigins replaces the origins. If the one that is followed is none of them, the first

@@ -94,6 +94,20 @@ func TestAFrozenOriginMakesAnswersStale(t *testing.T) {
 	})
 }
 
+// Before anything is shown, nothing is stale, and nothing since 1970.
+func TestNothingIsStaleBeforeTheFirstCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.leave(true)
+		f := o.newReplica()
+		defer f.following(t)()
+		time.Sleep(3 * time.Minute)
+		if log := f.log.String(); strings.Contains(log, "stale") || strings.Contains(log, "1970") {
+			t.Errorf("the log says %s", log)
+		}
+	})
+}
+
 // What was signed long ago is not fresh because it came now.
 func TestAnOldCheckpointIsStaleFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -150,8 +164,8 @@ func TestANudgeReconnectsAtOnce(t *testing.T) {
 	})
 }
 
-// Whoever waits for a position gets it when it comes, has a dead connection
-// given up, and does not wait for ever.
+// Reach returns when the position comes, gives up a dead connection, and does not wait
+// for ever.
 func TestReach(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)
@@ -188,8 +202,8 @@ func TestReach(t *testing.T) {
 	})
 }
 
-// Whoever gives a little now and then does not hold a replica for ever: as soon as
-// there is something to be had, it comes.
+// An origin that sends a byte now and then is given up. What it sends at full speed later
+// is taken.
 func TestAnUpstreamThatDripsIsGivenUp(t *testing.T) {
 	for _, drips := range []string{"/sync/events", "/sync/snapshot/", "/sync/checkpoint"} {
 		synctest.Test(t, func(t *testing.T) {

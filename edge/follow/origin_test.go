@@ -199,7 +199,7 @@ func (o *fakeOrigin) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// drip gives a byte each 9 seconds, until nobody wants one any more.
+// drip gives a byte each 9 seconds, until its context ends.
 type drip struct {
 	ctx  context.Context
 	rest []byte
@@ -338,7 +338,7 @@ func (o *fakeOrigin) booted(change ...func(*Config)) *follower {
 
 // accept takes what was signed as if it came from the origin.
 func (f *follower) accept(ctx context.Context, signed []byte) error {
-	return f.link.take(ctx, f.link.origin(), event{signed: signed})
+	return f.link.take(ctx, f.link.origins.Current(), event{signed: signed})
 }
 
 func (f *follower) takes(signed []byte) {

@@ -3,6 +3,7 @@ package follow
 import (
 	"errors"
 	"os"
+	"runtime"
 	"testing"
 	"time"
 
@@ -19,22 +20,32 @@ func TestADiskIsNotWaitedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for err == nil {
-		writer.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
-		_, err = writer.Write(make([]byte, 1<<10))
-	}
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal(err)
+	for _, size := range []int{4 << 10, 1} {
+		for err = nil; err == nil; {
+			writer.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+			_, err = writer.Write(make([]byte, size))
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
 	}
 	writer.SetWriteDeadline(time.Time{})
 	f.store.journal.Close()
 	f.store.journal = writer
-	for _, slug := range []string{"g", "h", "i"} {
+	taken := func() bool {
+		f.writes.mu.Lock()
+		defer f.writes.mu.Unlock()
+		return f.writes.next == nil
+	}
+	for i, slug := range []string{"g", "h", "i"} {
 		o.join(slug)
 		if err := f.accept(t.Context(), o.sign()); err != nil {
 			t.Fatal(err)
 		}
 		f.agrees(o)
+		for i == 0 && !taken() { // from then on it waits for the disk
+			runtime.Gosched()
+		}
 	}
 	f.accepting.Lock()
 	f.persist(update{f.signed, make([]snap.Record, maxTail+1), false})

@@ -50,8 +50,8 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 	again.agrees(o)
 }
 
-// What shows words of members learns of the last event that took some away. Events that
-// nobody has looked at count as such.
+// Withdrawn is the position of the last event that took words of a member away. Events that
+// were not searched count as such.
 func TestWithdrawnWordsAreKnown(t *testing.T) {
 	o := newOrigin(t)
 	o.join("a", "unwanted", "b")

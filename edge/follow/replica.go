@@ -3,6 +3,7 @@ package follow
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -108,8 +109,11 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	r.marked = true // an earlier process may have marked it
 	r.accepting.Lock()
 	defer r.accepting.Unlock()
-	if err := r.restore(ctx); err != nil {
-		r.log.Info("follow: nothing on disk to begin with", "err", err)
+	switch err := r.restore(ctx); {
+	case errors.Is(err, fs.ErrNotExist):
+		r.log.Info("follow: nothing on disk to begin with")
+	case err != nil:
+		r.log.Warn("follow: what is on disk is not used", "err", err)
 	}
 	return r, nil
 }

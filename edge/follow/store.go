@@ -150,25 +150,18 @@ func (s *store) begin(base uint64, contents []byte, from uint64, tail []snap.Rec
 	return err
 }
 
-// resume continues the file that restore has read as the journal.
-func (s *store) resume(base uint64, saved *state, length int64) {
-	s.replayed = saved.replayed
-	f, err := os.OpenFile(s.path(stateName(base)), os.O_WRONLY, 0o600)
+// resume continues the file of a state that was read as the journal.
+func (s *store) resume(k *state) {
+	f, err := os.OpenFile(s.path(stateName(k.base)), os.O_WRONLY|os.O_APPEND, 0o600)
+	if err == nil {
+		// A half-written entry may stand behind the last good one.
+		err = f.Truncate(stateHead + int64(len(k.contents)) + k.length)
+	}
 	if err != nil {
+		f.Close()
 		return // the next checkpoint begins a new file
 	}
-	// A half-written entry may stand behind the last good one.
-	end := stateHead + int64(len(saved.contents)) + length
-	if err := f.Truncate(end); err != nil {
-		f.Close()
-		return
-	}
-	if _, err := f.Seek(end, io.SeekStart); err != nil {
-		f.Close()
-		return
-	}
-	// With many events, the next checkpoint begins a new file.
-	s.base, s.journal, s.written, s.state0 = base, f, length, int64(len(saved.contents))
+	s.base, s.journal, s.written, s.state0, s.replayed = k.base, f, k.length, int64(len(k.contents)), k.replayed
 }
 
 // write writes a file, whole or not at all.
@@ -214,15 +207,36 @@ func (s *store) checkpoint() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxNote))
 }
 
-// state is a file of a state: the core at a position, and the entries after it.
+// state is what the file of a state holds up to a checkpoint.
 type state struct {
-	contents []byte
+	base     uint64 // of the core
 	replayed bool   // every event was folded to get there
-	from     uint64 // first of the entries
-	entries  []byte
+	contents []byte
+	from     uint64        // of tail
+	tail     []snap.Record // from event from on
+	length   int64         // of tail in the file
+
+	// As check finds them in contents and tail:
+	rows    []byte
+	tree    snap.Tree
+	records []snap.Record // those of tail that follow the rows
 }
 
-func (s *store) load(base uint64) (*state, error) {
+// last reads the last state that leads to the root of a checkpoint.
+func (s *store) last(to snap.Checkpoint) (k *state, err error) {
+	err = errNoState
+	for _, base := range s.bases() {
+		if base > to.Size {
+			continue
+		}
+		if k, err = s.read(base, to); err == nil {
+			return k, nil
+		}
+	}
+	return nil, err
+}
+
+func (s *store) read(base uint64, to snap.Checkpoint) (*state, error) {
 	f, err := os.Open(s.path(stateName(base)))
 	if err != nil {
 		return nil, err
@@ -232,12 +246,21 @@ func (s *store) load(base uint64) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readState(f, info.Size(), base)
+	k, err := readState(f, info.Size(), base, to.Size)
+	if err != nil {
+		return nil, err
+	}
+	return k, k.check(to)
 }
 
-// readState reads a file of this size. The entries have memory of their own, because the
-// replica holds them, and drops the core.
-func readState(r io.Reader, size int64, base uint64) (*state, error) {
+var (
+	errNoState = errors.New("follow: no state on disk")
+	errForm    = errors.New("follow: a state of no known form")
+)
+
+// readState reads a file of this size, with the records up to event end. The records have
+// memory of their own, because the replica holds them, and drops the core.
+func readState(r io.Reader, size int64, base, end uint64) (*state, error) {
 	var head [stateHead]byte
 	if size < stateHead {
 		return nil, errForm
@@ -246,43 +269,56 @@ func readState(r io.Reader, size int64, base uint64) (*state, error) {
 		return nil, err
 	}
 	from, length := binary.BigEndian.Uint64(head[1:]), binary.BigEndian.Uint64(head[9:])
-	if head[0] > 1 || from > base || length > uint64(size-stateHead) {
+	if head[0] > 1 || from > base || base > end || length > uint64(size-stateHead) {
 		return nil, errForm
 	}
-	k := &state{make([]byte, length), head[0] == 1, from, make([]byte, uint64(size-stateHead)-length)}
-	bigPages(k.contents)
-	for _, part := range [][]byte{k.contents, k.entries} {
+	contents, entries := make([]byte, length), make([]byte, uint64(size-stateHead)-length)
+	bigPages(contents)
+	for _, part := range [][]byte{contents, entries} {
 		if _, err := io.ReadFull(r, part); err != nil {
 			return nil, err
 		}
 	}
-	return k, nil
+	records, n, err := decodeEntries(entries, end-from)
+	return &state{base: base, replayed: head[0] == 1, contents: contents, from: from, tail: records, length: n}, err
 }
 
-var errForm = errors.New("follow: a state of no known form")
-
-// records reads the first n entries, and says how long they are.
-func (k *state) records(n uint64) (records []snap.Record, length int64, err error) {
-	b := k.entries
-	for uint64(len(records)) < n {
-		if len(b) < 8 {
+// decodeEntries reads the first n entries, and returns how long they are.
+func decodeEntries(b []byte, n uint64) (records []snap.Record, length int64, err error) {
+	for rest := b; uint64(len(records)) < n; length = int64(len(b) - len(rest)) {
+		if len(rest) < 8 {
 			return nil, 0, fmt.Errorf("follow: %d of %d events on disk", len(records), n)
 		}
-		length, sum := uint64(binary.BigEndian.Uint32(b)), binary.BigEndian.Uint32(b[4:])
-		b = b[8:]
-		if length > uint64(len(b)) || length > snap.MaxRecord || crc32.Checksum(b[:length], castagnoli) != sum {
+		size, sum := uint64(binary.BigEndian.Uint32(rest)), binary.BigEndian.Uint32(rest[4:])
+		rest = rest[8:]
+		if size > uint64(len(rest)) || size > snap.MaxRecord || crc32.Checksum(rest[:size], castagnoli) != sum {
 			return nil, 0, fmt.Errorf("follow: record %d on disk is damaged", len(records))
 		}
-		one, err := snap.DecodeRecords(b[:length])
+		one, err := snap.DecodeRecords(rest[:size])
 		if err != nil {
 			return nil, 0, err
 		}
 		if len(one) != 1 {
 			return nil, 0, fmt.Errorf("follow: record %d on disk is not one", len(records))
 		}
-		records, b = append(records, one[0]), b[length:]
+		records, rest = append(records, one[0]), rest[size:]
 	}
-	return records, int64(len(k.entries) - len(b)), nil
+	return records, length, nil
+}
+
+// check splits the contents, and compares the events with the root of a checkpoint.
+func (k *state) check(to snap.Checkpoint) (err error) {
+	if k.rows, k.tree, err = snap.CutFile(k.contents); err != nil {
+		return err
+	}
+	if k.tree.Size() != k.base {
+		return fmt.Errorf("follow: it is of %d events", k.tree.Size())
+	}
+	k.records = k.tail[k.base-k.from:]
+	if err := add(&k.tree, k.records); err != nil {
+		return err
+	}
+	return checkRoot(&k.tree, to)
 }
 
 // close ends the use of the file.

@@ -14,9 +14,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/follow"
 	"webring/edge/front"
 	"webring/edge/share"
-	"webring/edge/upstream"
 	"webring/edge/voucher"
 )
 
@@ -45,8 +45,9 @@ const (
 	// spareConns is how many connections payments may have beyond their number; one that
 	// has to stop waiting needs another for a moment.
 	spareConns = 24
-	// maxAnswer is the longest answer that is passed on, in bytes.
-	maxAnswer = 1 << 20
+	// maxAnswer is the longest answer that is passed on, in bytes. Some 1,000 early events of
+	// the ledger, which /verify asks for, are the longest.
+	maxAnswer = 2 << 20
 )
 
 // MaxPayments and MaxAsks, and maxChecks and maxReads, are how many requests of each kind
@@ -59,8 +60,7 @@ const MaxPayments, MaxAsks, maxChecks, maxReads = 112, 64, 32, 16
 
 // Config says where requests go. BaseURL is needed.
 type Config struct {
-	// Origins are the URLs of the origin's nodes, or of edges that forward to them. One of
-	// them is asked at a time, the first one at first, and the next when that one certainly
+	// Origins are the URLs of the origin's nodes. One of them is asked at a time, the first one at first, and the next when that one certainly
 	// did nothing with a request. Without any, requests are refused as not_leader, until
 	// [Forwarder.SetOrigins].
 	Origins []string
@@ -97,7 +97,7 @@ type Forwarder struct {
 	cfg                           Config
 	payments, asks, checks, reads *pool
 	own                           *pool
-	origins                       *upstream.List
+	origins                       *follow.Origins
 	life                          *life
 	refused                       atomic.Pointer[error] // why no origin took the last request; nil if one did
 	log                           *slog.Logger
@@ -133,7 +133,7 @@ func newTransport(conns int) *http.Transport {
 
 // New prepares a forwarder.
 func New(cfg Config) (*Forwarder, error) {
-	origins, err := upstream.New(cfg.Origins...)
+	origins, err := follow.NewOrigins(cfg.Origins...)
 	if err != nil {
 		return nil, fmt.Errorf("forward: %w", err)
 	}
@@ -291,7 +291,7 @@ func (f *Forwarder) await(ctx *fasthttp.RequestCtx, res *http.Response) {
 	if err != nil || res.StatusCode/100 != 2 || f.cfg.Reach == nil {
 		return
 	}
-	// An edge between this node and the origin may have set the field for itself.
+	// A node between this one and the leader may have set the field for itself.
 	const stale = "Webring-Stale"
 	ctx.Response.Header.Del(stale)
 	wait, cancel := context.WithTimeout(context.Background(), readOwnWrites)

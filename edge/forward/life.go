@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
-	"webring/edge/upstream"
+	"webring/edge/follow"
 )
 
 const (
@@ -29,16 +29,16 @@ type life struct {
 	*http.Transport
 	questions singleflight.Group
 	mu        sync.Mutex
-	last      map[*upstream.Origin]time.Time // when it answered anything
+	last      map[*follow.Origin]time.Time // when it answered anything
 }
 
 func newLife() *life {
 	// One question at a time for each origin.
-	return &life{Transport: newTransport(1), last: map[*upstream.Origin]time.Time{}}
+	return &life{Transport: newTransport(1), last: map[*follow.Origin]time.Time{}}
 }
 
 // heard notes that an origin has answered something.
-func (l *life) heard(o *upstream.Origin) {
+func (l *life) heard(o *follow.Origin) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, known := l.last[o]; !known {
@@ -52,7 +52,7 @@ func (l *life) heard(o *upstream.Origin) {
 }
 
 // watch calls silent if an origin stops answering before ctx ends.
-func (l *life) watch(ctx context.Context, o *upstream.Origin, silent func()) {
+func (l *life) watch(ctx context.Context, o *follow.Origin, silent func()) {
 	again := time.NewTicker(quietTime)
 	defer again.Stop()
 	for {
@@ -70,7 +70,7 @@ func (l *life) watch(ctx context.Context, o *upstream.Origin, silent func()) {
 
 // there reports whether an origin has answered something within [quietTime], or does so
 // now. All who ask at the same time share one question.
-func (l *life) there(o *upstream.Origin) bool {
+func (l *life) there(o *follow.Origin) bool {
 	l.mu.Lock()
 	last := l.last[o]
 	l.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/net/http/httpguts"
 
+	"webring/edge/follow"
 	"webring/edge/front"
-	"webring/edge/upstream"
 	"webring/edge/voucher"
 )
 
@@ -26,8 +26,8 @@ type outgoing struct {
 	body           []byte
 	client         string
 	secure         bool
-	payment        bool                            // it brings a credential
-	at             atomic.Pointer[upstream.Origin] // that it was sent to last
+	payment        bool                          // it brings a credential
+	at             atomic.Pointer[follow.Origin] // that it was sent to last
 }
 
 // request copies a request. It is not ok when the request cannot be sent on byte for byte,
@@ -70,7 +70,7 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 }
 
 // to makes of r a request to an origin, with a voucher of its own.
-func (f *Forwarder) to(ctx context.Context, o *upstream.Origin, r *outgoing) *http.Request {
+func (f *Forwarder) to(ctx context.Context, o *follow.Origin, r *outgoing) *http.Request {
 	r.at.Store(o)
 	scheme, host, _ := strings.Cut(o.URL, "://")
 	req := &http.Request{

@@ -11,7 +11,7 @@ import (
 	"net/http/httptrace"
 
 	"webring/core/api"
-	"webring/edge/upstream"
+	"webring/edge/follow"
 )
 
 // attempt is what came of sending a request to an origin: an answer, or an error.
@@ -72,7 +72,7 @@ func (f *Forwarder) send(ctx context.Context, by *pool, r *outgoing) attempt {
 
 // sendTo sends a request to an origin. An error closes idle connections: after a restart of
 // the origin, its old ones must not be used.
-func (f *Forwarder) sendTo(ctx context.Context, o *upstream.Origin, by *pool, r *outgoing) (a attempt) {
+func (f *Forwarder) sendTo(ctx context.Context, o *follow.Origin, by *pool, r *outgoing) (a attempt) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(o.Gone(), func() { end(errReplaced) })()
@@ -115,7 +115,7 @@ func problemOf(res *http.Response, body []byte) (code api.Code, problem bool) {
 }
 
 // skip asks the next origin from now on.
-func (f *Forwarder) skip(o *upstream.Origin, why error) {
+func (f *Forwarder) skip(o *follow.Origin, why error) {
 	if next := f.origins.Skip(o); next != nil && mayLog(&f.moves) {
 		f.log.Warn("forward: the next origin is asked", "origin", next.URL, "instead_of", o.URL, "err", why)
 	}

@@ -6,9 +6,9 @@
 // writer stands still. Two goroutines sign and make snapshots, always of the newest
 // position, which covers all groups before it.
 //
-// [Handlers] serve a [Source]. The publisher is one, and so is an edge's replica, so
-// further edges can follow an edge. A [Relay] is the source of a node that has the ledger and
-// does not sign: it passes on what another node signs.
+// [Handlers] serve a [Source]. The publisher is one. A [Relay] is the source of a node that
+// has the ledger and does not sign: it follows the node that does, by edge/follow, and passes
+// on what that one signs. An edge serves what it holds of the ledger.
 //
 // The files: source.go and handlers.go (what is asked and answered), stream.go (the
 // event stream), download.go and semaphore.go (bounds on long answers), key.go (the

@@ -12,6 +12,7 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
+	"webring/edge/follow"
 	"webring/server/ledger"
 )
 
@@ -74,7 +75,7 @@ type Publisher struct {
 	signed    []byte
 	keys      []byte // signed; nil after a change until the next checkpoint is
 	last      snap.Checkpoint
-	changed   chan struct{}
+	changed   follow.Signal
 	snapshots []snapshot // on disk, the newest last
 }
 
@@ -112,7 +113,7 @@ func New(c Config) (*Publisher, error) {
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
-	return &Publisher{c: c, wake: make(chan struct{}, 1), changed: make(chan struct{})}, nil
+	return &Publisher{c: c, wake: make(chan struct{}, 1)}, nil
 }
 
 // Published is the ledger's hook ([ledger.Config.Publish]). Before Start it
@@ -279,8 +280,7 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signed, p.last, p.keys = signed, c, keys
-	close(p.changed)
-	p.changed = make(chan struct{})
+	p.changed.Send()
 	return nil
 }
 
@@ -332,11 +332,7 @@ func (p *Publisher) Checkpoint() []byte {
 }
 
 // Changed implements [Source].
-func (p *Publisher) Changed() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.changed
-}
+func (p *Publisher) Changed() <-chan struct{} { return p.changed.Wait() }
 
 // Events implements [Source].
 func (p *Publisher) Events(from uint64, n int) ([]snap.Record, error) {

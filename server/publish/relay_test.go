@@ -218,7 +218,7 @@ func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 }
 
 // After a clock that was ahead, checkpoints are signed for the present again as soon as the ring's
-// clock is set back. Whoever follows goes on, and so does the next process.
+// clock is set back. Followers go on, and so does the next process.
 func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
 	r := newRing(t, memstore.New())
 	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)

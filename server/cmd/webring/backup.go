@@ -21,7 +21,6 @@ import (
 	"webring/server/backup"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
-	"webring/server/publish"
 )
 
 // backupOptions are the flags of `webring backup`.
@@ -235,17 +234,9 @@ func catchUp(books *ledger.Ledger, dir, from string) (added uint64, err error) {
 	if from == "" {
 		return 0, nil
 	}
-	key, err := publish.ReadKey(syncKeyPath(dir))
+	keys, err := verifiersOf(dir) // the origin may have changed to the next one since
 	if err != nil {
 		return 0, err
-	}
-	next, err := publish.ReadNext(nextKeyPath(dir))
-	if err != nil {
-		return 0, err
-	}
-	keys := []string{key.Verifier()}
-	if next != nil {
-		keys = append(keys, next.Verifier()) // the origin may have changed to it since
 	}
 	return backup.CatchUp(context.Background(), books, from, keys...)
 }

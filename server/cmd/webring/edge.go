@@ -20,7 +20,6 @@ import (
 	"webring/edge"
 	"webring/edge/follow"
 	"webring/edge/forward"
-	"webring/edge/upstream"
 	"webring/edge/voucher"
 	"webring/server"
 	"webring/server/admin"
@@ -65,7 +64,7 @@ func (o *edgeOptions) validate() error {
 	if len(o.origins) == 0 {
 		errs = append(errs, errors.New("--origin is needed: the URL to follow"))
 	}
-	if _, err := upstream.New(o.origins...); err != nil {
+	if _, err := follow.NewOrigins(o.origins...); err != nil {
 		errs = append(errs, fmt.Errorf("--origin: %w", err))
 	}
 	if len(o.originKeys) == 0 {
@@ -283,7 +282,7 @@ func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil,
 // reloadOrigins has an edge reload its list of origins.
 func reloadOrigins(reload *reloader[edgeOptions], r *follow.Replica, forwarder *forward.Forwarder) {
 	reload.add(part[edgeOptions]{"the origins", []string{"origin"}, func(next *edgeOptions) (change, error) {
-		list, err := upstream.New(next.origins...)
+		list, err := follow.NewOrigins(next.origins...)
 		if err != nil {
 			return change{}, fmt.Errorf("--origin: %w", err)
 		}

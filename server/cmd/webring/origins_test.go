@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	"webring/server/devchain"
+	"webring/server/devchain/faults"
 )
 
 // TestAnEdgeWithSeveralOrigins runs an edge whose origins are one that takes connections and
-// says nothing, an edge, and the origin itself. They come and go; whoever pays is told the
-// truth, and what is shown goes forward only.
+// says nothing, and one at two addresses. They come and go; payers are told the truth, and
+// what is shown goes forward only.
 func TestAnEdgeWithSeveralOrigins(t *testing.T) {
 	t.Parallel()
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // nobody accepts
@@ -25,7 +26,12 @@ func TestAnEdgeWithSeveralOrigins(t *testing.T) {
 	secret := secretFile(t)
 	o := ring(t, "--core", "native", "--edge-secret-file", secret)
 	o.join("Kept", "agent", "")
-	near := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
+	link, err := faults.NewLink(strings.TrimPrefix(o.base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	near := "http://" + link.Address
 	listen, file := devchain.FreeAddress(), filepath.Join(t.TempDir(), "edge.toml")
 	name := func(origins ...string) {
 		t.Helper()
@@ -34,7 +40,7 @@ func TestAnEdgeWithSeveralOrigins(t *testing.T) {
 		}
 	}
 	silent := "http://" + mute.Addr().String()
-	name(silent, near.base, o.base)
+	name(silent, near, o.base)
 	e := &origin{t: t, data: folder(t), base: "http://" + listen, recipient: o.recipient}
 	e.args = []string{"edge", "--config", file, "--core", "native", "--listen", listen, "--origin-key", o.verifier(), "--edge-secret-file", secret, "--rate-limit", "0", "--drain", "0"}
 	e.launch()
@@ -68,8 +74,8 @@ func TestAnEdgeWithSeveralOrigins(t *testing.T) {
 		})
 	}
 	pay("beside a mute origin")
-	asks(near.base, near.base)
-	near.kill()
+	asks(near, near)
+	link.Cut()
 	pay("after one origin is lost")
 	asks(o.base, o.base)
 	shown := e.position()
@@ -81,21 +87,21 @@ func TestAnEdgeWithSeveralOrigins(t *testing.T) {
 		t.Errorf("without any: %v, %+v", ready, rows)
 	}
 	o.launch()
-	near.launch()
+	link.Open()
 	pay("after all were lost")
-	name(near.base)
+	name(near)
 	if err := e.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	asks(near.base, near.base)
+	asks(near, near)
 	pay("through the one that is left")
-	if _, rows := e.readiness(); !rows["payments"].OK || !strings.Contains(rows["payments"].Detail, near.base) || !strings.Contains(rows["origin"].Detail, near.base) {
+	if _, rows := e.readiness(); !rows["payments"].OK || !strings.Contains(rows["payments"].Detail, near) || !strings.Contains(rows["origin"].Detail, near) {
 		t.Errorf("%+v", rows)
 	}
 	if all := e.scrape(); len(all) == 0 || all[fmt.Sprintf("webring_replica_origin{origin=%q}", o.base)] != 0 {
 		t.Error("an origin that was taken out is followed")
 	}
-	alike(t, o, near, e)
+	alike(t, o, e)
 	o.confirmed()
 	o.balanced()
 	if got := o.received(); got != int64(100+100*paid) {

@@ -1,4 +1,4 @@
-package upstream
+package follow
 
 import (
 	"context"
@@ -6,37 +6,47 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 )
 
-// Origin is one of a list. Its address identifies it: an origin that is taken out of a
+// Origin is one of [Origins]. Its address identifies it: an origin that is taken out of a
 // list and put in again is another one.
 type Origin struct {
 	URL  string // scheme and host, http or https
 	gone context.Context
 	end  context.CancelFunc
+	pace *pace
+
+	// Of the goroutine in [Link.Run]:
+	askUntil time.Time // it gives no stream
+	failure  string    // in the log
+	logged   time.Time
 }
 
 // Gone is done once the list does not have the origin any more.
 func (o *Origin) Gone() context.Context { return o.gone }
 
-// List is the origins, in the order in which they are asked, and the current one. It may
+// Origins are the nodes of one origin, in the order in which they are asked. They are equal:
+// one of them is asked for as long as it answers, and then the next. When the first is back,
+// nothing changes. An edge has two lists, one to follow and one to pass payments on, because
+// a node that serves checkpoints may take no payments, and the other way round. A list may
 // be used concurrently.
-type List struct {
+type Origins struct {
 	mu      sync.Mutex
 	origins []*Origin
 	at      int // of the current one
 }
 
-// New gives a list, whose first origin is the current one. URLs that are given twice count
-// once. A list may be empty.
-func New(urls ...string) (*List, error) {
-	l := new(List)
+// NewOrigins returns a list, whose first origin is the current one. URLs that are given twice
+// count once. A list may be empty.
+func NewOrigins(urls ...string) (*Origins, error) {
+	l := new(Origins)
 	return l, l.Replace(urls...)
 }
 
 // Replace makes these the origins. One that was there stays the same, and stays the current
 // one if it was. After an error the list is as before.
-func (l *List) Replace(urls ...string) error {
+func (l *Origins) Replace(urls ...string) error {
 	var next []*Origin
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +56,7 @@ func (l *List) Replace(urls ...string) error {
 			if err == nil {
 				raw = u.Redacted()
 			}
-			return fmt.Errorf("upstream: the origin %q is not an http or https URL without path", raw)
+			return fmt.Errorf("the origin %q is not an http or https URL without path", raw)
 		}
 		is := func(o *Origin) bool { return o.URL == u.Scheme+"://"+u.Host }
 		if slices.ContainsFunc(next, is) {
@@ -56,7 +66,7 @@ func (l *List) Replace(urls ...string) error {
 			next = append(next, l.origins[i])
 			continue
 		}
-		o := &Origin{URL: u.Scheme + "://" + u.Host}
+		o := &Origin{URL: u.Scheme + "://" + u.Host, pace: newPace()}
 		o.gone, o.end = context.WithCancel(context.Background())
 		next = append(next, o)
 	}
@@ -74,8 +84,8 @@ func (l *List) Replace(urls ...string) error {
 	return nil
 }
 
-// Current gives the origin to be asked, nil for an empty list.
-func (l *List) Current() *Origin {
+// Current returns the origin to be asked, nil for an empty list.
+func (l *Origins) Current() *Origin {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.origins) == 0 {
@@ -84,24 +94,24 @@ func (l *List) Current() *Origin {
 	return l.origins[l.at]
 }
 
-// Round gives all origins once, beginning with the current one.
-func (l *List) Round() []*Origin {
+// Round returns all origins once, beginning with the current one.
+func (l *Origins) Round() []*Origin {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append(slices.Clone(l.origins[l.at:]), l.origins[:l.at]...)
 }
 
 // Several reports whether there is more than one origin.
-func (l *List) Several() bool {
+func (l *Origins) Several() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.origins) > 1
 }
 
-// Skip makes the next origin the current one, and gives it, if o is the current one. It
-// gives nil if another one is, or if o is the only one: so of many requests that fail at
+// Skip makes the next origin the current one, and returns it, if o is the current one. It
+// returns nil if another one is, or if o is the only one: so of many requests that fail at
 // an origin, one moves on.
-func (l *List) Skip(o *Origin) (next *Origin) {
+func (l *Origins) Skip(o *Origin) (next *Origin) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.origins) < 2 || l.origins[l.at] != o {

@@ -171,8 +171,8 @@ func TestACoreWithAnotherStateIsNotWrittenToDisk(t *testing.T) {
 	}
 }
 
-// Opening a core takes as much memory as the ring: that is not tried at full speed,
-// however often somebody has the origin asked.
+// Opening a core takes as much memory as the ring. It is not tried at full speed, however
+// often the replica is nudged.
 func TestACoreIsNotOpenedAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)
@@ -404,5 +404,42 @@ func TestTheSameCoreIsNotToBeUpgraded(t *testing.T) {
 	err := f.accept(t.Context(), o.sign(func(c *snap.Checkpoint) { c.State[0] ^= 1 }))
 	if !errors.Is(err, ErrState) || errors.Is(err, errUpgrade) || !f.Stale() {
 		t.Errorf("stale %v: %v", f.Stale(), err)
+	}
+}
+
+// silent is a core that gives no snapshot, as when none of its instances works.
+type silent struct{ Core }
+
+func (silent) Snapshot() []byte { return nil }
+
+func TestACoreWithoutSnapshotChangesNothingOnDisk(t *testing.T) {
+	o := newOrigin(t)
+	dir := onDisk(t, o)
+	kept := o.tree.Size()
+	f := o.newReplica(func(c *Config) { c.Dir = dir })
+	f.Replica.shown = silent{f.Replica.shown}
+	if err := f.store.close(); err != nil { // so that a new pair is due
+		t.Fatal(err)
+	}
+	o.join("late")
+	f.takes(o.sign())
+	if log := f.log.String(); !strings.Contains(log, "cannot be kept on disk") {
+		t.Errorf("the log says %s", log)
+	}
+	o.leave(true)
+	again := o.newReplica(func(c *Config) { c.Dir = dir })
+	if size := again.Position(); size != kept {
+		t.Errorf("from disk: %d, and %d were kept", size, kept)
+	}
+}
+
+func TestASilentCoreIsNotReopened(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	o.sign()
+	f := o.booted()
+	f.Replica.shown = silent{f.Replica.shown}
+	if _, err := f.reopen(t.Context()); !errors.Is(err, errNoSnapshot) {
+		t.Errorf("reopened: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package upstream
+package follow
 
 import (
 	"slices"
@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-func list(t *testing.T, urls ...string) *List {
+func list(t *testing.T, urls ...string) *Origins {
 	t.Helper()
-	l, err := New(urls...)
+	l, err := NewOrigins(urls...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +18,7 @@ func list(t *testing.T, urls ...string) *List {
 }
 
 // round gives the URLs of a round, as one word each.
-func round(l *List) string {
+func round(l *Origins) string {
 	var all []string
 	for _, o := range l.Round() {
 		all = append(all, strings.TrimPrefix(o.URL, "http://"))
