@@ -59,7 +59,7 @@ func NewACME(cfg ACMEConfig) (*ACME, error) {
 	}}
 	if cfg.HTTPListen != "" {
 		if a.http, err = net.Listen("tcp", cfg.HTTPListen); err != nil {
-			return nil, fmt.Errorf("--acme-http-listen: %w", err)
+			return nil, fmt.Errorf("acme-http-listen: %w", err)
 		}
 	}
 	return a, nil
@@ -71,11 +71,11 @@ func (cfg *ACMEConfig) client() (*acme.Client, error) {
 	if cfg.CAFile != "" {
 		text, err := os.ReadFile(cfg.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("--acme-ca-file: %w", err)
+			return nil, fmt.Errorf("acme-ca-file: %w", err)
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--acme-ca-file: %s holds no certificate in PEM", cfg.CAFile)
+			return nil, fmt.Errorf("acme-ca-file: %s holds no certificate in PEM", cfg.CAFile)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
 	}

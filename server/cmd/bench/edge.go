@@ -41,7 +41,7 @@ func (b *bench) startEdge(origin *server) error {
 	run := func(name, watched string, more ...string) (*server, error) {
 		address := free()
 		// It listens once it has something to show.
-		s, err := b.run(name, address, append([]string{b.o.webring, "edge", "--origin", "http://" + origin.address, "--origin-key", string(key[1]),
+		s, err := b.run(name, address, append([]string{fmt.Sprintf("WEBRING_KEEP_ANSWERS=%t", name != forgetful), b.o.webring, "edge", "--origin", "http://" + origin.address, "--origin-key", string(key[1]),
 			"--listen", address, "--admin-listen", watched, "--data", filepath.Join(b.dir, name), "--rate-limit", "2000000000"}, more...)...)
 		if err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func (b *bench) startEdge(origin *server) error {
 		b.askAbout(counting, 1, "/next")
 	}
 	// What small rings keep, this one makes anew like large ones.
-	if s, err = run(forgetful, someAddress, "--keep-answers=false"); err != nil {
+	if s, err = run(forgetful, someAddress); err != nil {
 		return err
 	}
 	b.askAbout(s, 1, "/next", "api next", "widget", "detail")

@@ -48,8 +48,8 @@ type bench struct {
 func (b *bench) start() error {
 	address := free()
 	// The limiter works and refuses no request.
-	s, err := b.run(ring, address, b.o.webring, "serve", "--data", b.data, "--listen", address, "--admin-listen", someAddress, "--base-url", "http://"+address,
-		"--rate-limit", "2000000000", "--scorer", "is-agentic", "--capacity", fmt.Sprint(max(1_000_000, 2*b.members)), "--memory-limit", "4096")
+	s, err := b.run(ring, address, "WEBRING_MEMORY_LIMIT=4096", b.o.webring, "serve", "--data", b.data, "--listen", address, "--admin-listen", someAddress, "--base-url", "http://"+address,
+		"--rate-limit", "2000000000", "--capacity", fmt.Sprint(max(1_000_000, 2*b.members)))
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (b *bench) startConstants(address string) error {
 // run starts a process on the processor of servers and waits for it.
 func (b *bench) run(name, address string, command ...string) (*server, error) {
 	s := &server{name: name, address: address}
-	s.cmd = exec.Command("taskset", append([]string{"-c", serverCPU}, command...)...)
+	s.cmd = exec.Command("taskset", append([]string{"-c", serverCPU, "env"}, command...)...)
 	s.cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	s.cmd.Stderr = os.Stderr
 	if err := s.cmd.Start(); err != nil {

@@ -36,7 +36,7 @@ func (o *backupOptions) flags() *flag.FlagSet {
 // when it is whole.
 func backupOrigin(args []string, out io.Writer) error {
 	var o backupOptions
-	words, err := parseMixed(o.flags(), args)
+	words, err := parseWords(o.flags(), args, "")
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (o *restoreOptions) flags() *flag.FlagSet {
 // restoreOrigin makes a data folder of a backup.
 func restoreOrigin(args []string, out io.Writer) error {
 	var o restoreOptions
-	words, err := parseMixed(o.flags(), args)
+	words, err := parseWords(o.flags(), args, "")
 	if err != nil {
 		return err
 	}

@@ -26,12 +26,8 @@ func (o *blocklistOptions) flags() *flag.FlagSet {
 // blocklist lists and changes what the running origin keeps out of its ring.
 func blocklist(args []string, out io.Writer) error {
 	var given blocklistOptions
-	fs := given.flags()
-	words, err := parseMixed(fs, args)
+	words, err := parseWords(given.flags(), args, "")
 	if err != nil {
-		return err
-	}
-	if err := belong(fs, words, map[string]string{"reason": "add"}); err != nil {
 		return err
 	}
 	o := operator(given.data)

@@ -127,13 +127,13 @@ func (c *checks) listening(name, address string, running, given bool) {
 	switch {
 	case err == nil:
 		l.Close()
-		c.ok("listen", "--%s %s is free", name, address)
+		c.ok("listen", "%s %s is free", name, address)
 	case running && errors.Is(err, syscall.EADDRINUSE):
-		c.note("listen", "--%s %s is taken, as it must be if the process on this data folder has it", name, address)
+		c.note("listen", "%s %s is taken, as it must be if the process on this data folder has it", name, address)
 	case !given && errors.Is(err, syscall.EADDRINUSE):
-		c.note("listen", "--%s %s is taken: the start takes the next free port", name, address)
+		c.note("listen", "%s %s is taken: the start takes the next free port", name, address)
 	default:
-		c.fail("listen", fmt.Errorf("--%s: %w: choose another address, or end what has this one, unless that is the socket unit of this process", name, err))
+		c.fail("listen", fmt.Errorf("%s: %w: choose another address, or end what has this one, unless that is the socket unit of this process", name, err))
 	}
 }
 
@@ -172,10 +172,10 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 			c.ok("proxies", "none is trusted")
 		}
 	}
-	c.listening("listen", f.listen, running, true)
+	c.listening("--listen", f.listen, running, true)
 	c.accessLog(f.logs.access)
 	if a := f.adminListen; a.address != "" {
-		c.listening("admin-listen", a.address, running, a.given)
+		c.listening("--admin-listen", a.address, running, a.given)
 	}
 	if f.tls.httpListen != "" {
 		c.listening("acme-http-listen", f.tls.httpListen, running, true)
@@ -224,7 +224,7 @@ func (c *checks) authority(f *tlsFlags, data string) {
 	defer cancel()
 	cfg := f.acme(data, nil)
 	if err := cfg.Reach(ctx); err != nil {
-		c.fail("acme", fmt.Errorf("--acme-directory %s: %w: correct it, or have this machine reach it", f.directory, err))
+		c.fail("acme", fmt.Errorf("acme-directory %s: %w: correct it, or have this machine reach it", f.directory, err))
 		return
 	}
 	c.ok("acme", "%s answers; it has to reach port 443 of %s", f.directory, f.hosts.String())

@@ -2,18 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
-	"strconv"
 	"time"
 
 	"webring/edge/follow"
-	"webring/edge/front"
 	"webring/edge/voucher"
 	"webring/server/ledger/badgerstore"
 )
@@ -89,8 +85,11 @@ func (c *checks) origin(o *edgeOptions, url string) error {
 	if age := time.Since(signed).Round(time.Second); age > follow.StaleAfter {
 		c.note("origin", "its checkpoint is %s old: clocks differ, or the origin stands still", age)
 	}
-	q := questioner{origin: url, client: &http.Client{Timeout: patience}}
-	_, apart, err := q.ask(ctx, nil)
+	secrets, err := openEdgeSecrets(o.edgeSecretFile)
+	if err != nil {
+		secrets = nil // told of before
+	}
+	known, apart, err := askOrigin(ctx, url, secrets)
 	if c.fail("origin", err) {
 		return nil
 	}
@@ -100,14 +99,8 @@ func (c *checks) origin(o *edgeOptions, url string) error {
 	} else {
 		c.ok("clock", "within %s of the origin's", max(apart.Abs(), time.Second))
 	}
-	secrets, err := openEdgeSecrets(o.edgeSecretFile)
-	if secrets == nil || err != nil {
-		return nil // told of before
-	}
-	switch known, told, err := q.knows(ctx, secrets); {
-	case c.fail("edge secret", err):
-	case !told:
-		c.note("edge secret", "whether the origin knows it cannot be told: its answers name no rate limit")
+	switch {
+	case secrets == nil:
 	case !known:
 		c.fail("edge secret", errors.New("the origin does not know the first line of --edge-secret-file: give both the same, the origin first"))
 	default:
@@ -116,65 +109,27 @@ func (c *checks) origin(o *edgeOptions, url string) error {
 	return nil
 }
 
-// questioner asks an origin what its rate limit leaves.
-type questioner struct {
-	origin string
-	client *http.Client
-}
-
-// allowance is how many requests an origin takes from a client, and how many of them are
-// left: -1 where an answer does not say.
-type allowance struct{ limit, left int }
-
-// ask gives what is left, and how far the origin's clock is from this one. vouch adds to
-// the request.
-func (q *questioner) ask(ctx context.Context, vouch func(*http.Request)) (a allowance, apart time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, q.origin+"/api", nil)
+// askOrigin reports an empty list of hops to an origin, which refuses it in one way if it knows
+// the secret and in another if not. It also gives how far the origin's clock is from this one.
+func askOrigin(ctx context.Context, url string, secrets *voucher.Secrets) (known bool, apart time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+hopsPath, nil)
 	if err != nil {
-		return a, 0, err
+		return false, 0, err
 	}
-	req.Header.Set("Cache-Control", "no-cache")
-	if vouch != nil {
+	if secrets != nil {
+		vouch, err := voucher.ForOwn(secrets)
+		if err != nil {
+			return false, 0, err
+		}
 		vouch(req)
 	}
-	res, err := q.client.Do(req)
+	res, err := (&http.Client{Timeout: patience}).Do(req)
 	if err != nil {
-		return a, 0, err
+		return false, 0, err
 	}
 	defer res.Body.Close()
 	if at, err := http.ParseTime(res.Header.Get("Date")); err == nil {
 		apart = time.Since(at).Truncate(time.Second)
 	}
-	for name, number := range map[string]*int{"RateLimit-Limit": &a.limit, "RateLimit-Remaining": &a.left} {
-		if *number, err = strconv.Atoi(res.Header.Get(name)); err != nil {
-			*number = -1
-		}
-	}
-	return a, apart, nil
-}
-
-// knows reports whether the origin accepts a secret, and whether its answers tell. A
-// voucher for a client that never sent a request leaves that client the limit less one. If
-// the origin does not accept the voucher, it counts the request for this machine, which
-// has sent two before and has less left, of a limit that is higher if it is a proxy that
-// the origin trusts.
-func (q *questioner) knows(ctx context.Context, secrets *voucher.Secrets) (known, told bool, err error) {
-	var own allowance
-	for range 2 {
-		if own, _, err = q.ask(ctx, nil); err != nil || own.left < 0 {
-			return false, false, err
-		}
-	}
-	vouched, _, err := q.ask(ctx, func(r *http.Request) {
-		about := voucher.Request{Method: []byte(r.Method), Target: []byte(r.URL.RequestURI())}
-		r.Header.Set(voucher.Field, voucher.New(secrets.Current(), time.Now(), nobody().String(), r.URL.Scheme == "https", about))
-	})
-	return vouched.limit != own.limit || vouched.left > own.left, vouched.left >= 0 && own.left > 0, err
-}
-
-// nobody gives a client that sends no requests: an address for documentation (RFC 3849).
-func nobody() front.Client {
-	at := [16]byte{0x20, 0x01, 0x0d, 0xb8}
-	rand.Read(at[4:8]) // never fails
-	return front.ClientOf(netip.AddrFrom16(at))
+	return res.StatusCode == http.StatusUnprocessableEntity, apart, nil
 }

@@ -30,12 +30,8 @@ func (o *clockOptions) flags() *flag.FlagSet {
 // changeClock sets the clock of the ring back, or vouches for that of this machine.
 func changeClock(args []string, out io.Writer) error {
 	var given clockOptions
-	fs := given.flags()
-	words, err := parseMixed(fs, args)
+	words, err := parseWords(given.flags(), args, "")
 	if err != nil {
-		return err
-	}
-	if err := belong(fs, words, map[string]string{"reason": "back"}); err != nil {
 		return err
 	}
 	switch {

@@ -49,12 +49,8 @@ const clusterPatience = 30 * time.Second
 // runCluster shows and changes which nodes keep the ring through etcd.
 func runCluster(args []string, out io.Writer) error {
 	var o clusterOptions
-	fs := o.flags()
-	words, err := parseMixed(fs, args)
+	words, err := parseWords(o.flags(), args, "")
 	if err != nil {
-		return err
-	}
-	if err := belong(fs, words, map[string]string{"force": "init"}); err != nil {
 		return err
 	}
 	if len(words) == 1 {

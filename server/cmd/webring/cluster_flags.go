@@ -35,17 +35,17 @@ func (f *clusterFlags) define(fs *flag.FlagSet) {
 	fs.Var(&f.endpoints, "etcd", "`host:port` or URL of a member of the etcd cluster through which several origins keep one ledger (repeatable)")
 	fs.StringVar(&f.ring, "cluster-id", "", "`name` of the ring in etcd, the same on all nodes")
 	fs.StringVar(&f.node, "node", "", "`name` of this node, which no other node has")
-	fs.StringVar(&f.caFile, "etcd-cacert", "", "`file` with the certificates, in PEM, by which etcd is known; with it, or with an https URL, etcd is asked over TLS (default: those of the system)")
-	fs.StringVar(&f.cert, "etcd-cert", "", "`file` with the TLS certificate that this node shows to etcd; it is read at each connection")
-	fs.StringVar(&f.key, "etcd-key", "", "`file` with the key of that certificate")
-	fs.StringVar(&f.user, "etcd-user", "", "`name` under which this node authenticates to etcd")
-	fs.StringVar(&f.passwordFile, "etcd-password-file", "", "`file` with the password of that user")
-	fs.StringVar(&f.sealFile, "cluster-key-file", "", "`file` with the key that seals what lies in etcd, the same on all nodes: a line of 64 hex digits, and on a second line another that still opens (default: cluster-key in the data folder)")
+	fs.StringVar(&f.caFile, "etcd-cacert", "", fileOnly+"`file` with the certificates, in PEM, by which etcd is known; with it, or with an https URL, etcd is asked over TLS (default: those of the system)")
+	fs.StringVar(&f.cert, "etcd-cert", "", fileOnly+"`file` with the TLS certificate that this node shows to etcd; it is read at each connection")
+	fs.StringVar(&f.key, "etcd-key", "", fileOnly+"`file` with the key of that certificate")
+	fs.StringVar(&f.user, "etcd-user", "", fileOnly+"`name` under which this node authenticates to etcd")
+	fs.StringVar(&f.passwordFile, "etcd-password-file", "", fileOnly+"`file` with the password of that user")
+	fs.StringVar(&f.sealFile, "cluster-key-file", "", fileOnly+"`file` with the key that seals what lies in etcd, the same on all nodes: a line of 64 hex digits, and on a second line another that still opens (default: cluster-key in the data folder)")
 }
 
 // defineAdvertise defines what only a running node has.
 func (f *clusterFlags) defineAdvertise(fs *flag.FlagSet) {
-	fs.StringVar(&f.advertise, "advertise", "", "`URL` by which other nodes and edges reach this one (default: the address that it listens on)")
+	fs.StringVar(&f.advertise, "advertise", "", fileOnly+"`URL` by which other nodes and edges reach this one (default: the address that it listens on)")
 }
 
 // validate checks the flags of a command that may go without etcd.
@@ -57,7 +57,7 @@ func (f *clusterFlags) validate() error {
 	for _, of := range []struct{ name, value string }{{"cluster-id", f.ring}, {"node", f.node}, {"advertise", f.advertise}, {"etcd-cacert", f.caFile},
 		{"etcd-cert", f.cert}, {"etcd-key", f.key}, {"etcd-user", f.user}, {"etcd-password-file", f.passwordFile}, {"cluster-key-file", f.sealFile}} {
 		if of.value != "" {
-			errs = append(errs, fmt.Errorf("--%s is for --etcd, which is missing", of.name))
+			errs = append(errs, fmt.Errorf("%s is for --etcd, which is missing", of.name))
 		}
 	}
 	return errors.Join(errs...)
@@ -87,14 +87,14 @@ func (f *clusterFlags) validateReach() error {
 		errs = append(errs, errors.New("--cluster-id is needed: the name of the ring in etcd"))
 	}
 	if (f.cert == "") != (f.key == "") {
-		errs = append(errs, errors.New("--etcd-cert and --etcd-key go together"))
+		errs = append(errs, errors.New("etcd-cert and etcd-key go together"))
 	}
 	if (f.user == "") != (f.passwordFile == "") {
-		errs = append(errs, errors.New("--etcd-user and --etcd-password-file go together"))
+		errs = append(errs, errors.New("etcd-user and etcd-password-file go together"))
 	}
 	if f.advertise != "" {
 		if u, err := url.Parse(f.advertise); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
-			errs = append(errs, fmt.Errorf("--advertise %q is not an http or https URL without path", f.advertise))
+			errs = append(errs, fmt.Errorf("advertise %q is not an http or https URL without path", f.advertise))
 		}
 	}
 	return errors.Join(errs...)
@@ -109,7 +109,7 @@ func isEndpoint(s string) bool {
 	return err == nil && host != "" && port != ""
 }
 
-// reachedAt is where others reach a node that listens on listen: what --advertise says, or
+// reachedAt is where others reach a node that listens on listen: what advertise says, or
 // else that address, if it can be reached.
 func (f *clusterFlags) reachedAt(listen string, tls bool) (string, error) {
 	if f.advertise != "" {
@@ -117,7 +117,7 @@ func (f *clusterFlags) reachedAt(listen string, tls bool) (string, error) {
 	}
 	host, _, err := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
-		return "", fmt.Errorf("--advertise is needed: other nodes cannot reach this one at %q, on which it listens", listen)
+		return "", fmt.Errorf("advertise is needed: other nodes cannot reach this one at %q, on which it listens", listen)
 	}
 	if tls {
 		return "https://" + listen, nil
@@ -147,7 +147,7 @@ func (f *clusterFlags) config(data, advertise string, log *slog.Logger) (cluster
 	if f.passwordFile != "" {
 		text, err := durable.ReadSecret(f.passwordFile)
 		if err != nil {
-			return c, fmt.Errorf("--etcd-password-file: %w", err)
+			return c, fmt.Errorf("etcd-password-file: %w", err)
 		}
 		c.Password = strings.TrimRight(string(text), "\r\n")
 	}
@@ -167,18 +167,18 @@ func (f *clusterFlags) tls() (*tls.Config, error) {
 	if f.caFile != "" {
 		text, err := os.ReadFile(f.caFile)
 		if err != nil {
-			return nil, fmt.Errorf("--etcd-cacert: %w", err)
+			return nil, fmt.Errorf("etcd-cacert: %w", err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--etcd-cacert: %s holds no certificate in PEM", f.caFile)
+			return nil, fmt.Errorf("etcd-cacert: %s holds no certificate in PEM", f.caFile)
 		}
 	}
 	if f.cert != "" {
 		read := func() (*tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(f.cert, f.key)
 			if err != nil {
-				return nil, fmt.Errorf("--etcd-cert: %w", err)
+				return nil, fmt.Errorf("etcd-cert: %w", err)
 			}
 			return &pair, nil
 		}

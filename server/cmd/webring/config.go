@@ -56,8 +56,10 @@ func printConfig(args []string, out io.Writer) error {
 		}
 		fmt.Fprintf(out, "%s  # %s\n", line, where)
 	})
-	for _, name := range headerVariables(os.Environ()) {
-		fmt.Fprintf(out, "# %s is set, and secret\n", name)
+	for _, v := range slices.Sorted(slices.Values(os.Environ())) {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, prefix+"SCORE_HEADER_") {
+			fmt.Fprintf(out, "# %s is set, and secret\n", name)
+		}
 	}
 	return err
 }
@@ -118,17 +120,4 @@ func blank(name string, value any) (shown any, blanked bool) {
 		return u.Scheme + "://" + u.Host + "/…", true
 	}
 	return value, false
-}
-
-// headerVariables gives the names of the variables that hold header fields for the
-// scoring service.
-func headerVariables(environ []string) (names []string) {
-	for _, v := range environ {
-		name, _, _ := strings.Cut(v, "=")
-		if strings.HasPrefix(name, variable+"SCORE_HEADER_") {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

@@ -36,7 +36,7 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{"fee", []string{"--fee", "2"}, "3", `fee = "4.00"`, "2.00", "3.00", "4.00", "1.00"},
 		{"rate-limit", []string{"--rate-limit=2"}, "3", `rate-limit = 4`, "2", "3", "4", "120"},
-		{"tempo-depth", []string{"--tempo-depth", "7"}, "8", `tempo-depth = 9`, "7", "8", "9", "2"},
+		{"tempo-chain-id", []string{"--tempo-chain-id", "7"}, "8", `tempo-chain-id = 9`, "7", "8", "9", "42431"},
 		{"dev", []string{"--dev=false"}, "false", `dev = true`, "false", "false", "true", "false"},
 		{"grace", []string{"--grace", "1d"}, "2d", `grace = "36h"`, "1d", "2d", "36h0m0s", "30d"},
 		{"name", []string{"--name", "A"}, "B", `name = 'C'`, "A", "B", "C", "Webring"},
@@ -54,10 +54,10 @@ func TestPrecedence(t *testing.T) {
 				args = append(args, "--config", file)
 				value, source = k.inFile, file+":2"
 			}
-			os.Unsetenv(twin(k.name))
+			os.Unsetenv(variable(k.name))
 			if byEnv {
-				t.Setenv(twin(k.name), k.variable)
-				value, source = k.env, "environment "+twin(k.name)
+				t.Setenv(variable(k.name), k.variable)
+				value, source = k.env, "environment "+variable(k.name)
 			}
 			if byFlag {
 				args = append(args, k.flags...)
@@ -69,7 +69,7 @@ func TestPrecedence(t *testing.T) {
 				t.Errorf("%s by flag %t, environment %t, file %t: %q of %q, %v; want %q of %q", k.name, byFlag, byEnv, byFile, got, from[k.name], err, value, source)
 			}
 		}
-		os.Unsetenv(twin(k.name))
+		os.Unsetenv(variable(k.name))
 	}
 	// The file itself may be named by its variable.
 	t.Setenv("WEBRING_CONFIG", configured(t, `name = "Of the file"`))
@@ -92,33 +92,32 @@ func TestPrecedence(t *testing.T) {
 func TestMistakesInAFile(t *testing.T) {
 	t.Parallel()
 	for text, says := range map[string]string{
-		"base_url = 'x'":                    `1: "base_url" is unknown: write base-url`,
-		"\n\nWEBRING_FEE = '1'":             `3: "WEBRING_FEE" is unknown: write fee`,
-		"tempo.rpc = 'x'":                   `1: "tempo.rpc" is unknown: write tempo-rpc`,
-		"\"--fee\" = '1'":                   `1: "--fee" is unknown: write fee`,
-		"fees = '1'":                        `1: "fees" is unknown: take it out, or correct it`,
-		"\"\" = 1":                          `1: "" is unknown`,
-		"[serve]\nfee = '1'":                `1: "serve" is a table, and a file has none`,
-		"fee.x = 1":                         `1: "fee.x" is unknown`,
-		"origin = 'x'":                      `1: "origin" belongs to another command`,
-		"config = 'x'":                      `1: config cannot stand in a file`,
-		"check = true":                      `1: check cannot stand in a file`,
-		"fee = 1":                           `1: fee is a string: put its value into quotes`,
-		"fee = 1.5":                         `1: fee is a string`,
-		"fee = 'hunter2'":                   `1: fee: `,
-		"rate-limit = '1'":                  `1: rate-limit is a whole number, without quotes`,
-		"rate-limit = 1.0":                  `1: rate-limit is a whole number`,
-		"tempo-depth = -1":                  `1: tempo-depth: it must be a whole number`,
-		"dev = 'true'":                      `1: dev is true or false, without quotes`,
-		"grace = 07:32:00":                  `1: grace is a string`,
-		"trusted-proxy = 10":                `1: trusted-proxy can be repeated, so it is an array of strings: trusted-proxy = ["…"]`,
-		"trusted-proxy = ['10.0.0.1',\n2]":  `1: trusted-proxy is an array of strings: put each item into quotes`,
-		"name = 'a'\nname = 'b'":            `2: key name is already defined`,
-		"name = 'hunter2":                   `1: `,
-		"rate-limit = 99999999999999999999": `1: `,
-		"fees = 1\nfee = 1\nrate_limit = 3": ":3: \"rate_limit\" is unknown: write rate-limit",
-		"name = \"\\uD800\"":                `1: `,
-		"tempo-rpc = ['https://hunter2@x.example/']": `1: tempo-rpc is a string`,
+		"base_url = 'x'":                        `1: "base_url" is unknown: write base-url`,
+		"\n\nWEBRING_FEE = '1'":                 `3: "WEBRING_FEE" is unknown: write fee`,
+		"tempo.rpc = 'x'":                       `1: "tempo.rpc" is unknown: write tempo-rpc`,
+		"\"--fee\" = '1'":                       `1: "--fee" is unknown: write fee`,
+		"fees = '1'":                            `1: "fees" is no setting of this command: take it out, or correct it`,
+		"\"\" = 1":                              `1: "" is no setting`,
+		"[serve]\nfee = '1'":                    `1: "serve" is no setting of this command`,
+		"fee.x = 1":                             `1: "fee.x" is no setting`,
+		"origin = 'x'":                          `1: "origin" is no setting of this command`,
+		"config = 'x'":                          `1: "config" is no setting`,
+		"check = true":                          `1: "check" is no setting`,
+		"fee = 'hunter2'":                       `1: fee: `,
+		"fee = 1.555":                           `1: fee: `,
+		"fee = ['1']":                           `1: fee: it takes one value, and not an array`,
+		"rate-limit = 1.5":                      `1: rate-limit: it must be a whole number`,
+		"tempo-depth = -1":                      `1: tempo-depth: it must be a whole number`,
+		"dev = 'yes'":                           `1: dev: it must be true or false`,
+		"grace = 07:32:00":                      `1: grace: it must be a time`,
+		"trusted-proxy = [['10.0.0.1']]":        `1: trusted-proxy: it takes a string`,
+		"name = {a = 1}":                        `1: name: it takes a string`,
+		"name = 'a'\nname = 'b'":                `2: key name is already defined`,
+		"name = 'hunter2":                       `1: `,
+		"rate-limit = 99999999999999999999":     `1: `,
+		"fees = 1\nfee = 1.555\nrate_limit = 3": ":3: \"rate_limit\" is unknown: write rate-limit",
+		"name = \"\\uD800\"":                    `1: `,
+		"tempo-rpc = ['https://hunter2@x.example/']": `1: tempo-rpc: it takes one value`,
 	} {
 		path := configured(t, text)
 		err := parse(new(options).flags(), []string{"--config", path})
@@ -129,11 +128,14 @@ func TestMistakesInAFile(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+	if err := parse(new(options).flags(), []string{"--tempo-depth", "3"}); err == nil || !strings.Contains(err.Error(), "set tempo-depth in the file of --config, or the variable WEBRING_TEMPO_DEPTH") {
+		t.Errorf("a setting that is no flag: %v", err)
+	}
 	missing := filepath.Join(t.TempDir(), "missing.toml")
 	if err := parse(new(options).flags(), []string{"--config", missing}); err == nil || err.Error() != "--config: "+missing+": no such file or directory" {
 		t.Errorf("%v", err)
 	}
-	if err := parse(new(edgeOptions).flags(), []string{"--config", configured(t, "fee = '1'")}); err == nil || !strings.Contains(err.Error(), `"fee" belongs to another command`) {
+	if err := parse(new(edgeOptions).flags(), []string{"--config", configured(t, "fee = '1'")}); err == nil || !strings.Contains(err.Error(), `"fee" is no setting of this command`) {
 		t.Errorf("an edge: %v", err)
 	}
 }
@@ -155,7 +157,7 @@ func TestOperatorsFindTheDataFolderByTheFile(t *testing.T) {
 			t.Errorf("%v: %s", command, said)
 		}
 		path = configured(t, "data = '/nowhere'\ndatta = 1\nreason = 'x'\n")
-		if said := refusal(t, nil, append(command, "--config", path)...); !strings.Contains(said, path+`:2: "datta" is unknown`) || !strings.Contains(said, path+`:3: "reason" is unknown`) {
+		if said := refusal(t, nil, append(command, "--config", path)...); !strings.Contains(said, path+`:2: "datta" is no setting`) || !strings.Contains(said, path+`:3: "reason" is no setting`) {
 			t.Errorf("%v: %s", command, said)
 		}
 	}
@@ -200,7 +202,7 @@ func TestConfigIsPrinted(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2"
 	path := configured(t, "fee = '2.50'\ntempo-recipient = '"+usdc+"'\nevm-rpc = 'https://node.example/"+secret+"'\nallow-name = [\"it's\", 'off\"icial']\n")
-	env := append(os.Environ(), "WEBRING_TEMPO_RPC=https://rpc.example:8443/v2?key="+secret, "WEBRING_SCORE_HEADER_AUTHORIZATION=Bearer "+secret, "WEBRING_GRACE=7d")
+	env := append(os.Environ(), "WEBRING_TEMPO_RPC=https://rpc.example:8443/v2?key="+secret, "WEBRING_SCORE_HEADER_AUTHORIZATION=Bearer "+secret, "WEBRING_GRACE=7d", "WEBRING_SCORE_URL=https://"+secret+".example@x.example/{url}")
 	run := func(env []string, args ...string) string {
 		t.Helper()
 		c := invoke(t, append([]string{"config"}, args...)...)
@@ -211,7 +213,7 @@ func TestConfigIsPrinted(t *testing.T) {
 		}
 		return string(out)
 	}
-	out := run(env, "serve", "--config", path, "--trusted-proxy", "10.0.0.0/8", "--name", "Ring\tof \"quotes\"", "--score-url", "https://"+secret+".example@x.example/{url}")
+	out := run(env, "serve", "--config", path, "--trusted-proxy", "10.0.0.0/8", "--name", "Ring\tof \"quotes\"")
 	for _, line := range []string{
 		"fee = '2.50'  # " + path + ":1",
 		"grace = '7d'  # environment WEBRING_GRACE",
@@ -221,7 +223,7 @@ func TestConfigIsPrinted(t *testing.T) {
 		"dev = false  # default",
 		"# tempo-rpc = 'https://rpc.example:8443/…' (what may be secret is left out)  # environment WEBRING_TEMPO_RPC",
 		"# evm-rpc = 'https://node.example/…' (what may be secret is left out)  # " + path + ":3",
-		"# score-url = 'https://x.example/…' (what may be secret is left out)  # flag",
+		"# score-url = 'https://x.example/…' (what may be secret is left out)  # environment WEBRING_SCORE_URL",
 		"# WEBRING_SCORE_HEADER_AUTHORIZATION is set, and secret",
 	} {
 		if !strings.Contains(out, "\n"+line+"\n") {
@@ -272,7 +274,7 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read := func(text []byte) (*flag.FlagSet, sources, error) {
 			fs, from := new(options).flags(), sources{}
-			return fs, from, applyFile(fs, &configFile{path: "F"}, text, from)
+			return fs, from, readFile(fs, &configFile{path: "F"}, text, from)
 		}
 		fs, from, err := read(text)
 		if err != nil {

@@ -29,9 +29,9 @@ type coreFlags struct {
 // define defines the flags. Without --core, reads are answered by the build usual.
 func (c *coreFlags) define(fs *flag.FlagSet, usual string) {
 	fs.StringVar(&c.kind, "core", usual, "`build` of the core that answers reads: native or wasm")
-	fs.IntVar(&c.memory, "memory-limit", 2048, "`MiB` that each instance of the core may take, one for each processor and two at least: 1024 suffice for some 2500000 members; wasm only")
-	fs.BoolVar(&c.keep, "keep-answers", true, "keep answers that are asked for again until they change, in 32 MiB at most")
-	fs.BoolVar(&c.share, "shared-memory", true, "have instances of the core share the memory that they have not written to, on Linux; wasm only")
+	fs.IntVar(&c.memory, "memory-limit", 2048, fileOnly+"`MiB` that each instance of the core may take, one for each processor and two at least: 1024 suffice for some 2500000 members; wasm only")
+	fs.BoolVar(&c.keep, "keep-answers", true, fileOnly+"keep answers that are asked for again until they change, in 32 MiB at most")
+	fs.BoolVar(&c.share, "shared-memory", true, fileOnly+"have instances of the core share the memory that they have not written to, on Linux; wasm only")
 }
 
 func (c *coreFlags) validate() error {
@@ -39,7 +39,7 @@ func (c *coreFlags) validate() error {
 	case c.kind != "wasm" && c.kind != "native":
 		return fmt.Errorf("--core %q: there are native and wasm", c.kind)
 	case c.memory < 16 || c.memory > mostMemory:
-		return fmt.Errorf("--memory-limit must be from 16 to %d MiB", mostMemory)
+		return fmt.Errorf("memory-limit must be from 16 to %d MiB", mostMemory)
 	}
 	return nil
 }
@@ -47,7 +47,7 @@ func (c *coreFlags) validate() error {
 // explain adds to an error what the flags can do about it.
 func (c *coreFlags) explain(err error) error {
 	if errors.Is(err, host.ErrMemory) {
-		return fmt.Errorf("%w: raise --memory-limit, which goes up to %d MiB, or use --core native", err, mostMemory)
+		return fmt.Errorf("%w: raise memory-limit, which goes up to %d MiB, or use --core native", err, mostMemory)
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func TestTheBuildOfTheCoreIsChosen(t *testing.T) {
 		var o options
 		var e edgeOptions
 		for _, fs := range []*flag.FlagSet{o.flags(), e.flags()} {
-			if err := parse(fs, strings.Fields(args)); err != nil {
+			if err := parse(fs, inFile(t, strings.Fields(args))); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestTheBuildOfTheCoreIsChosen(t *testing.T) {
 func TestUnknownBuildsOfTheCoreAreRefused(t *testing.T) {
 	for _, args := range [][]string{{"--core", "jvm"}, {"--memory-limit", "1"}} {
 		var o options
-		if err := parse(o.flags(), args); err != nil {
+		if err := parse(o.flags(), inFile(t, args)); err != nil {
 			t.Fatal(err)
 		}
 		if err := o.validate(); err == nil || !strings.Contains(err.Error(), args[0]) {

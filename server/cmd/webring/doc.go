@@ -1,7 +1,7 @@
 // Command webring runs a paid webring: the origin with its ledger, payments and
-// read surface, edges that follow it, and the operator's commands. Every flag has
-// an environment twin: --base-url is WEBRING_BASE_URL. Secrets come from files or
-// the environment.
+// read surface, edges that follow it, and the operator's commands. Each setting is a flag, a
+// variable and a key of a file: --base-url is WEBRING_BASE_URL. Some are no flags. Secrets come
+// from files or the environment.
 //
 // main.go has the table of commands. Two of them run until they are stopped, and here all
 // other packages are put together:
@@ -20,11 +20,11 @@
 //     and how they stop
 //
 // operate.go, payments.go, blocklist.go, key.go, clock.go, log_level.go, backup.go and verify.go talk
-// to a running process, or work on a folder or a file that none uses. watch.go and logs.go
-// are what an operator sees of one: health, metrics and logs. score.go scans a site, and
+// to a running process, or work on a folder or a file that no process uses. watch.go and logs.go
+// are what an operator sees of a process: health, metrics and logs. score.go scans a site, and
 // seed.go makes a synthetic ledger.
-// flags.go, environment.go and config_file.go read what a command is given, config.go prints
-// it, and check.go tries it without starting.
+// settings.go reads settings from flags, environment and file. flags.go declares those of serve,
+// values.go has their types, config.go prints them, and check.go tries them without starting.
 //
 // The tests start the binary itself. Three of them are about the whole repository:
 // imports_test.go lists what each package may import, papers_test.go checks that the READMEs

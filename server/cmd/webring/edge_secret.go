@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
-	"webring/edge/durable"
 	"webring/edge/voucher"
 )
 
@@ -13,26 +11,9 @@ const edgeSecretUsage = "`file` with the secret that origin and edges share: a l
 // maxEdgeSecrets is how many secrets count at a time: the current one and the previous.
 const maxEdgeSecrets = 2
 
-// readEdgeSecrets reads what origin and edges share. Errors never repeat what the file
-// holds.
+// readEdgeSecrets reads what origin and edges share.
 func readEdgeSecrets(path string) ([][]byte, error) {
-	text, err := durable.ReadSecret(path)
-	if err != nil {
-		return nil, fmt.Errorf("--edge-secret-file: %w", err)
-	}
-	lines := strings.Fields(string(text))
-	if len(lines) < 1 || len(lines) > maxEdgeSecrets {
-		return nil, fmt.Errorf("--edge-secret-file: %s must hold a line of at least 64 hex digits, and may hold a second one", path)
-	}
-	var secrets [][]byte
-	for i, line := range lines {
-		secret, err := durable.ParseKey(line, 32)
-		if err != nil {
-			return nil, fmt.Errorf("--edge-secret-file: line %d of %s %w", i+1, path, err)
-		}
-		secrets = append(secrets, secret)
-	}
-	return secrets, nil
+	return readKeys("--edge-secret-file", path, 32, maxEdgeSecrets)
 }
 
 // openEdgeSecrets gives what origin and edges share, nil when no file is named.

@@ -54,8 +54,8 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; made if absent")
 	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` under which clients reach the ring; links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
-	fs.Var(&o.names, "allow-name", "`words` that members' names and categories may hold although they are reserved: official, verified, admin, a check mark, rank with a number, and the ring's name (repeatable)")
-	fs.StringVar(&o.realm, "realm", "", "`host` name in payment challenges (default: the host of the base URL)")
+	fs.Var(&o.names, "allow-name", fileOnly+"`words` that members' names and categories may hold although they are reserved: official, verified, admin, a check mark, rank with a number, and the ring's name (repeatable)")
+	fs.StringVar(&o.realm, "realm", "", fileOnly+"`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, on a second line the previous key, and below it retired ones, which are believed of payments that were made already (default: made in the data folder)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node; with it, payments by Tempo charge are taken there; one that holds a key belongs in the variable, since others see flags")
@@ -63,7 +63,7 @@ func (o *options) flags() *flag.FlagSet {
 	o.tempoCurrency = address(common.HexToAddress("0x20c0000000000000000000000000000000000000"))
 	fs.Var(&o.tempoCurrency, "tempo-currency", "token `address` that is taken")
 	fs.Var(&o.tempoRecipient, "tempo-recipient", "account `address` that is paid")
-	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, "`blocks` on top after which a block counts as final")
+	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, fileOnly+"`blocks` on top after which a block counts as final")
 	o.evm.define(fs)
 	o.score.define(fs)
 	o.sites.define(fs)
@@ -74,8 +74,8 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Var((*duration)(&o.grace), "grace", "`time` after a bid before standing decays")
 	fs.Var((*duration)(&o.decay), "decay", "`time` over which standing decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
-	fs.Uint64Var(&o.snapshotEvery, "snapshot-every", 10_000, "`events` after which a new snapshot is made for edges; those that often begin anew, as Workers do, fetch fewer events when it is less")
-	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, "traversal passes over members whose site does not answer, unless all of those that match are asleep")
+	fs.Uint64Var(&o.snapshotEvery, "snapshot-every", 10_000, fileOnly+"`events` after which a new snapshot is made for edges; those that often begin anew, as Workers do, fetch fewer events when it is less")
+	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, fileOnly+"traversal passes over members whose site does not answer, unless all of those that match are asleep")
 	o.policies.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")
@@ -104,14 +104,14 @@ func (o *options) validate() error {
 	refuse(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
 	refuse(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
 	refuse(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
-	refuse(o.snapshotEvery < 1, "--snapshot-every must be at least 1")
+	refuse(o.snapshotEvery < 1, "snapshot-every must be at least 1")
 	refuse(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
 	refuse(o.tempoRPC != "" && o.tempoRecipient == (address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
 	refuse(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
 	if o.tempoRPC != "" || o.evm.rpc != "" {
 		refuse(onlyHere(base.Hostname()) && !o.sites.dev, fmt.Sprintf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL))
 		if err := mpp.CheckRealm(o.realm); err != nil {
-			errs = append(errs, fmt.Errorf("--realm %q: %w", o.realm, err))
+			errs = append(errs, fmt.Errorf("realm %q: %w", o.realm, err))
 		}
 	}
 	o.inDevelopment()
@@ -182,32 +182,44 @@ func checkName(name string) error {
 // namePolicy says which words members' names may not hold.
 func (o *options) namePolicy() form.NamePolicy { return form.NamePolicy{Allow: o.names} }
 
-// list is a repeatable flag; its environment twin separates with commas.
-type list []string
+// policyFlags name the operator's own pages. They are part of the rules, so that every
+// edge shows the same.
+type policyFlags struct{ core.Policies }
 
-func (l *list) String() string { return strings.Join(*l, ",") }
+func (f *policyFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&f.Terms, "terms", "", "`URL` of the terms of service, http or https; it stands on every page and in the documents, at every edge")
+	fs.StringVar(&f.Privacy, "privacy", "", "`URL` of the privacy policy, shown likewise")
+	fs.StringVar(&f.Report, "report", "", "`address` where visitors report a member, mailto:, https: or http:, shown likewise; the page of a member leads there with the member's slug, as the subject of a letter or in the parameter member")
+}
 
-// Set adds one or, separated by commas, several values.
-func (l *list) Set(v string) error {
-	for _, s := range strings.Split(v, ",") {
-		if s = strings.TrimSpace(s); s != "" {
-			*l = append(*l, s)
+func (f *policyFlags) validate() error {
+	var errs []error
+	for _, page := range [...]struct {
+		flag, address string
+		mail          bool
+	}{{"--terms", f.Terms, false}, {"--privacy", f.Privacy, false}, {"--report", f.Report, true}} {
+		if page.address != "" && !isPolicy(page.address, page.mail) {
+			what := "an http: or https: URL"
+			if page.mail {
+				what = "a mailto:, http: or https: address"
+			}
+			errs = append(errs, fmt.Errorf("%s %q is not %s of at most %d bytes", page.flag, page.address, what, core.MaxNote))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// cents is an amount of money in a flag.
-type cents int64
-
-func (c *cents) String() string { return form.FormatUSD(int64(*c)) }
-
-// Set reads dollars with at most two decimals.
-func (c *cents) Set(v string) error {
-	n, err := form.ParseUSD(v)
-	*c = cents(n)
-	return err
+// isPolicy says whether an address can stand on every page.
+func isPolicy(address string, mail bool) bool {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || len(address) > core.MaxNote || strings.ContainsFunc(address, unprintable):
+		return false
+	case strings.HasPrefix(address, "mailto:"):
+		return mail && strings.Contains(u.Opaque, "@")
+	}
+	return (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) && u.Hostname() != "" && u.User == nil
 }
 
-// seconds gives a duration that validate has found whole.
-func seconds(d time.Duration) int64 { return int64(d / time.Second) }
+// unprintable says whether a URL holds r as an escape only.
+func unprintable(r rune) bool { return r <= ' ' || r > '~' }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/pelletier/go-toml/v2"
 
 	"webring/server/devchain"
 	"webring/server/ledger"
@@ -215,6 +216,45 @@ func prepare(t *testing.T, env []string, args ...string) *origin {
 	return o
 }
 
+// inFile moves what is no flag from the arguments of a command to a file for --config.
+func inFile(t testing.TB, args []string) (line []string) {
+	t.Helper()
+	fs, file := new(options).flags(), map[string]any{}
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(strings.TrimPrefix(args[i], "--"), "=")
+		f := fs.Lookup(name)
+		if f == nil || name == args[i] || !strings.HasPrefix(f.Usage, fileOnly) {
+			line = append(line, args[i])
+			continue
+		}
+		if _, is := f.Value.(interface{ IsBoolFlag() bool }); is && !joined {
+			value = "true"
+		} else if i++; joined {
+			i--
+		} else if i < len(args) {
+			value = args[i]
+		}
+		if _, repeatable := f.Value.(*list); repeatable {
+			all, _ := file[name].([]string)
+			file[name] = append(all, value)
+		} else {
+			file[name] = value
+		}
+	}
+	if len(file) == 0 {
+		return args
+	}
+	text, err := toml.Marshal(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "settings.toml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return append(line, "--config", path)
+}
+
 // launch starts the process and waits until it answers. It has to have said that it
 // listens: what answers there could be another one that a test left behind.
 func (o *origin) launch() {
@@ -247,7 +287,7 @@ func (o *origin) boot() {
 	if program == "" {
 		program = binary(o.t)
 	}
-	o.cmd = exec.Command(program, append(o.args, "--data", o.data)...)
+	o.cmd = exec.Command(program, inFile(o.t, append(o.args, "--data", o.data))...)
 	o.cmd.Env = append(os.Environ(), o.env...)
 	if o.socket != nil {
 		o.pass()
@@ -318,7 +358,7 @@ func invoke(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, binary(t), args...)
+	cmd := exec.CommandContext(ctx, binary(t), inFile(t, args)...)
 	cmd.Cancel = func() error {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			t.Errorf("webring %v did not end within %s", args, longEnough)

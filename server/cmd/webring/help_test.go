@@ -47,6 +47,9 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s with more words than it takes: %s", c.name, complaint)
 		}
 	}
+	if out, _, _ := webring("serve", "--help"); strings.Count(out, "\n  --") > 45 {
+		t.Errorf("serve has more than 45 flags:\n%s", out)
+	}
 	for _, c := range []struct {
 		args string
 		says string

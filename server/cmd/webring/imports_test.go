@@ -68,6 +68,7 @@ var importLaw = map[string][]string{
 	"webring/server/ledger/history":          {"std", "webring/server/ledger", "webring/server/pay/mpp", "webring/core", "webring/core/api", "webring/core/snap"},
 	"webring/server/ledger/memstore":         {"std", "webring/server/ledger"},
 	"webring/server/ledger/storetest":        {"std", "webring/server/ledger"},
+	"webring/server/ledger/synthetic":        {"std", "webring/core", "webring/edge/durable", "webring/server/ledger", "webring/server/ledger/badgerstore"},
 	"webring/server/logging":                 {"std"},
 	"webring/server/logging/logscan":         {"std"},
 	"webring/server/paid":                    {"std", "webring/server/ledger", "webring/server/pay/mpp", "webring/server/sites/score", "webring/server/pay/x402", "webring/core", "webring/core/api", "github.com/mozillazg/go-unidecode", "golang.org/x/text/", "webring/server/paid/form", "webring/server/paid/risk"},

@@ -186,11 +186,10 @@ func TestInterfaceRegisterURL(t *testing.T) {
 	}
 }
 
-// TestInterfaceAllowHost holds what --allow-host and --fetch-map admit.
-func TestInterfaceAllowHost(t *testing.T) {
+// TestInterfaceFetchMap holds what --fetch-map admits.
+func TestInterfaceFetchMap(t *testing.T) {
 	t.Parallel()
-	o := ring(t, append(freely, "--allow-host", "*.demo.test", "--allow-host", "one.internal", "--allow-host", "*.0.0.1", "--allow-host", "127.0.0.1",
-		"--allow-host", "intranet", "--fetch-map", "mapped.example=127.0.0.1:9")...)
+	o := ring(t, append(freely, "--fetch-map", "*.demo.test=127.0.0.1:9", "--fetch-map", "one.internal=127.0.0.1:9", "--fetch-map", "mapped.example=127.0.0.1:9")...)
 	for u, admitted := range map[string]bool{
 		"https://a.demo.test/": true, "https://a.b.c.demo.test/": true, "https://A.DEMO.test/": true, "https://demo.test/": false, "https://ademo.test/": false,
 		"https://other.test/": false, "https://one.internal/": true, "https://a.one.internal/": false,
@@ -208,7 +207,7 @@ func TestInterfaceAllowHost(t *testing.T) {
 			}
 		})
 	}
-	for _, flags := range [][]string{{"--allow-host", "*.demo.test"}, {"--fetch-map", "a.test=127.0.0.1:9"}, {"--scorer", "fixed:72"}} {
+	for _, flags := range [][]string{{"--fetch-map", "a.test=127.0.0.1:9"}, {"--scorer", "fixed:72"}} {
 		t.Run(flags[0]+" is for development only", func(t *testing.T) {
 			o := prepared(t)
 			o.args = append([]string{"serve", "--listen", devchain.FreeAddress()}, flags...)
@@ -222,7 +221,7 @@ func TestInterfaceAllowHost(t *testing.T) {
 }
 
 // TestInterfaceReservedNames holds which words names may not hold, and what
-// --allow-name admits.
+// allow-name admits.
 func TestInterfaceReservedNames(t *testing.T) {
 	t.Parallel()
 	o := ring(t, append(freely, "--name", "Northern Lights", "--allow-name", "Official Gazette", "--allow-name", "admin")...)

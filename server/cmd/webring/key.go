@@ -27,12 +27,8 @@ func (o *keyOptions) flags() *flag.FlagSet {
 // line of a new secret, with a check.
 func changeKey(args []string, out io.Writer) error {
 	var given keyOptions
-	fs := given.flags()
-	words, err := parseMixed(fs, args)
+	words, err := parseWords(given.flags(), args, "")
 	if err != nil {
-		return err
-	}
-	if err := belong(fs, words, map[string]string{"now": "switch"}); err != nil {
 		return err
 	}
 	if len(words) == 1 && words[0] == "new" {

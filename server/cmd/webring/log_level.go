@@ -82,7 +82,7 @@ func (o *logLevelOptions) flags() *flag.FlagSet {
 // changeLogLevel changes the level of a running process's log, or prints it.
 func changeLogLevel(args []string, out io.Writer) error {
 	var given logLevelOptions
-	words, err := parseMixed(given.flags(), args)
+	words, err := parseWords(given.flags(), args, "")
 	if err != nil {
 		return err
 	}

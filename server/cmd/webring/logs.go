@@ -30,7 +30,7 @@ func (f *logFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.format, "log-format", logging.Text, "`format` of the log on the standard error: text or json")
 	fs.StringVar(&f.level, "log-level", "info", "least `level` of the lines in the log: debug, info, warn or error; webring log-level changes it while the process runs")
 	fs.StringVar(&f.access, "access-log", "", "`file` that gets a line for each request, in the log's format; - for the standard error (default: none is kept)")
-	fs.StringVar(&f.clients, "access-log-addresses", clientsCut, "how the access log `names` clients: cut to their /24 or /48, or whole, by IPv4 address and IPv6 /64")
+	fs.StringVar(&f.clients, "access-log-addresses", clientsCut, fileOnly+"how the access log `names` clients: cut to their /24 or /48, or whole, by IPv4 address and IPv6 /64")
 }
 
 func (f *logFlags) validate() error {
@@ -42,9 +42,9 @@ func (f *logFlags) validate() error {
 	}
 	switch {
 	case f.clients != clientsCut && f.clients != clientsWhole:
-		return fmt.Errorf("--access-log-addresses %q is neither cut nor whole", f.clients)
+		return fmt.Errorf("access-log-addresses %q is neither cut nor whole", f.clients)
 	case f.clients == clientsWhole && f.access == "":
-		return errors.New("--access-log-addresses says how the access log names clients: give --access-log")
+		return errors.New("access-log-addresses says how the access log names clients: give --access-log")
 	}
 	return nil
 }
@@ -122,4 +122,16 @@ type linesOf struct{ log *slog.Logger }
 func (w linesOf) Write(line []byte) (int, error) {
 	w.log.Warn("said by a package", "line", string(bytes.TrimSpace(line)))
 	return len(line), nil
+}
+
+// packagesLog receives what packages write to the standard library's log. It drops the lines
+// in which the client of net/http quotes up to four kilobytes that a server has sent without
+// a request: sites that are scored could fill the disk with them.
+type packagesLog struct{ to io.Writer }
+
+func (l packagesLog) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("Unsolicited response received")) {
+		return len(line), nil
+	}
+	return l.to.Write(line)
 }

@@ -174,7 +174,7 @@ func TestMistakesAboutLogs(t *testing.T) {
 		"--log-format xml":                        `--log-format "xml" is neither text nor json`,
 		"--log-level loud":                        `--log-level: "loud" is no level of logs`,
 		"--access-log-addresses whole":            "give --access-log",
-		"--access-log-addresses x --access-log -": `--access-log-addresses "x" is neither cut nor whole`,
+		"--access-log-addresses x --access-log -": `access-log-addresses "x" is neither cut nor whole`,
 		"--access-log " + dir:                     "--access-log: open " + dir,
 	} {
 		if out, err := invoke(t, append([]string{"serve", "--data", filepath.Join(dir, "data")}, strings.Fields(args)...)...).CombinedOutput(); err == nil || !strings.Contains(string(out), says) {

@@ -98,10 +98,15 @@ func explain(w io.Writer, fs *flag.FlagSet) {
 			fmt.Fprintf(w, "Usage: webring %s\n  %s\n", c.usage, c.summary)
 		}
 	}
-	fmt.Fprintln(w, "Flags, each with the environment variable that sets it, too:")
+	fmt.Fprintln(w, "Flags, each with the environment variable that sets it too:")
+	more := 0
 	fs.VisitAll(func(f *flag.Flag) {
+		if strings.HasPrefix(f.Usage, fileOnly) {
+			more++
+			return
+		}
 		value, text := flag.UnquoteUsage(f)
-		fmt.Fprintf(w, "  %s\n      %s", strings.TrimSpace("--"+f.Name+" "+value), text)
+		fmt.Fprintf(w, "  %s\n      %s [%s]", strings.TrimSpace("--"+f.Name+" "+value), text, variable(f.Name))
 		switch f.DefValue {
 		case "", "0", "false":
 		default:
@@ -109,4 +114,7 @@ func explain(w io.Writer, fs *flag.FlagSet) {
 		}
 		fmt.Fprintln(w)
 	})
+	if more > 0 {
+		fmt.Fprintf(w, "%d more settings are keys of the file that --config names, and variables: webring config prints them, and the handbook explains them.\n", more)
+	}
 }

@@ -103,7 +103,7 @@ func TestAPaidRingRefusesABaseURLOnLoopbackUnlessDev(t *testing.T) {
 		}
 		// It is right for development, and for a ring without payments.
 		for _, right := range [][]string{append(paid, "--dev"), at} {
-			if said := refusal(t, nil, serving(t, right...)...); !strings.Contains(said, "99999") && !strings.Contains(said, "--realm") {
+			if said := refusal(t, nil, serving(t, right...)...); !strings.Contains(said, "99999") && !strings.Contains(said, "realm ") {
 				t.Errorf("%v: %s", right, said)
 			}
 		}
@@ -251,7 +251,7 @@ func TestTheDifferenceBetweenFlagsAndNodeIsNamed(t *testing.T) {
 		{"18 decimals", right.with("decimals()", word(18)), "a token with 18 decimals", "a token with 18 decimals"},
 		{"no answer to decimals", right.with("decimals()", "0x"), "names no decimals", "names no decimals"},
 		{"reverts", right.with("decimals()", 3), "names no decimals", "names no decimals"},
-		{"another domain", right.with("DOMAIN_SEPARATOR()", common.Hash{1}), goesOn, "--evm-currency-version are not those"},
+		{"another domain", right.with("DOMAIN_SEPARATOR()", common.Hash{1}), goesOn, "evm-currency-version are not those"},
 		{"a domain that cannot be asked for", right.with("DOMAIN_SEPARATOR()", 3), goesOn, goesOn},
 		// A node that does not answer contradicts nothing.
 		{"chain not told", right.with("eth_chainId", -32005), goesOn, goesOn},
@@ -281,7 +281,7 @@ func TestTheDifferenceBetweenFlagsAndARealNodeIsNamed(t *testing.T) {
 		"--tempo-chain-id is 4217, and the node of --tempo-rpc is on chain 42431": append(tempo, "--tempo-chain-id", "4217"),
 		"--tempo-currency is " + usdc + ", and chain 42431 has no contract":       append(tempo, "--tempo-currency", usdc),
 		"--evm-chain-id is 1, and the node of --evm-rpc is on chain 8453":         append(evm, "--evm-chain-id", "1"),
-		"--evm-currency-name and": append(evm, "--evm-currency-name", "USDC"),
+		"evm-currency-name and": append(evm, "--evm-currency-name", "USDC"),
 	} {
 		if said := refusal(t, nil, serving(t, args...)...); !strings.Contains(said, says) {
 			t.Errorf("%v: %s", args, said)

@@ -97,7 +97,7 @@ func (f offer) compare(ctx context.Context) (unknown, difference error) {
 	case has.Decimals != node.Decimals:
 		difference = fmt.Errorf("%s-currency is %s, a token with %d decimals: give a token with %d", f.flags, f.token.String(), has.Decimals, node.Decimals)
 	case f.domain != nil && has.Domain != nil && *has.Domain != *f.domain:
-		difference = fmt.Errorf("%s-currency-name and %[1]s-currency-version are not those of the EIP-712 domain of the token %[2]s, and no payment would hold: give those that it has", f.flags, f.token.String())
+		difference = fmt.Errorf("%s-currency-name and %[1]s-currency-version are not those of the EIP-712 domain of the token %[2]s, and no payment would hold: give those that it has", f.flags[2:], f.token.String())
 	}
 	return nil, difference
 }

@@ -14,7 +14,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -44,12 +43,8 @@ func (o *membersOptions) flags() *flag.FlagSet {
 // members lists, shows, hides and removes members of the running origin.
 func members(args []string, out io.Writer) error {
 	var given membersOptions
-	fs := given.flags()
-	words, err := parseMixed(fs, args)
+	words, err := parseWords(given.flags(), args, "")
 	if err != nil {
-		return err
-	}
-	if err := belong(fs, words, map[string]string{"reason": "hide unhide remove", "redact": "remove", "block": "remove"}); err != nil {
 		return err
 	}
 	o := operator(given.data)
@@ -111,50 +106,6 @@ func asking() string {
 		return own.Username
 	}
 	return os.Getenv("USER")
-}
-
-// parseMixed parses flags that may stand before, between and after the words. What
-// follows at once, when the first word is one of ahead, is a word also if it begins like
-// a flag, unless there is such a flag.
-func parseMixed(fs *flag.FlagSet, args []string, ahead ...string) (words []string, err error) {
-	nameTwins(fs)
-	for {
-		if err := parseFlags(fs, args); err != nil {
-			return nil, err
-		}
-		if args = fs.Args(); len(args) == 0 {
-			_, err := layer(fs)
-			return words, err
-		}
-		words, args = append(words, args[0]), args[1:]
-		if len(words) == 1 && slices.Contains(ahead, words[0]) && len(args) > 0 && !isFlag(fs, args[0]) {
-			words, args = append(words, args[0]), args[1:]
-		}
-	}
-}
-
-// isFlag says whether package flag knows an argument: as a flag, as the wish for help,
-// or as the end of flags.
-func isFlag(fs *flag.FlagSet, arg string) bool {
-	if arg == "--" {
-		return true
-	}
-	rest, dash := strings.CutPrefix(arg, "-")
-	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "-"), "=")
-	return dash && (fs.Lookup(name) != nil || name == "h" || name == "help")
-}
-
-// belong refuses flags that the first word does not take; of gives the words that take
-// a flag, by the flag. What the environment sets is for every word.
-func belong(fs *flag.FlagSet, words []string, of map[string]string) (err error) {
-	fs.Visit(func(f *flag.Flag) {
-		_, everywhere := os.LookupEnv(twin(f.Name))
-		takers := strings.Fields(of[f.Name])
-		if len(takers) > 0 && !everywhere && len(words) > 0 && !slices.Contains(takers, words[0]) {
-			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), strings.Join(takers, ", "))
-		}
-	})
-	return err
 }
 
 func printRow(out io.Writer, row any) error {

@@ -54,12 +54,7 @@ func (o *paymentsOptions) flags() *flag.FlagSet {
 // event, and puts single ones right.
 func payments(args []string, out io.Writer) error {
 	var given paymentsOptions
-	fs := given.flags()
-	words, err := parseMixed(fs, args, "show") // one payment's id in 64 begins like a flag
-	if err != nil {
-		return err
-	}
-	err = belong(fs, words, map[string]string{"all": "list", "since": "scan", "go-on": "scan", "credit": "adjust", "register": "adjust", "void": "adjust", "member": "adjust", "unclaimed": "adjust", "reason": "adjust"})
+	words, err := parseWords(given.flags(), args, "show") // one payment's id in 64 begins like a flag
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (o *registryOptions) flags() *flag.FlagSet {
 // authentication, in the documents of the MCP registry.
 func registryEntry(args []string, out io.Writer) error {
 	var o registryOptions
-	words, err := parseMixed(o.flags(), args)
+	words, err := parseWords(o.flags(), args, "")
 	if err != nil {
 		return err
 	}

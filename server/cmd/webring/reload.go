@@ -147,7 +147,7 @@ func (r *reloader[O]) reload() {
 	}
 	if len(restart) > 0 {
 		slices.Sort(restart)
-		r.log.Warn("hangup: what has changed here takes a restart", "flags", "--"+strings.Join(restart, " --"))
+		r.log.Warn("hangup: what has changed here takes a restart", "settings", strings.Join(restart, " "))
 	} else if !said {
 		r.log.Info("hangup: there is nothing to reload")
 	}

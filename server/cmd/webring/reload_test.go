@@ -326,7 +326,7 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	// A proxy that names clients in another field than is believed now may let through what
 	// they write into that one.
 	write("rate-limit = 50\nfee = '2'\ntrusted-proxy = ['127.0.0.1']\nclient-ip-header = 'CF-Connecting-IP'\n")
-	o.hangup(`takes a restart" flags="--client-ip-header --trusted-proxy"`)
+	o.hangup(`takes a restart" settings="client-ip-header trusted-proxy"`)
 	noRedirects.CloseIdleConnections()
 	if got := limit("X-Forwarded-For", "192.0.2.9"); got != "50 46" {
 		t.Errorf("a proxy is believed in a field that it may not set: the limit is %s", got)
@@ -407,7 +407,7 @@ func TestTLSIsNotSwitchedByAHangup(t *testing.T) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	o.hangup(`takes a restart" flags="--edge-secret-file --tls-cert --tls-key"`)
+	o.hangup(`takes a restart" settings="edge-secret-file tls-cert tls-key"`)
 	if r := o.get("/api"); r.Header.Get("RateLimit-Limit") != "60" {
 		t.Errorf("the limit is %s", r.Header.Get("RateLimit-Limit"))
 	}

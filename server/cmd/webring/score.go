@@ -32,7 +32,7 @@ func (o *scoreOptions) flags() *flag.FlagSet {
 // scoreSite scans a site and prints its report. Nothing is stored.
 func scoreSite(args []string, out io.Writer) error {
 	var o scoreOptions
-	words, err := parseMixed(o.flags(), args)
+	words, err := parseWords(o.flags(), args, "")
 	if err != nil {
 		return err
 	}

@@ -25,35 +25,28 @@ import (
 // sitesFlags say which sites may join, and where they are fetched from. All of
 // them are for development but the addresses that are the operator's own.
 type sitesFlags struct {
-	allowHosts, fetchMap, own list
-	resolver                  string
-	dev                       bool
+	fetchMap, own list
+	resolver      string
+	dev           bool
 }
 
 func (f *sitesFlags) define(fs *flag.FlagSet) {
-	fs.Var(&f.allowHosts, "allow-host", "host `pattern` that may join although it is not public; needs --dev (repeatable)")
 	fs.Var(&f.fetchMap, "fetch-map", "`HOST=ADDR:PORT` where a host, or *. and all below it, is fetched from; needs --dev (repeatable)")
-	fs.Var(&f.own, "own-address", "public `address` of your machines, never fetched from, beside those of this one (repeatable)")
-	fs.StringVar(&f.resolver, "resolver", "", "`ADDR:PORT` of the name server that is asked about sites (default: the system's)")
-	fs.BoolVar(&f.dev, "dev", false, "development: admits --scorer fixed:N, --allow-host and --fetch-map")
+	fs.Var(&f.own, "own-address", fileOnly+"public `address` of your machines, never fetched from, beside those of this one (repeatable)")
+	fs.StringVar(&f.resolver, "resolver", "", fileOnly+"`ADDR:PORT` of the name server that is asked about sites (default: the system's)")
+	fs.BoolVar(&f.dev, "dev", false, "development; admits --scorer fixed:N and --fetch-map")
 }
 
 func (f *sitesFlags) validate() error {
-	if !f.dev {
-		switch {
-		case len(f.allowHosts) > 0:
-			return errors.New("--allow-host admits hosts that are not public and needs --dev")
-		case len(f.fetchMap) > 0:
-			return errors.New("--fetch-map fetches from addresses that are not public and needs --dev")
-		}
+	if !f.dev && len(f.fetchMap) > 0 {
+		return errors.New("--fetch-map fetches from addresses that are not public and needs --dev")
 	}
 	_, err := f.fetch()
 	return errors.Join(err, f.policy().Validate())
 }
 
-// policy admits the hosts that are allowed and those that are mapped.
-func (f *sitesFlags) policy() form.SitePolicy {
-	p := form.SitePolicy{AllowHosts: f.allowHosts[:len(f.allowHosts):len(f.allowHosts)]}
+// policy admits the hosts that are mapped.
+func (f *sitesFlags) policy() (p form.SitePolicy) {
 	for _, m := range f.fetchMap {
 		host, _, _ := strings.Cut(m, "=")
 		p.AllowHosts = append(p.AllowHosts, host)
@@ -63,7 +56,7 @@ func (f *sitesFlags) policy() form.SitePolicy {
 
 // fetch is the configuration of the client that reads strangers' sites.
 func (f *sitesFlags) fetch() (fetch.Config, error) {
-	cfg := fetch.Config{Map: map[string]netip.AddrPort{}, Allow: f.allowHosts}
+	cfg := fetch.Config{Map: map[string]netip.AddrPort{}}
 	for _, m := range f.fetchMap {
 		host, to, err := fetch.ParseMap(m)
 		if err != nil {
@@ -74,14 +67,14 @@ func (f *sitesFlags) fetch() (fetch.Config, error) {
 	for _, a := range f.own {
 		own, err := netip.ParseAddr(a)
 		if err != nil {
-			return cfg, fmt.Errorf("--own-address %q is not an address", a)
+			return cfg, fmt.Errorf("own-address %q is not an address", a)
 		}
 		cfg.Own = append(cfg.Own, own)
 	}
 	if f.resolver != "" {
 		at, err := netip.ParseAddrPort(f.resolver)
 		if err != nil {
-			return cfg, fmt.Errorf("--resolver %q is not an address and a port, such as 127.0.0.1:53", f.resolver)
+			return cfg, fmt.Errorf("resolver %q is not an address and a port, such as 127.0.0.1:53", f.resolver)
 		}
 		cfg.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, at.String())
@@ -95,9 +88,9 @@ type scoreFlags struct{ spec, url, pointer, reportAt string }
 
 func (f *scoreFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.spec, "scorer", local.Provider, "scoring `service`: local, http, or with --dev fixed:N")
-	fs.StringVar(&f.url, "score-url", "", "scorer http: `URL` of the question, with {url} or {host}")
-	fs.StringVar(&f.pointer, "score-pointer", "", "scorer http: JSON `pointer` to the score, from 0 to 100, in the answer")
-	fs.StringVar(&f.reportAt, "report-pointer", "", "scorer http: JSON `pointer` to the report link in the answer")
+	fs.StringVar(&f.url, "score-url", "", fileOnly+"scorer http: `URL` of the question, with {url} or {host}")
+	fs.StringVar(&f.pointer, "score-pointer", "", fileOnly+"scorer http: JSON `pointer` to the score, from 0 to 100, in the answer")
+	fs.StringVar(&f.reportAt, "report-pointer", "", fileOnly+"scorer http: JSON `pointer` to the report link in the answer")
 }
 
 func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }

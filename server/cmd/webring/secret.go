@@ -15,34 +15,41 @@ import (
 // to hold it and does not yet: see [makeChallengeKey]. The file holds a line of at
 // least 64 hex digits; a second line is the previous key, whose challenges are
 // still taken; those below are retired, and are believed of payments that were made
-// already. Errors never repeat what the file holds.
+// already.
 func challengeKeys(o *options) (mpp.Keys, error) {
 	path := secretPath(o)
 	// A link to a file that is not there is no reason to make another.
 	if _, err := os.Lstat(path); o.mppSecretFile == "" && errors.Is(err, os.ErrNotExist) {
 		return mpp.Keys{}, nil
 	}
+	lines, err := readKeys("--mpp-secret-file", path, mpp.MinKey, maxChallengeKeys)
+	if err != nil {
+		return mpp.Keys{}, err
+	}
+	keys := mpp.Keys{Current: lines[0]}
+	if len(lines) > 1 {
+		keys.Previous, keys.Retired = lines[1], lines[2:]
+	}
+	return keys, nil
+}
+
+// readKeys reads a file with a key of at least so many bytes on each line, and at most so many
+// lines. Errors never repeat what the file holds.
+func readKeys(setting, path string, least, most int) (keys [][]byte, err error) {
 	text, err := durable.ReadSecret(path)
 	if err != nil {
-		return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: %w", err)
+		return nil, fmt.Errorf("%s: %w", setting, err)
 	}
 	lines := strings.Fields(string(text))
-	if len(lines) < 1 || len(lines) > maxChallengeKeys {
-		return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: %s must hold one to %d lines of hex digits", path, maxChallengeKeys)
+	if len(lines) < 1 || len(lines) > most {
+		return nil, fmt.Errorf("%s: %s must hold 1 to %d lines of hex digits", setting, path, most)
 	}
-	var keys mpp.Keys
 	for i, line := range lines {
-		key, err := durable.ParseKey(line, mpp.MinKey)
-		switch {
-		case err != nil:
-			return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: line %d of %s %w", i+1, path, err)
-		case i == 0:
-			keys.Current = key
-		case i == 1:
-			keys.Previous = key
-		default:
-			keys.Retired = append(keys.Retired, key)
+		key, err := durable.ParseKey(line, least)
+		if err != nil {
+			return nil, fmt.Errorf("%s: line %d of %s %w", setting, i+1, path, err)
 		}
+		keys = append(keys, key)
 	}
 	return keys, nil
 }

@@ -11,88 +11,21 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
-	"webring/core"
 	"webring/server/devchain"
 	"webring/server/ledger"
+	"webring/server/ledger/synthetic"
 )
-
-// seeded makes a history that ends at a given time, and gives its tree's root.
-func seeded(t *testing.T, number uint64, members int, look func(*ledger.View)) tlog.Hash {
-	t.Helper()
-	w, err := makeLedger(t.TempDir(), number, members, time.Unix(1_800_000_000, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var o options
-	if err := o.flags().Parse(nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.write(&o, members); err != nil {
-		t.Fatalf("seed %d: %v", number, err)
-	}
-	_, root := w.books.Root()
-	w.books.View(look)
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
-	return root
-}
-
-func TestASeedDecidesTheWholeHistory(t *testing.T) {
-	ignore := func(*ledger.View) {}
-	one, again, two := seeded(t, 1, 300, ignore), seeded(t, 1, 300, ignore), seeded(t, 2, 300, ignore)
-	if one != again {
-		t.Error("the same seed gave two histories")
-	}
-	if one == two {
-		t.Error("two seeds gave one history")
-	}
-}
-
-func TestASyntheticRingIsVaried(t *testing.T) {
-	seeded(t, 3, 3000, func(v *ledger.View) {
-		st := v.State()
-		rules := st.Rules()
-		if st.Len() != 3000 || !rules.Synthetic || rules.Grace != 30*86400 || rules.Decay != 90*86400 {
-			t.Errorf("%d members under %+v", st.Len(), rules)
-		}
-		kinds, bids, words := map[core.Kind]int{}, 0, 0
-		first, last := int64(core.MaxStamp), int64(0)
-		for o := range st.Rows() {
-			m := st.Member(core.Ordinal(o))
-			kinds[m.Kind]++
-			if m.Bids > 0 {
-				bids++
-			}
-			if m.Description != "" {
-				words++
-			}
-			if !strings.Contains(m.URL, ".example/") {
-				t.Fatalf("%s may be somebody's", m.URL)
-			}
-			first, last = min(first, m.Joined), max(last, m.Joined)
-		}
-		if kinds[core.Agent] < 600 || kinds[core.MCP] < 600 || kinds[core.Website] < 600 || bids < 1000 || bids > 2500 || words < 2000 || words == 3000 || len(st.Categories()) < 40 {
-			t.Errorf("kinds %v, %d with bids, %d with descriptions, %d categories", kinds, bids, words, len(st.Categories()))
-		}
-		if days := (last - first) / 86_400_000; days < 500 || days > 731 {
-			t.Errorf("joined within %d days", days)
-		}
-	})
-}
 
 func TestSeedLeavesALedgerAsItIs(t *testing.T) {
 	// A head that has seen a transaction keeps whoever lost the ledger from signing
 	// another history.
 	lost := t.TempDir()
-	w, err := makeLedger(lost, 1, 1, time.Now())
+	books, end, err := openLedger(lost, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = w.books.Do(t.Context(), func(tx *ledger.Tx) error { return tx.AddPayee("network", "payee") })
-	if err := errors.Join(err, w.close()); err != nil {
+	err = books.Do(t.Context(), func(tx *ledger.Tx) error { return tx.AddPayee("network", "payee") })
+	if err := errors.Join(err, end()); err != nil {
 		t.Fatal(err)
 	}
 	head, err := os.ReadFile(filepath.Join(lost, "head"))
@@ -125,7 +58,7 @@ func TestSeedLeavesALedgerAsItIs(t *testing.T) {
 // an empty ring.
 func TestSeedThatEndsBetweenItsStepsLeavesNoRing(t *testing.T) {
 	data := t.TempDir()
-	if err := install(t.TempDir(), data); !errors.Is(err, os.ErrNotExist) {
+	if err := synthetic.Install(t.TempDir(), data); !errors.Is(err, os.ErrNotExist) {
 		t.Fatalf("without a ledger to be placed: %v", err)
 	}
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 || entries[0].Name() != "head" {
@@ -157,7 +90,7 @@ func TestSeedLeavesALedgerThatCameMeanwhile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := install(work, data); !errors.Is(err, os.ErrExist) {
+	if err := synthetic.Install(work, data); !errors.Is(err, os.ErrExist) {
 		t.Errorf("a ledger took the place of another: %v", err)
 	}
 }

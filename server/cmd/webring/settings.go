@@ -1,25 +1,37 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
 )
 
-// sources gives the source of each flag's value, by the flag's name. A flag that is missing
-// has its default.
+// A setting is declared once, as a flag of package flag. The command line sets it, or else the
+// environment, or else the file of --config.
+
+// fileOnly begins the usage of settings that are keys of the file, and variables, but no flags
+// of the command line: those that few operators need.
+const fileOnly = "in the file: "
+
+// The flags that no file may set.
+const (
+	configName = "config"
+	checkFlag  = "check"
+)
+
+// sources gives the source of each setting's value by its name: "flag", the variable, or a
+// line of the file. A setting that is missing has its default.
 type sources map[string]string
 
-// The sources beside a file, of which [readFile] gives the line.
-const (
-	fromFlag        = "flag"
-	fromEnvironment = "environment " // and the variable
-)
-
-// parse sets the flags of fs from the arguments, the environment, and the file that
-// --config names.
+// parse sets the settings of a command that takes no words.
 func parse(fs *flag.FlagSet, args []string) error {
 	_, err := configure(fs, args)
 	return err
@@ -27,63 +39,272 @@ func parse(fs *flag.FlagSet, args []string) error {
 
 // configure is parse, and gives the source of each value.
 func configure(fs *flag.FlagSet, args []string) (sources, error) {
-	nameTwins(fs)
 	if err := parseFlags(fs, args); err != nil {
 		return nil, err
 	}
-	if fs.NArg() > 0 {
-		// What stands behind a stray word would not be read as flags.
+	if fs.NArg() > 0 { // no flag behind it would be read
 		return nil, fmt.Errorf("%q is not a flag; repeatable flags are repeated, as in --trusted-proxy A --trusted-proxy B", fs.Arg(0))
 	}
 	return layer(fs)
 }
 
-// parseFlags parses the flags at the beginning of args. Asked for help, it prints
-// that and fails with [flag.ErrHelp].
+// parseFlags parses the flags at the beginning of args. Asked for help, it prints help and
+// fails with [flag.ErrHelp].
 func parseFlags(fs *flag.FlagSet, args []string) error {
-	fs.SetOutput(io.Discard) // errors are told once, by main
+	fs.SetOutput(io.Discard) // main prints errors, once
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		explain(os.Stdout, fs)
+		return err
 	case err != nil:
-		err = fmt.Errorf("%w; %s --help lists the flags", err, fs.Name())
+		return fmt.Errorf("%w; %s --help lists the flags", err, fs.Name())
 	}
-	return err
-}
-
-// layer sets the flags that the arguments did not set: from the environment, or else from
-// the file of --config. A repeatable flag has its whole list from one of the three. The
-// error joins all mistakes of environment and file.
-func layer(fs *flag.FlagSet) (sources, error) {
-	from := sources{}
-	fs.Visit(func(f *flag.Flag) { from[f.Name] = fromFlag })
-	err := errors.Join(environment(fs, from), checkVariables())
-	if f := fs.Lookup(configName); f != nil {
-		c := f.Value.(*configFile)
-		err = errors.Join(err, readFile(fs, c, from))
-	}
-	return from, err
-}
-
-// nameTwins adds to the usage of each flag the variable that sets it, too.
-func nameTwins(fs *flag.FlagSet) {
-	fs.VisitAll(func(f *flag.Flag) { f.Usage += " [" + twin(f.Name) + "]" })
-}
-
-// environment sets each flag without a value whose twin is set: --base-url is
-// WEBRING_BASE_URL.
-func environment(fs *flag.FlagSet, from sources) (err error) {
-	fs.VisitAll(func(f *flag.Flag) {
-		twin := twin(f.Name)
-		v, ok := os.LookupEnv(twin)
-		if !ok || from[f.Name] != "" {
-			return
-		}
-		from[f.Name] = fromEnvironment + twin
-		if e := fs.Set(f.Name, v); e != nil {
-			err = errors.Join(err, fmt.Errorf("%s is %q: %w", twin, v, taken(f.Value, e)))
+	fs.Visit(func(f *flag.Flag) {
+		if strings.HasPrefix(f.Usage, fileOnly) {
+			err = errors.Join(err, fmt.Errorf("--%s is no flag: set %[1]s in the file of --config, or the variable %s", f.Name, variable(f.Name)))
 		}
 	})
 	return err
+}
+
+// parseWords parses flags between words. If the first word is ahead, the next argument is a
+// word even if it begins like a flag, unless there is such a flag.
+func parseWords(fs *flag.FlagSet, args []string, ahead string) (words []string, err error) {
+	for {
+		if err := parseFlags(fs, args); err != nil {
+			return nil, err
+		}
+		if args = fs.Args(); len(args) == 0 {
+			break
+		}
+		words, args = append(words, args[0]), args[1:]
+		if len(words) == 1 && words[0] == ahead && len(args) > 0 && !isFlag(fs, args[0]) {
+			words, args = append(words, args[0]), args[1:]
+		}
+	}
+	if err := belong(fs, words); err != nil {
+		return nil, err
+	}
+	_, err = layer(fs)
+	return words, err
+}
+
+// isFlag reports whether package flag knows an argument: as a flag, as a request for help, or as
+// the end of flags.
+func isFlag(fs *flag.FlagSet, arg string) bool {
+	rest, dash := strings.CutPrefix(arg, "-")
+	name, _, _ := strings.Cut(strings.TrimPrefix(rest, "-"), "=")
+	return arg == "--" || dash && (fs.Lookup(name) != nil || name == "h" || name == "help")
+}
+
+// takers matches the words at the beginning of a flag's usage: the flag is for these alone.
+var takers = regexp.MustCompile(`^([a-z]+(?:, [a-z]+)*)(?: --[a-z]+)?: `)
+
+// belong refuses flags of the command line that the first word does not take.
+func belong(fs *flag.FlagSet, words []string) (err error) {
+	fs.Visit(func(f *flag.Flag) {
+		if m := takers.FindStringSubmatch(f.Usage); m != nil && len(words) > 0 && !slices.Contains(strings.Split(m[1], ", "), words[0]) {
+			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), m[1])
+		}
+	})
+	return err
+}
+
+// layer sets what the command line did not set: from the environment, or else from the file. A
+// list comes whole from one of the three. The error joins all mistakes of environment and file.
+func layer(fs *flag.FlagSet) (sources, error) {
+	from, errs := sources{}, []error{}
+	fs.Visit(func(f *flag.Flag) { from[f.Name] = "flag" })
+	fs.VisitAll(func(f *flag.Flag) {
+		name := variable(f.Name)
+		v, ok := os.LookupEnv(name)
+		if !ok || from[f.Name] != "" {
+			return
+		}
+		from[f.Name] = "environment " + name
+		if err := fs.Set(f.Name, v); err != nil {
+			errs = append(errs, fmt.Errorf("%s is %q: %w", name, v, taken(f.Value, err)))
+		}
+	})
+	if names := strange(os.Environ()); len(names) > 0 {
+		errs = append(errs, fmt.Errorf("%s: no command has such a setting; unset it, or correct it: webring config prints the names of all settings", strings.Join(names, ", ")))
+	}
+	if f := fs.Lookup(configName); f != nil {
+		if c := f.Value.(*configFile); c.path != "" {
+			text, err := os.ReadFile(c.path)
+			if path, is := errors.AsType[*os.PathError](err); is {
+				err = fmt.Errorf("%s: %w", c.path, path.Err)
+			}
+			if err != nil {
+				err = fmt.Errorf("--config: %w", err)
+			} else {
+				err = readFile(fs, c, text, from)
+			}
+			errs = append(errs, err)
+		}
+	}
+	return from, errors.Join(errs...)
+}
+
+// taken says why a setting did not accept a value. For types of package flag it says what they
+// accept.
+func taken(v flag.Value, err error) error {
+	if get, ok := v.(flag.Getter); ok {
+		switch get.Get().(type) {
+		case bool:
+			return errors.New("it must be true or false")
+		case int, uint64:
+			return errors.New("it must be a whole number")
+		}
+	}
+	return err
+}
+
+// prefix begins the names of all the project's environment variables.
+const prefix = "WEBRING_"
+
+// variable is the environment variable of a setting.
+func variable(name string) string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// noSetting matches variables that are no settings and in order: fields for the scoring
+// service, those of the project's own tests, and what a container platform sets for every
+// service called webring, as WEBRING_SERVICE_HOST and WEBRING_PORT_8402_TCP.
+var noSetting = regexp.MustCompile(`^WEBRING_(SCORE_HEADER_|TEST_|BENCH_|SERVICE_|PORT|(FAILPOINT|SHOTS)$)`)
+
+// strange gives the names in environ, in the form of [os.Environ], that begin like a variable of
+// a setting and are none. What a container platform sets for a service called webring-edge is in
+// order: WEBRING_EDGE_SERVICE_HOST tells of it.
+func strange(environ []string) (names []string) {
+	known := map[string]bool{}
+	for _, c := range commands() {
+		c.flags().VisitAll(func(f *flag.Flag) { known[variable(f.Name)] = true })
+	}
+	var services []string
+	for _, v := range environ {
+		name, _, _ := strings.Cut(v, "=")
+		if strings.HasPrefix(name, prefix) && !known[name] && !noSetting.MatchString(name) {
+			names = append(names, name)
+		}
+		if service, ok := strings.CutSuffix(name, "_SERVICE_HOST"); ok {
+			services = append(services, service)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(services, func(service string) bool {
+			return strings.HasPrefix(name, service+"_SERVICE_") || name == service+"_PORT" || strings.HasPrefix(name, service+"_PORT_")
+		})
+	})
+	slices.Sort(names)
+	return names
+}
+
+// configFile is --config. A command reads the settings in only, or all if it is nil.
+type configFile struct {
+	path string
+	only []string
+}
+
+func (c *configFile) String() string { return c.path }
+
+// Set names the file.
+func (c *configFile) Set(path string) error {
+	c.path = path
+	return nil
+}
+
+// defineConfig defines --config for commands of which a file sets everything.
+func defineConfig(fs *flag.FlagSet) {
+	fs.Var(&configFile{}, configName, "`file` in TOML with settings by their names; flags and environment come first")
+}
+
+// defineData defines --data for the operator's commands, and --config, by which they find
+// the data folder: the rest of that file is for the process that they talk to.
+func defineData(fs *flag.FlagSet, data *string, usage string) {
+	fs.Var(&configFile{only: []string{"data"}}, configName, "`file` of the process that runs on the data folder, as serve and edge take it; only data is read from it")
+	fs.StringVar(data, "data", "./data", usage)
+}
+
+// maxConfig bounds the length of a file, in bytes.
+const maxConfig = 1 << 20
+
+// readFile sets what a file sets and nothing before it did. Errors name the line, and repeat no
+// value: it may be a secret.
+func readFile(fs *flag.FlagSet, c *configFile, text []byte, from sources) error {
+	if len(text) > maxConfig {
+		return fmt.Errorf("%s:1: the file is longer than %d bytes", c.path, maxConfig)
+	}
+	var values map[string]any
+	if err := toml.Unmarshal(text, &values); err != nil {
+		line := 1
+		if wrong, is := errors.AsType[*toml.DecodeError](err); is {
+			line, _ = wrong.Position()
+		}
+		return fmt.Errorf("%s:%d: %s", c.path, line, strings.TrimPrefix(err.Error(), "toml: "))
+	}
+	// For a struct without fields every key is unknown, and the error tells its line.
+	err := toml.NewDecoder(bytes.NewReader(text)).DisallowUnknownFields().Decode(&struct{}{})
+	unknown, is := errors.AsType[*toml.StrictMissingError](err)
+	if !is {
+		return err
+	}
+	known := settable(fs)
+	var wrong []error
+	for _, key := range unknown.Errors {
+		name := strings.Join(key.Key(), ".")
+		line, _ := key.Position()
+		at := fmt.Sprintf("%s:%d", c.path, line)
+		switch {
+		case c.only != nil && !slices.Contains(c.only, name) && (settable(new(options).flags())[name] || settable(new(edgeOptions).flags())[name]):
+		case !known[name] || c.only != nil && !slices.Contains(c.only, name):
+			wrong = append(wrong, fmt.Errorf("%s: %w", at, misnamed(name, known)))
+		case from[name] == "":
+			from[name] = at
+			if err := set(fs.Lookup(name), values[name]); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s: %s: %w", at, name, err))
+			}
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+// settable gives the names that a file may set of a command's settings.
+func settable(fs *flag.FlagSet) map[string]bool {
+	names := map[string]bool{}
+	fs.VisitAll(func(f *flag.Flag) { names[f.Name] = f.Name != configName && f.Name != checkFlag })
+	return names
+}
+
+// misnamed says what to change about a key that is no setting of a command.
+func misnamed(name string, known map[string]bool) error {
+	name = strings.ReplaceAll(name, "\n", " ")
+	meant := strings.NewReplacer("_", "-", ".", "-").Replace(strings.TrimPrefix(strings.ToLower(strings.TrimPrefix(name, prefix)), "--"))
+	if known[meant] && meant != name {
+		return fmt.Errorf("%q is unknown: write %s", name, meant)
+	}
+	return fmt.Errorf("%q is no setting of this command: take it out, or correct it; webring config prints the names, and a file has no tables", name)
+}
+
+// set sets a setting to a value of a file: a list to an array or to one string, all others to one
+// value.
+func set(f *flag.Flag, value any) error {
+	_, repeatable := f.Value.(*list)
+	items, array := value.([]any)
+	if !array {
+		items = []any{value}
+	} else if !repeatable {
+		return errors.New("it takes one value, and not an array")
+	}
+	for _, item := range items {
+		switch item.(type) {
+		case map[string]any, []any:
+			return errors.New("it takes a string or a number, and no table or array in its place")
+		}
+		if err := f.Value.Set(fmt.Sprint(item)); err != nil {
+			return taken(f.Value, err)
+		}
+	}
+	return nil
 }

@@ -36,7 +36,7 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.Var(&f.adminListen, "admin-listen", adminListenUsage)
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that are believed when they say for whom they ask, or unix for peers on a socket (repeatable)")
-	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, "`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one that holds a single address, such as CF-Connecting-IP; the proxies must set it themselves, and no other is believed")
+	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, fileOnly+"`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one that holds a single address, such as CF-Connecting-IP; the proxies must set it themselves, and no other is believed")
 	f.tls.define(fs)
 	f.logs.define(fs)
 	f.drain.time = usualDrain
@@ -50,7 +50,7 @@ func (f *shellFlags) validate() error {
 		errs = append(errs, errors.New("--rate-limit must not be negative"))
 	}
 	if f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0 {
-		errs = append(errs, errors.New("--client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy"))
+		errs = append(errs, errors.New("client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy"))
 	}
 	if f.contact != "" && !isContact(f.contact) {
 		errs = append(errs, fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact))
@@ -89,7 +89,7 @@ func (f *shellFlags) proxies() (front.Proxies, error) {
 		return p, fmt.Errorf("--trusted-proxy: %w", err)
 	}
 	if err := p.NameClientsIn(f.clientIPHeader); err != nil {
-		return p, fmt.Errorf("--client-ip-header: %w", err)
+		return p, fmt.Errorf("client-ip-header: %w", err)
 	}
 	return p, nil
 }

@@ -29,10 +29,10 @@ func (f *tlsFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.cert, "tls-cert", "", "`file` with the TLS certificate chain; it is read again when it changes")
 	fs.StringVar(&f.key, "tls-key", "", "`file` with the TLS key")
 	fs.Var(&f.hosts, "acme-host", "host `name` for which a certificate is had by ACME; to give one is to agree to the terms of the authority (repeatable)")
-	fs.StringVar(&f.email, "acme-email", "", "`address` that the authority writes to")
-	fs.StringVar(&f.directory, "acme-directory", acme.LetsEncryptURL, "`URL` of the authority's directory")
-	fs.StringVar(&f.caFile, "acme-ca-file", "", "`file` with the certificates, in PEM, by which the authority itself is known (default: those of the system)")
-	fs.StringVar(&f.httpListen, "acme-http-listen", "", "`address` to answer challenges by HTTP at, and to send all else to https; the authority asks port 80")
+	fs.StringVar(&f.email, "acme-email", "", fileOnly+"`address` that the authority writes to")
+	fs.StringVar(&f.directory, "acme-directory", acme.LetsEncryptURL, fileOnly+"`URL` of the authority's directory")
+	fs.StringVar(&f.caFile, "acme-ca-file", "", fileOnly+"`file` with the certificates, in PEM, by which the authority itself is known (default: those of the system)")
+	fs.StringVar(&f.httpListen, "acme-http-listen", "", fileOnly+"`address` to answer challenges by HTTP at, and to send all else to https; the authority asks port 80")
 }
 
 func (f *tlsFlags) validate() error {
@@ -40,7 +40,7 @@ func (f *tlsFlags) validate() error {
 		if len(f.hosts) > 0 || value == "" {
 			return nil
 		}
-		return fmt.Errorf("--%s is for --acme-host, which is missing", name)
+		return fmt.Errorf("%s is for --acme-host, which is missing", name)
 	}
 	errs := []error{given("acme-email", f.email), given("acme-ca-file", f.caFile), given("acme-http-listen", f.httpListen)}
 	if f.directory != acme.LetsEncryptURL {
@@ -53,7 +53,7 @@ func (f *tlsFlags) validate() error {
 		errs = append(errs, errors.New("--tls-cert and --acme-host: a certificate comes from files or by ACME; leave one of the two out"))
 	}
 	if u, err := url.Parse(f.directory); err != nil || u.Scheme != "https" || u.Host == "" {
-		errs = append(errs, errors.New("--acme-directory must be an https URL"))
+		errs = append(errs, errors.New("acme-directory must be an https URL"))
 	}
 	for _, host := range f.hosts {
 		_, notAddress := netip.ParseAddr(host)

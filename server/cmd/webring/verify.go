@@ -36,7 +36,7 @@ func (o *verifyOptions) flags() *flag.FlagSet {
 // of a stopped one or a backup on a copy, so that nothing is changed.
 func verifyOrigin(args []string, out io.Writer) error {
 	var o verifyOptions
-	words, err := parseMixed(o.flags(), args)
+	words, err := parseWords(o.flags(), args, "")
 	switch {
 	case err != nil:
 		return err

@@ -42,9 +42,6 @@ type Config struct {
 	// public. Its keys are patterns of [MatchHost], in lower case. For development
 	// only.
 	Map map[string]netip.AddrPort
-	// Allow holds patterns of hosts that are fetched although their names are not
-	// public; their addresses must be. For development only.
-	Allow []string
 	// Own are public addresses that lead back to the operator's machines, beside
 	// those of this machine's interfaces. They are never connected to.
 	Own    []netip.Addr

@@ -45,7 +45,7 @@ func (c *Client) target(raw string) (*url.URL, error) {
 	if p := u.Port(); p != "" && !slices.ContainsFunc(c.ports, func(port uint16) bool { return p == strconv.Itoa(int(port)) }) {
 		return nil, fmt.Errorf("%w: the port", ErrTarget)
 	}
-	if _, mapped := c.mapped(host); !mapped && !PublicHost(host) && !slices.ContainsFunc(c.cfg.Allow, func(p string) bool { return MatchHost(p, host) }) {
+	if _, mapped := c.mapped(host); !mapped && !PublicHost(host) {
 		return nil, fmt.Errorf("%w: the host name is not public", ErrTarget)
 	}
 	if p := u.Port(); p != "" {

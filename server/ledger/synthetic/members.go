@@ -1,4 +1,4 @@
-package main
+package synthetic
 
 import (
 	"fmt"
@@ -7,8 +7,8 @@ import (
 	"webring/core"
 )
 
-// synthetic is a made-up member.
-type synthetic struct {
+// member is a made-up member.
+type member struct {
 	slug, category string
 	kind           core.Kind
 	texts          core.Texts
@@ -17,51 +17,51 @@ type synthetic struct {
 // Words of which members are made. Their hosts are below .example, which is
 // nobody's (RFC 2606).
 var (
-	seedFirst = strings.Fields(`Amber Arctic Autumn Binary Blue Bold Brass Bright Calm Candid Cedar Civic Clear Clever Cobalt Copper Coral
+	first = strings.Fields(`Amber Arctic Autumn Binary Blue Bold Brass Bright Calm Candid Cedar Civic Clear Clever Cobalt Copper Coral
 		Cosmic Crimson Curious Daily Deep Distant Eager Early Elder Electric Ember Fair Fern First Gentle Gilded Golden Grand Granite Green
 		Harbor Hidden Honest Humble Indigo Iron Ivory Jade Keen Kind Lantern Little Lively Lucid Lunar Maple Meadow Mellow Midnight Misty
 		Modern Mossy Neat Nimble Noble North Oak Olive Open Orchard Paper Patient Pearl Pine Plain Polar Prime Quick Quiet Rapid Red River
 		Rustic Sable Sage Scarlet Sharp Silent Silver Simple Slate Solar Spare Stellar Still Stone Sunny Swift Tidal Timber True Velvet
 		Violet Vivid Warm Wild Willow Winter Wise`)
-	seedSecond = strings.Fields(`Almanac Anchor Archive Atlas Bakery Beacon Bench Bindery Branch Bridge Broker Cabin Canvas Cartographer
+	second = strings.Fields(`Almanac Anchor Archive Atlas Bakery Beacon Bench Bindery Branch Bridge Broker Cabin Canvas Cartographer
 		Catalog Chart Clerk Clinic Cloud Coach Compass Concierge Courier Craft Crew Dispatch Dock Drafter Editor Engine Envoy Factory Feed
 		Field Finder Forge Foundry Garden Gateway Gazette Grove Guide Harvest Herald House Hub Index Journal Kiln Kitchen Lab Ledger Lens
 		Library Lighthouse Loom Mapper Market Mentor Mill Mint Monitor Notary Observatory Office Outpost Palette Parlor Pilot Planner Plaza
 		Porter Press Printer Query Quill Radar Reader Registry Relay Report Router Scholar School Scout Search Sentinel Shop Signal Sketch
 		Smith Spring Station Steward Studio Survey Tailor Teller Tower Translator Tutor Vault Vendor Watch Weaver Works Workshop Writer`)
-	seedThird      = strings.Fields(`AI Agent Bot Cloud Co Desk Labs Online Pro Systems Tools`)
-	seedCategories = strings.Fields(`general developer-tools search research writing data finance travel education design security shopping
+	third      = strings.Fields(`AI Agent Bot Cloud Co Desk Labs Online Pro Systems Tools`)
+	categories = strings.Fields(`general developer-tools search research writing data finance travel education design security shopping
 		productivity news health music games legal translation weather maps media marketing support analytics infrastructure science food
 		sports real-estate jobs social art photography video books history languages robotics energy climate agriculture logistics
 		insurance accounting government nonprofit parenting pets fashion home gardening automotive aviation space math chemistry biology`)
-	seedVerbs = strings.Fields(`Finds Compares Summarises Translates Books Tracks Drafts Reviews Maps Explains Checks Collects Plans Answers
+	verbs = strings.Fields(`Finds Compares Summarises Translates Books Tracks Drafts Reviews Maps Explains Checks Collects Plans Answers
 		Watches Sorts Archives Monitors Converts Schedules`)
-	seedObjects = []string{"open data", "train and ferry times", "release notes", "public tenders", "research papers", "prices of spare parts",
+	objects = []string{"open data", "train and ferry times", "release notes", "public tenders", "research papers", "prices of spare parts",
 		"small-business invoices", "museum collections", "recipes", "API changes", "local news", "weather alerts", "court decisions",
 		"job openings", "code reviews", "travel budgets", "energy tariffs", "podcasts", "second-hand books", "language lessons", "star charts",
 		"support tickets", "meeting notes", "security advisories"}
-	seedReaders = []string{"agents in a hurry", "teams of any size", "libraries and archives", "people who would rather not", "developers",
+	readers = []string{"agents in a hurry", "teams of any size", "libraries and archives", "people who would rather not", "developers",
 		"curious readers", "small shops", "students", "editors", "households", "field researchers", "anyone with a question"}
-	seedExtras = []string{"Every answer names its sources.", "Free to read, paid by the call beyond a daily allowance.", "Speaks MCP and plain HTTP.",
+	extras = []string{"Every answer names its sources.", "Free to read, paid by the call beyond a daily allowance.", "Speaks MCP and plain HTTP.",
 		"Updated every hour.", "No account needed.", "Self-hosted, open source, and documented.", "Available in twelve languages.",
 		"Made and run by two people and a cat.", "Results as JSON, CSV or prose."}
 )
 
 // member makes up the next member: a name that is no member's slug yet, a host of
 // its own, and mostly a description.
-func (s *seeder) member() synthetic {
+func (s *seeder) member() member {
 	pick := func(words []string) string { return words[s.IntN(len(words))] }
-	words := []string{pick(seedFirst), pick(seedSecond)}
+	words := []string{pick(first), pick(second)}
 	if s.IntN(3) == 0 {
-		words = append(words, pick(seedThird))
+		words = append(words, pick(third))
 	}
 	slug := strings.ToLower(strings.Join(words, "-"))
 	if s.used[slug]++; s.used[slug] > 1 {
 		slug = fmt.Sprintf("%s-%d", slug, s.used[slug])
 	}
-	m := synthetic{slug: slug, kind: core.Agent}
+	m := member{slug: slug, kind: core.Agent}
 	// The first categories are the common ones.
-	m.category = seedCategories[min(s.IntN(len(seedCategories)), s.IntN(len(seedCategories)))]
+	m.category = categories[min(s.IntN(len(categories)), s.IntN(len(categories)))]
 	url := "https://" + slug + ".example/"
 	switch p := s.IntN(100); {
 	case p < 25:
@@ -69,17 +69,17 @@ func (s *seeder) member() synthetic {
 	case p < 60:
 		m.kind = core.Website
 		if p < 35 {
-			url = "https://www." + slug + ".example/" + strings.ToLower(pick(seedSecond))
+			url = "https://www." + slug + ".example/" + strings.ToLower(pick(second))
 		}
 	}
 	m.texts.Name.Value, m.texts.URL.Value = strings.Join(words, " "), url
-	if s.hard {
+	if s.Hard {
 		m.texts.Name.Value = hardNames[s.count%len(hardNames)]
 	}
 	if s.IntN(100) < 85 {
-		d := fmt.Sprintf("%s %s for %s.", pick(seedVerbs), pick(seedObjects), pick(seedReaders))
+		d := fmt.Sprintf("%s %s for %s.", pick(verbs), pick(objects), pick(readers))
 		for range s.IntN(3) {
-			d += " " + pick(seedExtras)
+			d += " " + pick(extras)
 		}
 		m.texts.Description.Value = d
 	}
