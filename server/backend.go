@@ -114,10 +114,10 @@ type switchedSource struct {
 	mu      sync.Mutex
 	now     publish.Source
 	changed chan struct{}
-	end     chan struct{} // closed when now is replaced
+	end     context.CancelFunc // of the watch of now
 }
 
-// use makes s the source, nil for none.
+// use makes s the source.
 func (w *switchedSource) use(s publish.Source) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,15 +125,13 @@ func (w *switchedSource) use(s publish.Source) {
 		return
 	}
 	if w.end != nil {
-		close(w.end)
-		w.end = nil
+		w.end()
 	}
 	w.now = s
 	w.announce()
-	if s != nil {
-		w.end = make(chan struct{})
-		go w.watch(s, w.end)
-	}
+	var ctx context.Context
+	ctx, w.end = context.WithCancel(context.Background())
+	go w.watch(ctx, s)
 }
 
 // announce says that there may be a newer checkpoint. The caller holds mu.
@@ -144,13 +142,12 @@ func (w *switchedSource) announce() {
 	w.changed = make(chan struct{})
 }
 
-// watch announces each checkpoint of a source until end is closed.
-func (w *switchedSource) watch(s publish.Source, end <-chan struct{}) {
+// watch announces each checkpoint of a source until ctx ends.
+func (w *switchedSource) watch(ctx context.Context, s publish.Source) {
 	for {
-		changed := s.Changed()
 		select {
-		case <-changed:
-		case <-end:
+		case <-s.Changed():
+		case <-ctx.Done():
 			return
 		}
 		w.mu.Lock()
@@ -171,40 +168,21 @@ func (w *switchedSource) source() publish.Source {
 func (w *switchedSource) Changed() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.changed == nil {
-		w.changed = make(chan struct{})
-	}
 	return w.changed
 }
 
 // Checkpoint implements [publish.Source].
-func (w *switchedSource) Checkpoint() []byte {
-	if s := w.source(); s != nil {
-		return s.Checkpoint()
-	}
-	return nil
-}
+func (w *switchedSource) Checkpoint() []byte { return w.source().Checkpoint() }
 
 // Keys implements [publish.Source].
-func (w *switchedSource) Keys() []byte {
-	if s := w.source(); s != nil {
-		return s.Keys()
-	}
-	return nil
-}
+func (w *switchedSource) Keys() []byte { return w.source().Keys() }
 
 // Events implements [publish.Source].
 func (w *switchedSource) Events(from uint64, n int) ([]snap.Record, error) {
-	if s := w.source(); s != nil {
-		return s.Events(from, n)
-	}
-	return nil, snap.ErrNotHeld
+	return w.source().Events(from, n)
 }
 
 // Snapshot implements [publish.Source].
 func (w *switchedSource) Snapshot(digest [32]byte) (io.ReadCloser, int64, error) {
-	if s := w.source(); s != nil {
-		return s.Snapshot(digest)
-	}
-	return nil, 0, snap.ErrNotHeld
+	return w.source().Snapshot(digest)
 }

@@ -1,28 +1,31 @@
-// Package server puts the origin's own work behind HTTP: the paid operations,
-// which the shell calls inside its limits, and the operator's socket, which only
-// this machine's operator can reach.
+// Package server is what an origin is made of. It puts the packages below together by the role
+// of the origin, and has the origin's own work behind HTTP: the paid operations, which the
+// shell calls inside its limits, and the operator's socket, which only this machine's operator
+// can reach.
+//
+// origin.go has what all roles share. leader.go has what writes the ledger, publishes it to edges and
+// takes payments: the only origin, or the leader of a cluster. node.go has a node of a cluster, which
+// follows and leads in turn. backend.go switches what answers requests when the role changes.
 //
 // The packages below it, in the order in which a payment meets them:
 //
-//   - mpp: challenges, credentials and receipts
-//   - hosts: which host names are those of public sites
-//   - fetch: reading strangers' sites, safely
-//   - score: how ready a site is for agents, by asking a service or, in score/local, by
+//   - pay/mpp: challenges, credentials and receipts
+//   - sites/fetch: reading strangers' sites, safely, and which host names are public
+//   - sites/score: how ready a site is for agents, by asking a service or, in score/local, by
 //     fetching the site; score/robots, score/report and score/exemplar belong to it
-//   - tempo: charges on a Tempo chain; evm: charges by authorisation on an
-//     Ethereum-like chain; node: how such chains are asked
+//   - pay/tempo: charges on a Tempo chain; pay/evm: charges by authorisation on an
+//     Ethereum-like chain; pay/node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect
-//   - ledger, and ledger/badgerstore under it: the one writer
-//   - aside: what the origin has besides the ledger: hops and news, in tables of the
-//     ledger's store, and an index for searches, in memory
-//   - siteproof: what sites say of the ring; visits: whether they answer, once a day
+//   - ledger: the one writer; ledger/badgerstore, its store; ledger/cluster, several nodes with one
+//     ledger, through etcd
+//   - aside: news of members and counts of their visitors, in tables of the ledger's store, and an
+//     index for searches, in memory
+//   - sites/siteproof: what sites say of the ring; sites/visits: whether they answer, once a day
 //   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
-//   - logging: the log of a process; logging/logscan finds in logs what none may hold
-//   - durable: files that are there whole or not at all, and keys that are whole
+//   - logging: the log of a process; logging/logscan finds secrets in logs
 //
-// README.md is the handbook for operators, and tells what happens to a payment and to
-// an event. Beside these packages:
+// HANDBOOK.md is for operators. DESIGN.md tells what happens to a payment and to an event. Also:
 //
 //   - cmd/webring: the binary; cmd/bench: what its answers cost
 //   - deploy: what operators copy: units, an image, proxies, alerts

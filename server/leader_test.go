@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 )
 
@@ -28,7 +28,7 @@ func (s stops) Clock(ctx context.Context) (time.Time, error) {
 
 func TestAStopEndsTheWaitForANetwork(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	books, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
+	books, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 )
 
 // Node is an origin as a node of a cluster. It does what the node's role asks for: it is the
-// [cluster.Handler] of its participant.
+// [cluster.RoleHandler] of its participant.
 type Node struct {
 	*Origin
 	cluster   *cluster.Cluster
@@ -87,20 +87,17 @@ func (n *Node) close() error {
 	if n.forwarder != nil {
 		n.forwarder.Close()
 	}
-	if errors.Is(n.why, ledger.ErrBroken) {
-		n.broken = n.why
-	}
 	if n.cluster == nil {
 		return nil
 	}
 	return n.cluster.Close()
 }
 
-// Fit is [cluster.Handler.Fit]: the disk has room for payments, and the clock is believed.
+// Fit is [cluster.RoleHandler.Fit]: the disk has room for payments, and the clock is believed.
 func (n *Node) Fit() error { return cmp.Or(n.Payments.Ready(), n.Ledger.Clock.Check(0)) }
 
-// Follow is [cluster.Handler.Follow]. Paid requests go to the leader from then on.
-func (n *Node) Follow() (cluster.Copy, error) {
+// Follow is [cluster.RoleHandler.Follow]. Paid requests go to the leader from then on.
+func (n *Node) Follow() (cluster.Follower, error) {
 	f := n.follower
 	if n.follower = nil; f == nil {
 		var err error
@@ -155,7 +152,7 @@ func (n *Node) showStored(f *ledger.Follower) error {
 	}
 }
 
-// Lead is [cluster.Handler.Lead]. It replaces the follower by the ledger that a term writes.
+// Lead is [cluster.RoleHandler.Lead]. It replaces the follower by the ledger that a term writes.
 func (n *Node) Lead(ctx context.Context, t *cluster.Term) (broken <-chan struct{}, err error) {
 	f := n.reading.Load()
 	n.endRelay()
@@ -202,7 +199,7 @@ func (n *Node) endLead(l *Leader) error {
 	return nil
 }
 
-// End is [cluster.Handler.End].
+// End is [cluster.RoleHandler.End].
 func (n *Node) End() error {
 	if l := n.leader.Load(); l != nil {
 		return n.endLead(l)

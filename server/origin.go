@@ -75,12 +75,12 @@ type Origin struct {
 
 	store     *badgerstore.Store
 	follower  *ledger.Follower      // in memory and not in use: the process has begun with it, or has led
+	written   *ledger.Ledger        // of the only origin, once it leads
 	published func([]ledger.Record) // what else is told of durable events; set while nothing is written
 	answers   backendSwitch
 	visitor   atomic.Pointer[visits.Visitor] // nil while this origin does not lead
 	leader    atomic.Pointer[Leader]         // nil while this origin does not lead
 	node      *Node                          // nil for the only origin
-	broken    error                          // why the files of the ledger must not be closed
 }
 
 // New makes an origin.
@@ -133,15 +133,15 @@ func (o *Origin) Start(ctx context.Context) error {
 	if o.node != nil {
 		return o.node.start(ctx)
 	}
-	books, err := o.follower.Lead(o.store)
-	if err != nil {
+	var err error
+	if o.written, err = o.follower.Lead(o.store); err != nil {
 		return err
 	}
 	o.follower = nil
-	o.Books.set(books)
-	l, err := o.lead(ctx, books, nil)
+	o.Books.set(o.written)
+	l, err := o.lead(ctx, o.written, nil)
 	if err != nil {
-		return errors.Join(err, books.Close())
+		return err
 	}
 	o.leader.Store(l)
 	o.answers.show(o.leaderBackend(l))
@@ -153,7 +153,7 @@ func (o *Origin) Failed() <-chan struct{} {
 	if o.node != nil {
 		return o.node.over
 	}
-	return o.Leader().Books.Done()
+	return o.written.Done()
 }
 
 // Err says why Failed is closed.
@@ -161,7 +161,7 @@ func (o *Origin) Err() error {
 	if o.node != nil {
 		return o.node.why
 	}
-	return o.Leader().Books.Err()
+	return o.written.Err()
 }
 
 // Depart begins a stop, while requests are answered as before: a leader hands over, if another node
@@ -191,15 +191,17 @@ func (o *Origin) Close(ctx context.Context) error {
 	if o.node != nil {
 		err = o.node.close()
 	} else if l := o.Leader(); l != nil {
-		err = errors.Join(l.close(ctx), l.Books.Close())
-		if errors.Is(l.Books.Err(), ledger.ErrBroken) {
-			o.broken = l.Books.Err()
-		}
+		err = l.close(ctx)
+	}
+	broken := o.node != nil && errors.Is(o.node.why, ledger.ErrBroken)
+	if o.written != nil {
+		err = errors.Join(err, o.written.Close())
+		broken = errors.Is(o.written.Err(), ledger.ErrBroken)
 	}
 	if o.follower != nil {
 		err = errors.Join(err, o.follower.Close())
 	}
-	if o.broken == nil { // what failed would fail again
+	if !broken { // otherwise what failed would fail again
 		err = errors.Join(err, o.closeStore())
 	}
 	return errors.Join(err, o.Core.Close())

@@ -17,7 +17,7 @@ import (
 	"webring/core"
 	"webring/server"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 	"webring/server/pay/x402"
@@ -112,7 +112,7 @@ func (c *coin) becomes(state mpp.State) {
 type origin struct {
 	t        testing.TB
 	coin     *coin
-	store    *memstore.Store
+	store    *ledgertest.Store
 	books    *ledger.Ledger
 	service  *paid.Service
 	operator *server.Operator
@@ -122,7 +122,7 @@ type origin struct {
 
 func newOrigin(t testing.TB) *origin {
 	t.Helper()
-	o := &origin{t: t, coin: &coin{state: mpp.Settled}, store: memstore.New(), scorer: &always{score: 72}, turns: make(chan struct{}, 1)}
+	o := &origin{t: t, coin: &coin{state: mpp.Settled}, store: ledgertest.NewStore(), scorer: &always{score: 72}, turns: make(chan struct{}, 1)}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	var err error
 	o.books, err = ledger.Open(ledger.Config{Store: o.store, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 5000, Now: func() time.Time {

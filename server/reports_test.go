@@ -11,13 +11,13 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/sites/score/local"
 	"webring/templates"
 )
 
 func TestReportsInTheirForms(t *testing.T) {
-	books, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
+	books, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"webring/core/coretest"
 	"webring/server/aside"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // BenchmarkObserve is a bid in a turn of its own, in memory, without news and with them: of the
@@ -27,7 +27,7 @@ func BenchmarkObserve(b *testing.B) {
 	} {
 		b.Run(c.about, func(b *testing.B) {
 			now := int64(coretest.Start) * 1000
-			l, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(b.TempDir(), "head"), Capacity: members, Observe: c.observe,
+			l, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(b.TempDir(), "head"), Capacity: members, Observe: c.observe,
 				Now: func() time.Time { return time.UnixMilli(now) }})
 			if err != nil {
 				b.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"webring/edge/hops"
 	"webring/server/aside"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // books is a ledger with two members, and a store at a time that tests set.
@@ -29,7 +29,7 @@ type books struct {
 func open(t *testing.T) *books {
 	t.Helper()
 	b := &books{t: t, now: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)}
-	l, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10, Now: func() time.Time { return b.now }})
+	l, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10, Now: func() time.Time { return b.now }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"webring/core/coretest"
 	"webring/server/aside"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // ring is a ledger with news, beside the obvious ring.
@@ -23,13 +23,13 @@ type ring struct {
 	*ledger.Ledger
 	t     testing.TB
 	dir   string
-	store *memstore.Store
+	store *ledgertest.Store
 	stamp int64 // milliseconds
 	model *coretest.Model
 }
 
 func newRing(t testing.TB) *ring {
-	r := &ring{t: t, dir: t.TempDir(), store: memstore.New(), stamp: coretest.Start * 1000, model: &coretest.Model{Capacity: 1 << 10}}
+	r := &ring{t: t, dir: t.TempDir(), store: ledgertest.NewStore(), stamp: coretest.Start * 1000, model: &coretest.Model{Capacity: 1 << 10}}
 	r.open(aside.ObserveNews)
 	t.Cleanup(func() { r.Close() })
 	return r

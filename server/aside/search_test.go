@@ -18,7 +18,7 @@ import (
 	"webring/core"
 	"webring/core/coretest"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // books are a ledger, beside the obvious ring.
@@ -29,7 +29,7 @@ type books struct {
 }
 
 func newBooks(t testing.TB, capacity int) *books {
-	l, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity,
+	l, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity,
 		Now: func() time.Time { return time.Unix(1_800_000_000, 0) }})
 	if err != nil {
 		t.Fatal(err)

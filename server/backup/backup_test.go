@@ -12,13 +12,13 @@ import (
 	"webring/core"
 	"webring/server/backup"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // books is a ledger with some members.
 func books(t testing.TB, members int) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10_000})
+	l, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func write(t testing.TB, l *ledger.Ledger) []byte {
 // restore makes a ledger of a backup.
 func restore(t testing.TB, b []byte) (l *ledger.Ledger, files []backup.File, err error) {
 	t.Helper()
-	store, head := memstore.New(), filepath.Join(t.TempDir(), "head")
+	store, head := ledgertest.NewStore(), filepath.Join(t.TempDir(), "head")
 	keep := func(f backup.File) error {
 		files = append(files, f)
 		return nil

@@ -13,7 +13,7 @@ import (
 	"webring/core"
 	"webring/server/backup"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // logged is a store that remembers its batches.
@@ -87,7 +87,7 @@ func (s slow) Write(p []byte) (n int, err error) {
 // A node that leads, or one that follows, hands out its ledger while it works. Whoever restores
 // that follows from there on, and may lead later.
 func TestANodeJoinsFromABackupOfAnother(t *testing.T) {
-	log := &logged{Store: memstore.New()}
+	log := &logged{Store: ledgertest.NewStore()}
 	leader, err := ledger.Open(ledger.Config{Store: log, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10_000})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestANodeJoinsFromABackupOfAnother(t *testing.T) {
 	for range 100 {
 		work()
 	}
-	standby := follower(t, memstore.New(), filepath.Join(t.TempDir(), "head"))
+	standby := follower(t, ledgertest.NewStore(), filepath.Join(t.TempDir(), "head"))
 	catchUp(t, standby, log)
 	for name, node := range map[string]backup.Rows{"the leader": leader, "a follower": standby} {
 		var stream bytes.Buffer
@@ -124,7 +124,7 @@ func TestANodeJoinsFromABackupOfAnother(t *testing.T) {
 		if err != nil || n < from+10 {
 			t.Fatalf("%s: %d transactions meanwhile, %v", name, n-from, err)
 		}
-		store, head := memstore.New(), filepath.Join(t.TempDir(), "head")
+		store, head := ledgertest.NewStore(), filepath.Join(t.TempDir(), "head")
 		if err := ledger.Restore(store, head, backup.Read(&stream, ignore).Next); err != nil {
 			t.Fatal(err)
 		}

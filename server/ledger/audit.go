@@ -160,7 +160,7 @@ func (a *auditor) event(r Record) error {
 	return nil
 }
 
-// tables looks at the form of their rows: only those who write them know what they mean. A later
+// tables checks the form of their rows: only the packages that write them know their meaning. A later
 // version of the program may have tables that this one does not know.
 func (a *auditor) tables() error {
 	return a.l.store().Scan([]byte{prefixTable}, nil, func(row, value []byte) error {

@@ -23,8 +23,7 @@ const (
 	BlockWord  BlockKind = "word"  // a word, or several in a row, of a name or description
 )
 
-// Block is one entry of the blocklist. It lies in the store beside the events and is no
-// part of the ledger that edges see.
+// Block is one entry of the blocklist. It is in the store, but edges do not see it.
 type Block struct {
 	Kind BlockKind `json:"kind"`
 	// Value is what requests are compared with, in the form that its kind has; Text is how
@@ -32,7 +31,7 @@ type Block struct {
 	Value  string    `json:"value"`
 	Text   string    `json:"text"`
 	Reason string    `json:"reason"`
-	By     string    `json:"by"` // who added it, "" if that is not known
+	By     string    `json:"by"` // the operator that added it, "" if unknown
 	At     time.Time `json:"at"` // set by [Tx.Block]
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // What is believed, and what is not: each case sets this machine's clock ahead, and tells the
@@ -98,7 +98,7 @@ func TestNothingIsWrittenByAClockThatIsAhead(t *testing.T) {
 	ahead := time.Duration(0)
 	clock := ledger.NewClock(func() time.Time { return time.Now().Add(ahead) }, "", false)
 	clock.Told("chain", time.Now())
-	l, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10, Clock: clock})
+	l, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestNothingIsWrittenByAClockThatIsAhead(t *testing.T) {
 // A ledger that has a stamp of a clock that was ahead takes nothing until it is set back. Then
 // it goes on, and what a later start reads is the same.
 func TestALedgerIsSetBackAfterAClockThatWasAhead(t *testing.T) {
-	store, head := memstore.New(), filepath.Join(t.TempDir(), "head")
+	store, head := ledgertest.NewStore(), filepath.Join(t.TempDir(), "head")
 	open := func(clock *ledger.Clock, now func() time.Time) *ledger.Ledger {
 		l, err := ledger.Open(ledger.Config{Store: store, HeadPath: head, Capacity: 10, Clock: clock, Now: now})
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // A payment enters the ledger in two transactions. The first reserves, before
@@ -23,7 +23,7 @@ func Example() {
 	}
 	defer os.RemoveAll(dir)
 	now := time.Date(2026, 1, 2, 8, 0, 0, 0, time.UTC)
-	l, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(dir, "head"), Capacity: 100,
+	l, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(dir, "head"), Capacity: 100,
 		Now: func() time.Time { return now }})
 	if err != nil {
 		panic(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // steps is a history in which each step is one transaction.
@@ -29,7 +29,7 @@ var steps = []func(*ledger.Tx) error{
 // newSteps gives a ring whose salts are always the same, so that two of them
 // that have done the same hold the same bytes.
 func newSteps(t testing.TB) *ring {
-	r := &ring{t: t, dir: t.TempDir(), store: memstore.New(), time: start, zeroSalts: true}
+	r := &ring{t: t, dir: t.TempDir(), store: ledgertest.NewStore(), time: start, zeroSalts: true}
 	r.reopen()
 	t.Cleanup(func() { r.Close() })
 	return r
@@ -50,8 +50,8 @@ func TestEveryWriteFault(t *testing.T) {
 			inject func(r *ring)
 			stored bool
 		}{
-			{"commit fails and is not stored", func(r *ring) { r.store.FailAt(1, memstore.FailNotStored) }, false},
-			{"commit fails but is stored", func(r *ring) { r.store.FailAt(1, memstore.FailButStored) }, true},
+			{"commit fails and is not stored", func(r *ring) { r.store.FailAt(1, ledgertest.FailNotStored) }, false},
+			{"commit fails but is stored", func(r *ring) { r.store.FailAt(1, ledgertest.FailButStored) }, true},
 			{"head is not written", func(r *ring) { r.Fault(&ledger.FaultyHead{Countdown: 1}) }, true},
 			{"head is written in part", func(r *ring) { r.Fault(&ledger.FaultyHead{Countdown: 1, Written: 30}) }, true},
 			{"head is written but fails", func(r *ring) { r.Fault(&ledger.FaultyHead{Countdown: 1, Written: 1000}) }, true},
@@ -120,13 +120,13 @@ func TestFailedCommitAnswersAllWhoWait(t *testing.T) {
 	send(place)
 	send(place)
 	r.waitQueued(2)
-	r.store.FailAt(1, memstore.FailNotStored)
+	r.store.FailAt(1, ledgertest.FailNotStored)
 	g.pass <- struct{}{}
 	good := 0
 	for range cap(errs) {
 		if err := <-errs; err == nil {
 			good++
-		} else if !errors.Is(err, ledger.ErrBroken) || !errors.Is(err, memstore.ErrInjected) {
+		} else if !errors.Is(err, ledger.ErrBroken) || !errors.Is(err, ledgertest.ErrInjected) {
 			t.Errorf("an answer is %v, want ErrBroken and the cause", err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestCrashPoints(t *testing.T) {
 	for _, point := range []string{"commit", "head", "publish"} {
 		r := newSteps(t)
 		type copied struct {
-			store *memstore.Store
+			store *ledgertest.Store
 			head  []byte
 			done  int
 		}

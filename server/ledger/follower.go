@@ -17,8 +17,8 @@ type Follower struct {
 	led bool
 }
 
-// ErrBatch says that a batch is not the next one of this ledger, or not as its writer made
-// it, or needs a later version of this program or more capacity. Nothing has changed.
+// ErrBatch says that a batch is not the next one of this ledger, is not as its writer made it, or
+// needs a later version of this program or more capacity. Nothing has changed.
 var ErrBatch = errors.New("ledger: the batch cannot be taken")
 
 func refuseBatch(format string, args ...any) error {
@@ -38,20 +38,19 @@ func Follow(c Config) (*Follower, error) {
 	return &Follower{memory: l.memory, l: l}, nil
 }
 
-// Position is where the last transaction left the ledger that the store and the head hold
-// durably.
+// Position is after the last transaction that the store and the head have durably.
 func (f *Follower) Position() Position { return *f.l.durable.Load() }
 
 // Audit is [Ledger.Audit].
 func (f *Follower) Audit(ctx context.Context) (*Audit, error) { return f.l.Audit(ctx) }
 
-// Apply takes the batch of the next transaction, as the writer gave it to its store, commits it,
-// writes the head, and publishes its events. The caller must not change the batch or its
-// values afterwards.
+// Apply takes the batch of the next transaction, as the writer gave it to its store. It commits the
+// batch, writes the head, and publishes the events. The caller must authenticate the batch, and must
+// not change it or its values afterwards.
 //
-// After [ErrBatch] and [ErrNoRoom] nothing has changed, and the right batch may come. After
-// [ErrBroken] the store has failed, and it is not known what is stored: the follower has ended,
-// and [Follow] reads the store anew.
+// After [ErrBatch] and [ErrNoRoom] nothing has changed, and the right batch may come. [ErrBroken]
+// means that the store has failed and its contents are unknown: the follower has ended, and [Follow]
+// reads the store anew.
 func (f *Follower) Apply(b Batch) error {
 	l := f.l
 	l.working.Lock()
@@ -83,7 +82,7 @@ func broken(err error) error {
 	return fmt.Errorf("%w: %w", ErrBroken, err)
 }
 
-// ended says why nothing can be applied any more. The caller holds working.
+// ended says why nothing can be applied. The caller holds working.
 func (f *Follower) ended() error {
 	if f.led {
 		return ErrClosed
@@ -91,10 +90,9 @@ func (f *Follower) ended() error {
 	return f.l.Err()
 }
 
-// Lead starts the writer, which commits to s: the store that was followed, or one that
-// replicates over it. [Ledger.Close] then ends the ledger, and Close of the follower does
-// nothing. After [core.ErrCapacity], with the meaning that [Open] gives it, the follower
-// goes on.
+// Lead starts the writer. It commits to s: the followed store, or one that replicates over it.
+// [Ledger.Close] then ends the ledger, and Close of the follower does nothing. After
+// [core.ErrCapacity], as in [Open], the follower goes on.
 func (f *Follower) Lead(s Store) (*Ledger, error) {
 	l := f.l
 	l.working.Lock()
@@ -111,13 +109,13 @@ func (f *Follower) Lead(s Store) (*Ledger, error) {
 	return l, nil
 }
 
-// Resume makes a follower of a ledger that [Ledger.Close] has ended without an error, with what
-// it has in memory: nothing is folded again. s is the store that was followed before. Functions
-// that have the closed ledger go on to read.
+// Resume makes a follower of a ledger that [Ledger.Close] has ended without an error. The follower
+// keeps what the ledger has in memory, so nothing is folded again. s is the store that was followed
+// before. Functions that have the closed ledger can go on reading.
 //
-// Resume refuses with [ErrBroken] what may have in memory what is not stored, or the reverse: a
-// ledger that broke, because a commit failed whose outcome is not known, and one whose store or
-// head has another last transaction by now. Then [Follow] reads the store anew.
+// Resume fails with [ErrBroken] if memory and store may differ: the ledger broke, because the outcome
+// of a commit is unknown, or the store or the head now has another last transaction. [Follow] then
+// reads the store anew.
 func (l *Ledger) Resume(s Store) (*Follower, error) {
 	if err := l.Err(); err == nil {
 		return nil, broken(errors.New("it has not been closed"))

@@ -14,7 +14,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // recorder remembers the batches that are committed to its stores.
@@ -56,7 +56,7 @@ type twin struct {
 	of        *ring
 	made      recorder // by the ring's writer
 	dir       string
-	store     *memstore.Store
+	store     *ledgertest.Store
 	last      ledger.Batch
 	published []ledger.Record
 	*ledger.Follower
@@ -64,7 +64,7 @@ type twin struct {
 
 // follow gives the ring a follower. Both are empty.
 func follow(r *ring) *twin {
-	w := &twin{t: r.t, of: r, dir: r.t.(*testing.T).TempDir(), store: memstore.New()}
+	w := &twin{t: r.t, of: r, dir: r.t.(*testing.T).TempDir(), store: ledgertest.NewStore()}
 	r.over = w.made.over
 	r.reopen()
 	w.reopen()
@@ -347,7 +347,7 @@ func TestFollowerWithoutCapacity(t *testing.T) {
 		return nil
 	})
 	batches := w.made.taken()
-	small, err := ledger.Follow(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity / 2, Now: r.now})
+	small, err := ledger.Follow(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity / 2, Now: r.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestFollowerWithoutCapacity(t *testing.T) {
 	w.catchUp(nil)
 
 	room := errors.New("the disk is full")
-	l, err := ledger.Follow(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity, Now: r.now, Room: func() error { return room }})
+	l, err := ledger.Follow(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity, Now: r.now, Room: func() error { return room }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestFollowerWithoutCapacity(t *testing.T) {
 
 // A follower whose store fails ends, and the next one begins where the store is.
 func TestFollowerBreaks(t *testing.T) {
-	for fault, serial := range map[memstore.Fault]uint64{memstore.FailNotStored: 1, memstore.FailButStored: 2} {
+	for fault, serial := range map[ledgertest.Fault]uint64{ledgertest.FailNotStored: 1, ledgertest.FailButStored: 2} {
 		r := newRing(t)
 		w := follow(r)
 		r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
@@ -423,7 +423,7 @@ type unread struct {
 
 func (s *unread) Get(key []byte) ([]byte, error) {
 	if s.fails {
-		return nil, memstore.ErrInjected
+		return nil, ledgertest.ErrInjected
 	}
 	return s.Store.Get(key)
 }
@@ -443,7 +443,7 @@ func TestFollowerWhoseStoreCannotBeRead(t *testing.T) {
 	r.must(func(tx *ledger.Tx) error { return remove(tx, "ada", true) })
 	batches := w.made.taken()
 	for n := 1; n < len(batches); n++ {
-		s := &unread{Store: memstore.New()}
+		s := &unread{Store: ledgertest.NewStore()}
 		f, err := ledger.Follow(ledger.Config{Store: s, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: capacity, Now: r.now})
 		if err != nil {
 			t.Fatal(err)

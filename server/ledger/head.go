@@ -12,10 +12,9 @@ import (
 	"webring/edge/durable"
 )
 
-// The head lies outside the store and says which transactions the store must have at
-// least: a store that has lost its last transactions looks whole, and would sign a second
-// history. The head is a file of two slots. A serial is written to slot serial mod 2, so
-// a torn write leaves the head before it.
+// The head is a file outside the store. It says which transactions the store must have at least: a
+// store that has lost its last transactions looks whole, and would sign a second history. The head has
+// two slots. A serial is written to slot serial mod 2, so a torn write leaves the previous head.
 //
 //	slot     = magic (8 bytes) serial size root checksum, zeros up to 4096
 //	serial   = 8 bytes, big endian
@@ -75,8 +74,7 @@ func appendHead(b []byte, p Position) []byte {
 	return append(b, sum[:]...)
 }
 
-// parseHead reads what lies in a slot. It accepts exactly what appendHead
-// writes there.
+// parseHead reads a slot. It accepts exactly what appendHead writes there.
 func parseHead(b []byte, slot uint64) (p Position, ok bool) {
 	if len(b) != headBytes {
 		return p, false

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// index is what memory holds besides the state: the blocklist, the reservations that are
-// open or to be confirmed, and when others have failed in the last hour. All else is read
-// from the store.
+// index is what memory holds in addition to the state: the blocklist, the reservations that are open or
+// to be confirmed, and when others failed in the last hour. Everything else is read from the store.
 type index struct {
 	open     map[string]*Reservation
 	urls     map[string]*Reservation // open registrations, by URL key

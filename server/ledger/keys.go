@@ -11,7 +11,7 @@ import (
 // Rows of the store. Numbers are 8 bytes, big endian, so that they sort.
 //
 //	'e' seq 0                 event bytes, for ever
-//	'e' seq 1                 texts beside a registration, until redacted
+//	'e' seq 1                 texts of the event, until redacted
 //	'h' index                 tlog stored hash
 //	't' serial                tree size and root after this transaction
 //	'r' id                    reservation, JSON

@@ -24,9 +24,9 @@ var (
 	ErrNoHead = errors.New("ledger: the head is missing")
 )
 
-// Remedy ends the message of every refusal, also of a store's. Nothing less is safe: a
-// ledger that went on from a damaged store would sign another history than the one that
-// edges have seen, or take a payment twice.
+// Remedy ends the message of every refusal, including those of a store. Nothing less is safe: a ledger
+// that went on from a damaged store would sign another history than edges have seen, or take a payment
+// twice.
 const Remedy = "nothing was started, and the data folder is as it was; move it aside and restore a backup whole, with webring restore, into a new folder"
 
 func refuse(kind error, format string, args ...any) error {
@@ -99,8 +99,8 @@ func BeginHead(path string) error {
 	return l.head.file.Close()
 }
 
-// openHead opens the head of a store whose last transaction is end, or makes that of a
-// new ledger. It gives the transaction that the head saw.
+// openHead opens the head of a store that ends at transaction end, or makes that of a new ledger. It
+// gives the transaction that the head saw.
 func (l *Ledger) openHead(path string, end Position) (seen Position, err error) {
 	l.head, err = openHead(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -283,12 +283,11 @@ type fold struct {
 	state  *core.State
 	size   uint64
 	event  []byte    // the last event row, not applied yet; none while size is 0
-	texts  []byte    // the row beside it, empty if there is none
+	texts  []byte    // the row of its texts, empty if there is none
 	leaves hash.Hash // over all hashes that the tree must store, in their order
 	edge   []tlog.Hash
-	// wordless are the members whose texts are gone although they have not
-	// been removed with redaction; reworded are those with texts beside a later event than
-	// that of their registration.
+	// wordless are members without texts that have not been removed with redaction. reworded are
+	// members that got texts with a later event than their registration.
 	wordless, reworded map[string]bool
 }
 
@@ -315,7 +314,7 @@ func (f *fold) row(key, value []byte) error {
 	return nil
 }
 
-// apply folds the event whose rows are complete.
+// apply folds the last event, which now has all its rows.
 func (f *fold) apply() error {
 	if f.size == 0 {
 		return nil
@@ -338,7 +337,7 @@ func (f *fold) apply() error {
 	return nil
 }
 
-// words keeps account of members without words, and of those that were given others.
+// words tracks members without words, and members that got others.
 func (f *fold) words(e core.Event) error {
 	slug := core.MemberOf(e)
 	_, joins := e.(*core.Joined)

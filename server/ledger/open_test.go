@@ -13,7 +13,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // lived gives a closed ring that has done all steps, and its head.
@@ -148,7 +148,7 @@ func TestOpenRefusesWhatContradictsItself(t *testing.T) {
 
 func TestOpenRefusesWhatTheStoreCannotVerify(t *testing.T) {
 	r := lived(t)
-	r.store.FailVerify(memstore.ErrInjected)
+	r.store.FailVerify(ledgertest.ErrInjected)
 	r.refused(t, "checksum", ledger.ErrDamaged)
 }
 

@@ -8,9 +8,8 @@ import (
 	"webring/core/snap"
 )
 
-// Record is an event with the texts beside it; see [snap.Record]. Texts are empty
-// for all but registrations, and for those that were redacted. Neither may be
-// changed.
+// Record is an event with its texts; see [snap.Record]. Texts are empty for all events without words,
+// and after a redaction. Neither may be changed.
 type Record = snap.Record
 
 // Size is the number of durable events.

@@ -24,9 +24,9 @@ type replayed struct {
 	wordless     map[string]bool // keys of texts that the group deletes
 }
 
-// examine finds out whether b is the batch of the next transaction. Events must continue
-// the tree, and lead to the root that the batch names. Of the other rows it checks the form:
-// who brings a batch must see to it that it is unaltered.
+// examine checks whether b is the batch of the next transaction. Its events must continue the tree
+// and lead to the root that the batch names. Of the other rows it checks only the form: the caller
+// must authenticate the batch.
 func (l *Ledger) examine(b Batch) (*replayed, error) {
 	at := l.durable.Load()
 	next, err := b.Position()
@@ -71,7 +71,7 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 	return g, nil
 }
 
-// addEventRow refuses rows of events that are no part of a transaction that follows at.
+// addEventRow refuses rows of events that cannot be part of a transaction after at.
 func (g *replayed) addEventRow(at Position, key string, value []byte) error {
 	seq, row, err := parseEventKey([]byte(key))
 	switch {
@@ -209,8 +209,8 @@ func (l *Ledger) replay(g *replayed, b Batch) error {
 	return nil
 }
 
-// foldAgain makes the state anew from what is stored, which takes long if that is much. A
-// state cannot take back the first events of a group whose later ones do not apply.
+// foldAgain makes the state anew from what is stored, which can take long. A state cannot undo the
+// first events of a group if a later one does not apply.
 func (l *Ledger) foldAgain() error {
 	clock := l.state.Clock()
 	l.state = core.NewState(l.state.Capacity(), mathrand.Uint64())

@@ -11,19 +11,19 @@ import (
 	"testing"
 
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // ahead is a [ledger.Replicated] whose local commits wait until they are let through.
 type ahead struct {
-	*memstore.Store // what readers see, and what is durable elsewhere
-	local           *memstore.Store
-	pass            chan struct{}
-	behind          chan error // gives the outcome of the last local commit; then it is closed
-	log             recorder
+	*ledgertest.Store // what readers see, and what is durable elsewhere
+	local             *ledgertest.Store
+	pass              chan struct{}
+	behind            chan error // gives the outcome of the last local commit; then it is closed
+	log               recorder
 }
 
-func newAhead(local *memstore.Store) *ahead {
+func newAhead(local *ledgertest.Store) *ahead {
 	a := &ahead{Store: local.Copy(), local: local, pass: make(chan struct{}), behind: make(chan error)}
 	close(a.behind)
 	return a
@@ -130,12 +130,12 @@ func TestReplicatedStoreWhoseDiskFails(t *testing.T) {
 	r.Close()
 	_, a := leadAhead(r)
 	close(a.pass)
-	r.store.FailAt(1, memstore.FailNotStored)
+	r.store.FailAt(1, ledgertest.FailNotStored)
 	r.join("ada") // the others have it
 	if err := r.do(func(tx *ledger.Tx) error { return joinMember(tx, "bob") }); !errors.Is(err, ledger.ErrBroken) {
 		t.Errorf("after the disk has failed: %v", err)
 	}
-	if err := r.Close(); err != nil && !errors.Is(err, memstore.ErrInjected) {
+	if err := r.Close(); err != nil && !errors.Is(err, ledgertest.ErrInjected) {
 		t.Error(err)
 	}
 	r.reopen()

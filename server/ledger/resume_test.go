@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // Two nodes lead in turn, and each follows in between with what it has in memory: the same
@@ -79,9 +79,9 @@ func TestALeaderFollowsAgainWithoutReadingItsStore(t *testing.T) {
 // stored or not, and memory has it.
 func TestAnUnconfirmedWriteIsReadAnew(t *testing.T) {
 	for name, c := range map[string]struct {
-		fault memstore.Fault
+		fault ledgertest.Fault
 		size  uint64
-	}{"stored": {memstore.FailButStored, 2}, "not stored": {memstore.FailNotStored, 1}} {
+	}{"stored": {ledgertest.FailButStored, 2}, "not stored": {ledgertest.FailNotStored, 1}} {
 		t.Run(name, func(t *testing.T) {
 			r := openedRing(t)
 			r.store.FailAt(1, c.fault)
@@ -123,7 +123,7 @@ func TestMemoryThatIsNotWhatIsStoredIsReadAnew(t *testing.T) {
 			r.Close()
 			return earlier
 		},
-		"an empty store": func(r *ring) ledger.Store { return memstore.New() },
+		"an empty store": func(r *ring) ledger.Store { return ledgertest.NewStore() },
 		"no head": func(r *ring) ledger.Store {
 			if err := os.Remove(filepath.Join(r.dir, "head")); err != nil {
 				r.t.Fatal(err)

@@ -17,14 +17,14 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // ring is a ledger under test with the little that it needs around it.
 type ring struct {
 	t     testing.TB
 	dir   string
-	store *memstore.Store
+	store *ledgertest.Store
 	over  func(ledger.Store) ledger.Store // what the ledger sees of store
 	*ledger.Ledger
 
@@ -43,7 +43,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // newRing opens an empty ledger in memory.
 func newRing(t *testing.T) *ring {
-	r := &ring{t: t, dir: t.TempDir(), store: memstore.New(), time: start}
+	r := &ring{t: t, dir: t.TempDir(), store: ledgertest.NewStore(), time: start}
 	r.reopen()
 	t.Cleanup(func() { r.Close() })
 	return r

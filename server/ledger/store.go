@@ -5,23 +5,22 @@ import "errors"
 // Store keeps rows of bytes, ordered by key. A ledger is its only writer.
 //
 // Get and Scan may run concurrently with each other and with Commit; of a
-// batch in work they see all or nothing. The package storetest holds the
-// conformance test that every implementation runs.
+// batch in work they see all or nothing. [ledgertest.TestStore] tests every
+// implementation.
 type Store interface {
 	// Get returns the value of key, which the caller may keep and change.
 	// It fails with ErrNotFound when there is no such row.
 	Get(key []byte) ([]byte, error)
 
-	// Scan calls fn for the rows whose keys begin with prefix and are not
-	// before from, in ascending order of key. Both slices are only valid
-	// during the call. An error from fn ends the scan and is returned, but
-	// ErrStop ends it without one. fn may call Get and Scan, not Commit.
+	// Scan calls fn for each row with a key that begins with prefix and is not before from, in
+	// ascending order of the keys. Both slices are valid only during the call. An error from fn ends
+	// the scan and is returned; ErrStop ends it without an error. fn may call Get and Scan, not
+	// Commit.
 	Scan(prefix, from []byte, fn func(key, value []byte) error) error
 
-	// Accept says that the ledger has found everything stored whole. It is called once
-	// after opening, before the first Commit, while the store is not in use. A store that
-	// is closed without it stays as it was found. After an error the store can only be
-	// closed.
+	// Accept says that the ledger has found everything stored whole. The ledger calls it once after
+	// opening, before the first Commit, while the store is not in use. A store that is closed without
+	// it stays as it was found. After an error the store can only be closed.
 	Accept() error
 
 	// Commit applies the whole batch or nothing; when it returns nil, the batch is
@@ -29,8 +28,8 @@ type Store interface {
 	// bytes and MaxBatchRows rows. Commit neither changes nor retains it.
 	Commit(b Batch) error
 
-	// Verify reads everything stored and checks whatever the store has to
-	// check it by. It may run at any time.
+	// Verify reads everything stored and checks its checksums, if there are any. It may run at any
+	// time.
 	Verify() error
 
 	// Close releases the store, which must not be in use.
@@ -41,11 +40,11 @@ type Store interface {
 type Replicated interface {
 	Store
 
-	// CommitAhead is Commit, but returns as soon as the batch is durable elsewhere; reads
-	// see it from then on. The store calls stored once this batch and all before it are
-	// durable here as well: from another goroutine and in the order of the batches, where
-	// the call of a later batch may stand for it. After an error of stored, or of making
-	// batches durable here, every later commit fails.
+	// CommitAhead is Commit, but returns as soon as the batch is durable elsewhere; reads see it from
+	// then on. The store calls stored once this batch and all earlier ones are durable here as well:
+	// from another goroutine, in the order of the batches. It may leave out the call if it makes that
+	// of a later batch. After an error of stored, or of making batches durable here, every later
+	// commit fails.
 	CommitAhead(b Batch, stored func() error) error
 
 	// Settle waits until all batches are durable here. Its error says why they are not.

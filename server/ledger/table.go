@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// Table names rows that lie in the store beside the events. The ledger does not read them: what
-// their keys and values mean is up to the package that writes them. They are written in the
-// transaction of everything else of a turn, and backups, copies and replicas have them. Edges do
-// not see them, and no tree covers them.
+// Table names rows that other packages keep in the store. The ledger does not read them: the package
+// that writes them defines their keys and values. They are part of the transaction of their turn, and
+// backups, copies and standbys have them. Edges do not see them, and no tree covers them.
 type Table string
 
 // The tables. A name is a part of each stored key, so it never changes.
 const (
 	Reports Table = "reports" // readiness reports, by id: see server/sites/score/local
-	Proofs  Table = "proofs"  // proofs of owners that are spent, by member and challenge: see server/paid
-	Drafts  Table = "drafts"  // of those, the ones that nothing may rest on, by age
+	Proofs  Table = "proofs"  // spent proofs of owners, by member and challenge: see server/paid
+	Drafts  Table = "drafts"  // reports that nothing may rest on, by age
 	Hops    Table = "hops"    // hops by days and members: see server/aside
 	Visits  Table = "visits"  // visits to members: see server/sites/visits
 	News    Table = "news"    // what has happened to members: see server/aside
@@ -74,8 +73,8 @@ type TableRow struct {
 	Value []byte
 }
 
-// Scan gives up to n rows of a table in the order of their keys: those whose keys begin with
-// prefix and are not before from. The writer waits while a view is in use, so n should be small.
+// Scan gives up to n rows of a table in the order of their keys, from the key from on, if their keys
+// begin with prefix. The writer waits while a view is in use, so n should be small.
 func (v *View) Scan(t Table, prefix, from string, n int) ([]TableRow, error) {
 	under, start := tableKey(t, prefix), tableKey(t, from)
 	over := v.unstored(under, start)

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // scanned is what a view finds of a table, as one string.
@@ -204,7 +204,7 @@ func TestGroupIsBoundedInRows(t *testing.T) {
 func TestTablesAreRestoredAndAudited(t *testing.T) {
 	r := openedRing(t, "ada")
 	r.must(func(tx *ledger.Tx) error { return tx.Put(ledger.Reports, "a\x00b", []byte("words")) })
-	copied := memstore.New()
+	copied := ledgertest.NewStore()
 	var rows []ledger.Row
 	if err := r.Rows(func(row ledger.Row) error {
 		rows = append(rows, ledger.Row{Key: bytes.Clone(row.Key), Value: bytes.Clone(row.Value)})

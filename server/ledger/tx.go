@@ -40,12 +40,11 @@ func (l *Ledger) begin() *Tx {
 	return tx
 }
 
-// tick brings the state to the present instant, and gives that in milliseconds. The caller
-// holds mu.
+// tick moves the state to the present instant, and gives that in milliseconds. The caller holds mu.
 func (l *Ledger) tick() (stamp int64) {
 	stamp = min(max(l.now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
-	// A clock that was far ahead, and no longer is, must not keep standings
-	// in the future. Small steps back are waited out.
+	// A clock that was far ahead and no longer is must not keep standings in the future. Small steps
+	// back are waited out.
 	const tolerated = 5
 	if second := stamp / 1000; second+tolerated < l.state.Clock() {
 		l.state.Rewind(second)
@@ -90,8 +89,8 @@ func (tx *Tx) View() *View { return &View{tx.l.memory, tx.get, tx.rows} }
 // to a URL that is being paid for ([ErrURLPending]), or nothing can be written
 // ([ErrNotNow]).
 //
-// A removal with redaction deletes the texts beside all events of the member, and
-// whatever may hold them in the reservations that paid for the member.
+// A removal with redaction deletes the texts of all events of the member, and whatever may hold
+// them in the reservations that paid for the member.
 func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	var texts []byte
 	if !takes(e, t) {
@@ -126,8 +125,7 @@ func takes(e core.Event, t *core.Texts) bool {
 	return t == nil
 }
 
-// settling gives the slug of the member whose open payments an event has to wait for, or
-// "".
+// settling gives the slug of the member for whose open payments an event must wait, or "".
 func settling(e core.Event) string {
 	switch e.(type) {
 	case *core.Removed, *core.Hidden, *core.Moved, *core.Left, *core.Departed:
@@ -182,7 +180,7 @@ func (tx *Tx) Adopt(r Record) error {
 	return nil
 }
 
-// add adds an event with the rows that belong to it.
+// add adds an event with its rows.
 func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	// Whatever may fail comes before the state changes.
 	if tx.refused != nil {
@@ -300,8 +298,8 @@ func (v *View) textsOf(slug string) (keys []string, err error) {
 	return keys, nil
 }
 
-// Reports gives the links to reports that a member has had, with its registration and with each
-// move. There are none of nobody, and none that a redaction has deleted.
+// Reports gives the links to reports that came with a member's registration and with each move,
+// except those that a redaction has deleted. Without such a member there are none.
 func (v *View) Reports(slug string) (links []string, err error) {
 	keys, err := v.textsOf(slug)
 	if errors.Is(err, ErrNotFound) {

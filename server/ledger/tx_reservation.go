@@ -20,8 +20,8 @@ func (tx *Tx) Reserve(r *Reservation) error {
 	return tx.reserve(r, false)
 }
 
-// ReserveUnbarred is [Tx.Reserve] for a payment whose money has come already, or whose payer
-// the site itself names: an earlier one that failed does not bar its payer.
+// ReserveUnbarred is [Tx.Reserve] for a payment that has already been received, or for a payer that
+// the site itself names: an earlier failure does not bar that payer.
 func (tx *Tx) ReserveUnbarred(r *Reservation) error {
 	return tx.reserve(r, true)
 }
@@ -49,9 +49,9 @@ func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 	return nil
 }
 
-// StoreUnapplied stores a payment whose money has come and which can have no effect: as one
-// that has [Failed] already, without the request's words. It bars no payer. It fails as
-// [Tx.Reserve] does if the payment is known, and with [ErrNotNow].
+// StoreUnapplied stores a payment that was received and can have no effect, as one that has [Failed],
+// without the request's words. It bars no payer. It fails as [Tx.Reserve] does if the payment is known,
+// and with [ErrNotNow].
 func (tx *Tx) StoreUnapplied(r *Reservation) error {
 	if r.State != Failed {
 		return fmt.Errorf("%w: a payment without effect is not %s", ErrReservation, Failed)

@@ -19,7 +19,7 @@ type Waste struct {
 	Gas         uint64    `json:"gas"`              // units
 	Wei         string    `json:"wei"`              // what they cost
 	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
-	Apart       bool      `json:"apart,omitempty"`  // the payer had paid for as much before: it counts for nobody else
+	Apart       bool      `json:"apart,omitempty"`  // the payer had paid for as much before: it does not count for others
 }
 
 // AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNotNow].

@@ -104,8 +104,8 @@ type memory struct {
 	mu     sync.RWMutex
 	state  *core.State
 	index  index
-	staged Batch // rows of the group in work; they lie over the store
-	// leaving are the members whose removal is announced, and how often.
+	staged Batch // rows of the group in work, which override the store
+	// leaving are the members with an announced removal, and how often it was announced.
 	leaving map[string]int
 
 	durable atomic.Pointer[Position]
@@ -293,9 +293,9 @@ func (l *Ledger) run() {
 	}
 }
 
-// gatherMore gives the callers that were just answered a moment to call again, if others wait
-// already and the store is replicated. Otherwise callers fall into two halves, of which one
-// waits for the group of the other: each call then takes two commits instead of one.
+// gatherMore gives callers that were just answered a moment to call again, if others already wait and
+// the store is replicated. Otherwise the callers fall into two halves, and each half waits for the
+// group of the other: each call then takes two commits instead of one.
 func (l *Ledger) gatherMore(g *group) {
 	if _, far := l.store().(Replicated); !far || len(g.items) < 2 {
 		return

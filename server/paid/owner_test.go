@@ -14,7 +14,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
@@ -879,7 +879,7 @@ func TestDeedsSurviveEveryFault(t *testing.T) {
 			t.Errorf("%d events", events)
 		}
 	}
-	for _, fault := range []memstore.Fault{memstore.FailNotStored, memstore.FailButStored} {
+	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit := 1; commit <= 4; commit++ {
 			for _, elsewhere := range []bool{false, true} {
 				in(t, fmt.Sprintf("fault %d of write %d, another node %t", fault, commit, elsewhere), func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 	"webring/server/pay/tempo"
@@ -32,7 +32,7 @@ import (
 // bare is a service on a ring with one member, ada, outside of any bubble.
 func bare(b testing.TB) *paid.Service {
 	b.Helper()
-	books, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(b.TempDir(), "head"), Capacity: 1000})
+	books, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(b.TempDir(), "head"), Capacity: 1000})
 	if err != nil {
 		b.Fatal(err)
 	}

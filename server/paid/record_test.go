@@ -10,7 +10,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 )
@@ -177,7 +177,7 @@ func (r *ring) revive() {
 // bid, their confirmation, and the note of the daily scan. Whichever it is,
 // everybody gets what was paid for, once, and pays once.
 func TestEveryWriteFailsOnce(t *testing.T) {
-	for _, fault := range []memstore.Fault{memstore.FailNotStored, memstore.FailButStored} {
+	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit, more := 1, true; more; commit++ {
 			in(t, fmt.Sprintf("fault %d of write %d", fault, commit), func(t *testing.T) {
 				r := newRing(t)

@@ -14,7 +14,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 )
@@ -39,7 +39,7 @@ func (r *ring) failAt(step string) (next func()) {
 		left.Store(int32(n))
 	}
 	p := r.process
-	var disk *memstore.Store
+	var disk *ledgertest.Store
 	var head []byte
 	failed, ended := make(chan struct{}), make(chan struct{})
 	r.t.Cleanup(func() { close(ended) })
@@ -185,7 +185,7 @@ func TestReservationThatWasNeverSent(t *testing.T) {
 // A commit fails on the way, stored or not: the ledger ends, nobody is asked
 // to pay, and what the next process finds it finishes.
 func TestLedgerBreaksOnTheWay(t *testing.T) {
-	for _, fault := range []memstore.Fault{memstore.FailNotStored, memstore.FailButStored} {
+	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit, what := range map[int]string{1: "the reservation", 2: "the event", 3: "the delivery"} {
 			for _, after := range []time.Duration{0, 3 * time.Second} {
 				in(t, fmt.Sprintf("fault %d of %s, mined after %v", fault, what, after), func(t *testing.T) {
@@ -222,10 +222,10 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 					r.start(r.store, r.headBytes(r.process))
 					time.Sleep(10 * time.Second)
 
-					if commit == 1 && fault == memstore.FailNotStored && r.stored(ch) != nil {
+					if commit == 1 && fault == ledgertest.FailNotStored && r.stored(ch) != nil {
 						t.Error("the reservation is there")
 					}
-					if commit < 3 || fault == memstore.FailNotStored {
+					if commit < 3 || fault == ledgertest.FailNotStored {
 						r.post(paid.OpBid, fund, credential).is(200, "")
 					}
 					r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
@@ -262,7 +262,7 @@ func TestNothingIsAnsweredBeforeItIsDurable(t *testing.T) {
 		if first.answered() || copies.answered() {
 			t.Error("answered before the commit")
 		}
-		r.store.FailAt(1, memstore.FailNotStored)
+		r.store.FailAt(1, ledgertest.FailNotStored)
 		close(goOn)
 		first.wait().is(503, api.PaymentPending)
 		copies.wait().is(503, api.PaymentPending)

@@ -14,7 +14,7 @@ import (
 
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 )
@@ -37,7 +37,7 @@ func (r *ring) restore(rows []ledger.Row, events ...int) (open int) {
 	records, err := r.books.Records(0, 1000)
 	r.must(err)
 	r.stop()
-	store, head := memstore.New(), filepath.Join(r.t.TempDir(), "head")
+	store, head := ledgertest.NewStore(), filepath.Join(r.t.TempDir(), "head")
 	r.must(ledger.Restore(store, head, func() (row ledger.Row, more bool, err error) {
 		if len(rows) == 0 {
 			return row, false, nil

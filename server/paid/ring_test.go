@@ -21,7 +21,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 	"webring/server/sites/score"
@@ -72,7 +72,7 @@ type ring struct {
 
 // process is one life of the service.
 type process struct {
-	store   *memstore.Store
+	store   *ledgertest.Store
 	head    string
 	books   *ledger.Ledger
 	service *paid.Service
@@ -81,7 +81,7 @@ type process struct {
 
 // replicated is the store of a process whose batches other nodes get, too.
 type replicated struct {
-	*memstore.Store
+	*ledgertest.Store
 	r *ring
 }
 
@@ -104,7 +104,7 @@ func (s replicated) Commit(b ledger.Batch) error {
 }
 
 // lead opens the ledger of a node that has got all batches that were stored.
-func (r *ring) lead(cfg ledger.Config, store *memstore.Store) (*ledger.Ledger, error) {
+func (r *ring) lead(cfg ledger.Config, store *ledgertest.Store) (*ledger.Ledger, error) {
 	r.mu.Lock()
 	batches := slices.Clone(r.batches)
 	r.mu.Unlock()
@@ -134,7 +134,7 @@ func newRing(t *testing.T, changes ...func(*ring)) *ring {
 		change(r)
 	}
 	t.Cleanup(r.end)
-	r.start(memstore.New(), nil)
+	r.start(ledgertest.NewStore(), nil)
 	return r
 }
 
@@ -148,7 +148,7 @@ func two(r *ring) {
 func (r *ring) now() time.Time { return time.Now().Add(-time.Duration(r.back.Load())) }
 
 // start opens ledger and service on what a store and a head hold.
-func (r *ring) start(store *memstore.Store, head []byte) {
+func (r *ring) start(store *ledgertest.Store, head []byte) {
 	r.t.Helper()
 	p := &process{store: store, head: filepath.Join(r.t.TempDir(), "head")}
 	other := r.elsewhere && head != nil
@@ -174,7 +174,7 @@ func (r *ring) start(store *memstore.Store, head []byte) {
 		return nil
 	}}
 	if other {
-		p.store = memstore.New()
+		p.store = ledgertest.NewStore()
 		p.books, err = r.lead(books, p.store)
 	} else {
 		p.books, err = ledger.Open(books)

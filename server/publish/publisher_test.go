@@ -16,7 +16,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/publish"
 )
 
@@ -61,7 +61,7 @@ func TestASnapshotAndTheEventsAfterItLeadToWhatIsSigned(t *testing.T) {
 }
 
 func TestEventsBeyondTheCheckpointAreNotHandedOut(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	r.joinMany("a", 9)
 	r.present()
 	for _, c := range []struct {
@@ -78,14 +78,14 @@ func TestEventsBeyondTheCheckpointAreNotHandedOut(t *testing.T) {
 }
 
 func TestWithoutAModuleNoneIsNamed(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.Core, c.ABI = [32]byte{}, 0 })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.Core, c.ABI = [32]byte{}, 0 })
 	if c := r.present(); c.Core != [32]byte{} {
 		t.Errorf("%x is named", c.Core)
 	}
 }
 
 func TestWithoutEventsTheCheckpointIsRenewed(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.Interval = time.Millisecond })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.Interval = time.Millisecond })
 	c := r.present()
 	for range 3 {
 		later := r.until("a later time", func(x snap.Checkpoint) bool { return x.Time > c.Time })
@@ -97,7 +97,7 @@ func TestWithoutEventsTheCheckpointIsRenewed(t *testing.T) {
 }
 
 func TestTheTimeOfCheckpointsNeverGoesBack(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.Interval = time.Millisecond })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.Interval = time.Millisecond })
 	r.setTime(time.UnixMilli(2_000_000_000_000))
 	c := r.until("the later time", func(c snap.Checkpoint) bool { return c.Time >= 2_000_000_000_000 })
 	r.setTime(time.UnixMilli(1_000_000_000_000))
@@ -113,7 +113,7 @@ func TestTheTimeOfCheckpointsNeverGoesBack(t *testing.T) {
 
 // Nor does it when the clock was set back between two processes.
 func TestTheTimeOfCheckpointsNeverGoesBackOverARestart(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	const before = 1_900_000_000_000
 	r.setTime(time.UnixMilli(before))
 	r.join("a")
@@ -200,13 +200,13 @@ func (u *sharedUntil) SetUntilBack(_ context.Context, ms int64) error {
 func TestTimesAreCoveredBeforeTheyAreSigned(t *testing.T) {
 	u := &sharedUntil{}
 	with := func(c *publish.Config) { c.Until, c.Interval = u, time.Millisecond }
-	first := newRing(t, memstore.New(), with)
+	first := newRing(t, ledgertest.NewStore(), with)
 	first.join("a")
 	last := first.present()
 	if last.Time > u.Until() {
 		t.Errorf("signed for %d, and %d is covered", last.Time, u.Until())
 	}
-	second := newRing(t, memstore.New(), with, func(c *publish.Config) {
+	second := newRing(t, ledgertest.NewStore(), with, func(c *publish.Config) {
 		now := c.Now
 		c.Now = func() time.Time { return now().Add(-time.Hour) }
 	})
@@ -300,7 +300,7 @@ func TestKeysAreTheirOwnersAlone(t *testing.T) {
 
 // Every checkpoint that anybody sees while many write is true.
 func TestCheckpointsUnderLoadAreAllTrue(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.Interval, c.SnapshotEvery, c.Grace = time.Millisecond, 10, time.Millisecond })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.Interval, c.SnapshotEvery, c.Grace = time.Millisecond, 10, time.Millisecond })
 	const writers, each = 4, 30
 	seen := map[uint64]snap.Checkpoint{}
 	done := make(chan struct{})
@@ -354,7 +354,7 @@ func TestCheckpointsUnderLoadAreAllTrue(t *testing.T) {
 }
 
 func TestStartFailsWithALedgerThatHasEnded(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	r.close()
 	p, err := publish.New(r.config)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 
 	"webring/core/snap"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/publish"
 )
 
@@ -109,7 +109,7 @@ func (x *relayed) comes(what string, holds func() bool) {
 }
 
 func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 3 })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery = 3 })
 	n := serve(t, publish.Handlers(r.Publisher, func() string { return "https://ring.test" }))
 	books := &behind{Ledger: r.books, has: 1}
 	x := relay(t, r, books, "")
@@ -172,7 +172,7 @@ func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
 
 // What a node signs that led before is older, and is not passed on.
 func TestARelayDoesNotGoBack(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	old := &held{key: r.key, changed: make(chan struct{})}
 	was := r.present()
 	size, root := r.books.Root()
@@ -204,7 +204,7 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 
 // A leader whose clock is behind what was signed before signs all at one instant.
 func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	r.setTime(time.Now().Add(-time.Hour))
 	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
 	for first := r.present(); r.present().Size < first.Size+3; {
@@ -220,7 +220,7 @@ func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 // After a clock that was ahead, checkpoints are signed for the present again as soon as the ring's
 // clock is set back. Followers go on, and so does the next process.
 func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
 	follows := func() snap.Checkpoint {
 		t.Helper()
@@ -253,7 +253,7 @@ func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
 }
 
 func TestARelayPassesNothingOnThatIsWrong(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	n := serve(t, publish.Handlers(r.Publisher, func() string { return "" }))
 	r.present()
 	other, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "ring.test")

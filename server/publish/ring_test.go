@@ -20,7 +20,7 @@ import (
 	"webring/core/snap"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/publish"
 )
 
@@ -289,7 +289,7 @@ func (r *ring) reaches(c snap.Checkpoint, st *core.State, tree snap.Tree, record
 
 // stores are what a ledger may lie on.
 var stores = map[string]func(testing.TB) ledger.Store{
-	"memory": func(testing.TB) ledger.Store { return memstore.New() },
+	"memory": func(testing.TB) ledger.Store { return ledgertest.NewStore() },
 	"badger": onBadger,
 }
 

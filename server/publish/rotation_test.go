@@ -10,7 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"webring/core/snap"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/publish"
 )
 
@@ -32,7 +32,7 @@ func signedWith(t *testing.T, signed []byte, keys ...string) (by []string) {
 // The next key is announced under the present one, signs beside it, and then alone, over
 // restarts too. The old one is destroyed.
 func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	path := filepath.Join(r.dir, "key")
 	nextPath := path + "-next"
 	first, next := r.key.Verifier(), ""
@@ -116,7 +116,7 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 
 // A next key of another origin is refused, and so is a file that is none.
 func TestANextKeyIsOfTheSameOrigin(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	other, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "other.test")
 	if err != nil {
 		t.Fatal(err)

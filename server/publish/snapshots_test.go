@@ -17,7 +17,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/publish"
 )
 
@@ -65,7 +65,7 @@ func (g *gated) Get(key []byte) ([]byte, error) {
 // with one. That takes no event to be read: no edge begins before it is there.
 func TestTheFirstCheckpointNamesASnapshot(t *testing.T) {
 	for _, members := range []int{0, 1, 6, 7, 500} {
-		g := &gated{Store: memstore.New(), scans: make(chan struct{})}
+		g := &gated{Store: ledgertest.NewStore(), scans: make(chan struct{})}
 		close(g.scans)
 		r := newRing(t, g)
 		r.joinMany("a", members)
@@ -94,7 +94,7 @@ func TestTheFirstCheckpointNamesASnapshot(t *testing.T) {
 
 // Without one, a ring starts all the same, and makes it of the events.
 func TestAFirstSnapshotThatCannotBeMade(t *testing.T) {
-	g := &gated{Store: memstore.New(), scans: make(chan struct{})}
+	g := &gated{Store: ledgertest.NewStore(), scans: make(chan struct{})}
 	close(g.scans)
 	r := newRing(t, g)
 	r.join("ada")
@@ -116,7 +116,7 @@ func TestAFirstSnapshotThatCannotBeMade(t *testing.T) {
 
 func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
 	// A snapshot of another history, as long as the ledger.
-	other := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 5 })
+	other := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery = 5 })
 	other.joinMany("other", 5)
 	foreign := other.withSnapshot(6)
 
@@ -172,7 +172,7 @@ func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 5 })
+			r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery = 5 })
 			r.joinMany("a", 5)
 			s := r.withSnapshot(6).Snapshot
 			r.close()
@@ -210,7 +210,7 @@ func copyFile(t testing.TB, from, to string) {
 }
 
 func TestWhatACrashLeftInTheFolderIsRemoved(t *testing.T) {
-	r := newRing(t, memstore.New())
+	r := newRing(t, ledgertest.NewStore())
 	c := r.withSnapshot(1)
 	r.close()
 	for _, name := range []string{".new-123", "0.zst", strings.Repeat("0", 20) + "-00.zst", "notes"} {
@@ -225,7 +225,7 @@ func TestWhatACrashLeftInTheFolderIsRemoved(t *testing.T) {
 }
 
 func TestAnOldSnapshotIsKeptForAWhile(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery, c.Grace = 5, 24*time.Hour })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery, c.Grace = 5, 24*time.Hour })
 	first := r.withSnapshot(1)
 	r.joinMany("a", 5)
 	second := r.withSnapshot(6)
@@ -249,7 +249,7 @@ func TestAnOldSnapshotIsKeptForAWhile(t *testing.T) {
 }
 
 func TestADayOldSnapshotIsRenewed(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.Interval = time.Millisecond })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.Interval = time.Millisecond })
 	r.withSnapshot(1)
 	r.join("ada")
 	if c := r.present(); c.Snapshot.Size != 1 {
@@ -305,7 +305,7 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 
 // A process that dies between a redaction and the next snapshot makes up for it.
 func TestARedactionBeforeACrashIsMadeUpFor(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery = 2 })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery = 2 })
 	r.join("ada", "bob")
 	before := r.withSnapshot(3)
 	r.close()
@@ -335,7 +335,7 @@ func TestARedactionBeforeACrashIsMadeUpFor(t *testing.T) {
 }
 
 func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
-	r := newRing(t, memstore.New(), func(c *publish.Config) { c.SnapshotEvery, c.Interval = 5, time.Millisecond })
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery, c.Interval = 5, time.Millisecond })
 	first := r.withSnapshot(1)
 	aside := r.config.Dir + ".aside"
 	if err := os.Rename(r.config.Dir, aside); err != nil {

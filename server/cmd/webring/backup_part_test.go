@@ -16,7 +16,7 @@ import (
 
 	"webring/server/backup"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // stream is a backup that is being handed out, up to its half. It goes on, or breaks
@@ -29,7 +29,7 @@ type stream struct {
 // streams has an origin's socket in a data folder, where each backup is another one.
 func streams(t *testing.T) (data string, begun <-chan *stream) {
 	t.Helper()
-	books, err := ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
+	books, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,17 +3,12 @@
 // variable and a key of a file: --base-url is WEBRING_BASE_URL. Some are no flags. Secrets come
 // from files or the environment.
 //
-// main.go has the table of commands. Two of them run until they are stopped, and here all
-// other packages are put together:
+// main.go has the table of commands. Two of them run until they are stopped:
 //
-//   - serve.go: the origin, opened from the ledger outwards and closed in the opposite
-//     order. ledger.go, offers.go, scorer.go, publish.go and serve_shell.go open its ledger,
-//     its payment methods, its scorer, what edges follow and what clients see; rules.go
-//     records what its flags have changed
-//   - roles.go, leading.go and desk.go: what stands behind the origin's shell. An only origin
-//     has one role. A node of a cluster changes its role while it runs: member.go decides
-//     which it has, member_duties.go carries it out, term.go is what leading for a time means
-//     for payments, shared.go knows the secrets that all nodes share, member_run.go puts it together
+//   - serve.go: an origin. It reads the flags into a server.Config, opens the listeners, and
+//     starts and stops a server.Origin, which has the wiring by role. offers.go, scorer.go and
+//     publish.go make its payment methods, its scorer and what edges follow. shared.go makes what
+//     a node of a cluster needs, and cluster.go has the commands for clusters
 //   - edge.go: an edge, which is a replica, a shell before it, and a forwarder
 //   - core.go: which build of the core answers reads; shell.go: how an origin and an edge
 //     meet the outside; tls.go, reload.go and stop.go: the certificate, what SIGHUP reloads,
@@ -21,7 +16,7 @@
 //
 // operate.go, payments.go, blocklist.go, key.go, clock.go, log_level.go, backup.go and verify.go talk
 // to a running process, or work on a folder or a file that no process uses. watch.go and logs.go
-// are what an operator sees of a process: health, metrics and logs. score.go scans a site, and
+// show a process to its operator: health, metrics and logs. score.go scans a site, and
 // seed.go makes a synthetic ledger.
 // settings.go reads settings from flags, environment and file. flags.go declares those of serve,
 // values.go has their types, config.go prints them, and check.go tries them without starting.

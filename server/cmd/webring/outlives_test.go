@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"webring/server/ledger/cluster"
-	"webring/server/ledger/history"
+	"webring/server/ledger/ledgertest"
 )
 
 // next waits until another payment is answered as done.
@@ -195,7 +195,7 @@ func (c *faultyCluster) comeBackLate() {
 
 // endCluster makes the leader an only origin again. It gives what the history of the
 // cluster violates, and that origin.
-func (c *faultyCluster) endCluster() (found []history.Violation, only *process) {
+func (c *faultyCluster) endCluster() (found []ledgertest.Violation, only *process) {
 	t := c.t
 	t.Helper()
 	eventually(t, "the end of the cluster", longEnough, func() bool {
@@ -210,10 +210,10 @@ func (c *faultyCluster) endCluster() (found []history.Violation, only *process) 
 		n.stop()
 		n.down = n != only
 	}
-	var ended history.History
+	var ended ledgertest.History
 	c.seen.with(func() {
 		s := &c.seen.History
-		ended = history.History{Begin: s.Begin, Log: s.Log, Writes: s.Writes, Broadcasts: s.Broadcasts}
+		ended = ledgertest.History{Begin: s.Begin, Log: s.Log, Writes: s.Writes, Broadcasts: s.Broadcasts}
 	})
 	for _, n := range c.nodes {
 		books, closeBooks, err := openCopy(n.data, t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
@@ -221,7 +221,7 @@ func (c *faultyCluster) endCluster() (found []history.Violation, only *process) 
 			t.Fatal(err)
 		}
 		defer closeBooks()
-		ended.Nodes = append(ended.Nodes, history.Node{Name: n.name, Books: books, Behind: n != only})
+		ended.Nodes = append(ended.Nodes, ledgertest.Node{Name: n.name, Books: books, Behind: n != only})
 	}
 	found, err := ended.Check()
 	if err != nil {

@@ -41,7 +41,7 @@ func needKeys(o *options) error {
 }
 
 // refuseMarker refuses to serve the folder of a node as an only origin: its ledger would go on
-// besides that of the other nodes.
+// apart from that of the other nodes.
 func refuseMarker(data string) error {
 	m, err := cluster.ReadMarker(data)
 	switch {
@@ -53,7 +53,7 @@ func refuseMarker(data string) error {
 	return fmt.Errorf("%s belongs to the node %s of the ring %s in etcd: give --etcd, --cluster-id and --node, or make the ring a single origin again with webring cluster leave", data, m.Node, m.Ring)
 }
 
-// Names of secrets besides [secretName].
+// Names of other secrets than [secretName].
 const (
 	signName = "sync-key"
 	edgeName = "edge-secret"

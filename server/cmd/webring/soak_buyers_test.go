@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/ledger/history"
+	"webring/server/ledger/ledgertest"
 	"webring/server/pay/evm/evmtest"
 	"webring/server/pay/tempo/tempotest"
 )
@@ -172,8 +172,8 @@ func (b *buyer) present(ctx context.Context, p *purchase) (again bool, err error
 }
 
 // answerAbout is an answer as the history has it.
-func answerAbout(p *purchase, node string, r reply) history.Answer {
-	a := history.Answer{Node: node, Payment: p.id, Transaction: p.transaction, Cents: p.cents, Status: r.Status, Body: r.Body}
+func answerAbout(p *purchase, node string, r reply) ledgertest.Answer {
+	a := ledgertest.Answer{Node: node, Payment: p.id, Transaction: p.transaction, Cents: p.cents, Status: r.Status, Body: r.Body}
 	if r.Status >= 300 {
 		var doc struct{ Code, Outcome string }
 		if json.Unmarshal(r.Body, &doc) == nil {

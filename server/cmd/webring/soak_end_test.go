@@ -15,7 +15,7 @@ import (
 	"webring/server/devchain/faults"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
-	"webring/server/ledger/history"
+	"webring/server/ledger/ledgertest"
 )
 
 // readPosition is that of a node that does not run.
@@ -158,7 +158,7 @@ func (c *faultyCluster) links() (all []*faults.Link) {
 
 // settled waits until nothing is open and all nodes and edges show the same, then ends all
 // of them and checks the whole history.
-func (c *faultyCluster) settled() []history.Violation {
+func (c *faultyCluster) settled() []ledgertest.Violation {
 	c.t.Helper()
 	c.led().confirmed()
 	// The next leader after a node that stops may write: nothing reaches etcd from here on.
@@ -226,16 +226,16 @@ func (c *faultyCluster) even() (last uint64) {
 }
 
 // check checks the history with what the nodes, none of which runs, have.
-func (c *faultyCluster) check() []history.Violation {
+func (c *faultyCluster) check() []ledgertest.Violation {
 	t := c.t
 	t.Helper()
 	h := &c.seen.History
 	h.Nodes = nil
-	var damaged []history.Violation
+	var damaged []ledgertest.Violation
 	for _, n := range c.nodes {
 		books, closeBooks, err := openCopy(n.data, t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
 		if err != nil {
-			damaged = append(damaged, history.Violation{Rule: history.OneHistory, What: n.name + ": " + err.Error()})
+			damaged = append(damaged, ledgertest.Violation{Rule: ledgertest.OneHistory, What: n.name + ": " + err.Error()})
 			continue
 		}
 		defer closeBooks()
@@ -244,14 +244,14 @@ func (c *faultyCluster) check() []history.Violation {
 			t.Fatalf("%s: %v", n.name, err)
 		}
 		for _, f := range audit.Findings {
-			damaged = append(damaged, history.Violation{Rule: history.OneHistory, What: n.name + ": " + f})
+			damaged = append(damaged, ledgertest.Violation{Rule: ledgertest.OneHistory, What: n.name + ": " + f})
 		}
-		h.Nodes = append(h.Nodes, history.Node{Name: n.name, Books: books})
+		h.Nodes = append(h.Nodes, ledgertest.Node{Name: n.name, Books: books})
 	}
 	tempo, _ := chain(t)
 	came, err := transfers(t.Context(), tempo, fmt.Sprint("tempo:", devchain.ChainID), devchain.PathUSD, c.payees.tempo)
 	if err == nil && c.evm != nil {
-		var more []history.Transfer
+		var more []ledgertest.Transfer
 		more, err = transfers(t.Context(), c.evm, fmt.Sprint("evm:", devchain.BaseChainID), devchain.USDC, c.payees.evm)
 		came = append(came, more...)
 	}

@@ -23,7 +23,7 @@ import (
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
 	"webring/server/ledger"
-	"webring/server/ledger/history"
+	"webring/server/ledger/ledgertest"
 	"webring/server/pay/mpp"
 	"webring/server/pay/node"
 )
@@ -38,7 +38,7 @@ type seen struct {
 	endReads context.CancelFunc
 
 	mu sync.Mutex
-	history.History
+	ledgertest.History
 	at      ledger.Position     // of Log
 	leader  func() string       // who leads now
 	commits []commit            // as Log
@@ -90,7 +90,7 @@ func (s *seen) Apply(b ledger.Batch) error {
 		s.with(func() {
 			s.at = p
 			s.commits = append(s.commits, by)
-			s.Log = append(s.Log, history.Entry{Serial: p.Serial, Rows: b})
+			s.Log = append(s.Log, ledgertest.Entry{Serial: p.Serial, Rows: b})
 		})
 	}
 	return err
@@ -106,7 +106,7 @@ func (s *seen) writes(client *clientv3.Client, ring string) {
 				if err != nil {
 					continue // which nothing writes
 				}
-				s.with(func() { s.Writes = append(s.Writes, history.Write{Serial: serial, Value: string(e.Kv.Value)}) })
+				s.with(func() { s.Writes = append(s.Writes, ledgertest.Write{Serial: serial, Value: string(e.Kv.Value)}) })
 			}
 		}
 	})
@@ -165,7 +165,7 @@ func (s *seen) stream(n *process, verifier note.Verifier) {
 			return
 		}
 		s.with(func() {
-			s.Checkpoints = append(s.Checkpoints, history.Checkpoint{Source: source, Text: opened.Text})
+			s.Checkpoints = append(s.Checkpoints, ledgertest.Checkpoint{Source: source, Text: opened.Text})
 		})
 	}
 }
@@ -183,7 +183,7 @@ func (s *seen) positions(n *process) {
 				case err != nil:
 					s.failed[n.name] = append(s.failed[n.name], err.Error())
 				default:
-					s.Reads = append(s.Reads, history.Read{Source: source, Position: at})
+					s.Reads = append(s.Reads, ledgertest.Read{Source: source, Position: at})
 				}
 			})
 			select {
@@ -250,7 +250,7 @@ func (s *seen) broadcasts(name string, proxy *faults.Proxy, head func(context.Co
 				s.strange = append(s.strange, name)
 				return
 			}
-			s.Broadcasts = append(s.Broadcasts, history.Broadcast{Node: name, Payment: id, Head: at.Serial})
+			s.Broadcasts = append(s.Broadcasts, ledgertest.Broadcast{Node: name, Payment: id, Head: at.Serial})
 		})
 	})
 }
@@ -271,7 +271,7 @@ func (s *seen) paymentOf(raw []byte) (id string, known bool) {
 }
 
 // transfers reads from a chain what an account has received.
-func transfers(ctx context.Context, c *devchain.Chain, network string, token, recipient common.Address) ([]history.Transfer, error) {
+func transfers(ctx context.Context, c *devchain.Chain, network string, token, recipient common.Address) ([]ledgertest.Transfer, error) {
 	var logs []struct {
 		TransactionHash common.Hash
 		Data            hexutil.Bytes
@@ -289,9 +289,9 @@ func transfers(ctx context.Context, c *devchain.Chain, network string, token, re
 		}
 		cents[l.TransactionHash] += new(big.Int).Div(new(big.Int).SetBytes(l.Data), big.NewInt(10_000)).Int64()
 	}
-	all := []history.Transfer{}
+	all := []ledgertest.Transfer{}
 	for _, hash := range order {
-		all = append(all, history.Transfer{Network: network, Transaction: hash.Hex(), Cents: cents[hash]})
+		all = append(all, ledgertest.Transfer{Network: network, Transaction: hash.Hex(), Cents: cents[hash]})
 	}
 	return all, nil
 }

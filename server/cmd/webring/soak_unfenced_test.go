@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/ledger/history"
+	"webring/server/ledger/ledgertest"
 )
 
 var (
@@ -52,7 +52,9 @@ func TestSoakFindsViolations(t *testing.T) {
 	c.seen.close()
 	all := c.check()
 	t.Logf("%d violations: %v", len(all), all[:min(len(all), 5)])
-	if !slices.ContainsFunc(all, func(v history.Violation) bool { return v.Rule == history.OneContent || v.Rule == history.OneHistory }) {
+	if !slices.ContainsFunc(all, func(v ledgertest.Violation) bool {
+		return v.Rule == ledgertest.OneContent || v.Rule == ledgertest.OneHistory
+	}) {
 		t.Error("transactions were not compared with anything, and nothing is found")
 	}
 }
@@ -74,7 +76,7 @@ func (c *faultyCluster) paidInTime() bool {
 }
 
 // writtenTwice says whether a serial number was written with two contents.
-func writtenTwice(writes []history.Write) bool {
+func writtenTwice(writes []ledgertest.Write) bool {
 	values := map[uint64]string{}
 	for _, w := range writes {
 		if before, seen := values[w.Serial]; seen && before != w.Value {

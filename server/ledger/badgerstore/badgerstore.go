@@ -110,7 +110,7 @@ func (s *Store) openFound(folder, dir string) error {
 	if err == nil {
 		return nil
 	}
-	// The operator knows of no copy, and soon there is none.
+	// The operator does not know of the copy, which is removed soon.
 	err = errors.New(strings.ReplaceAll(err.Error(), folder, dir))
 	if slices.ContainsFunc(denials, func(no error) bool { return strings.Contains(err.Error(), no.Error()) }) {
 		return fmt.Errorf("badgerstore: the system does not let it be opened: %w", err)
@@ -208,8 +208,8 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
-	// Values lie beside their keys: to fetch them ahead takes a goroutine for each,
-	// and with them twice as long.
+	// Values are stored with their keys. Prefetching would start a goroutine for each and take twice as
+	// long.
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	if bytes.Compare(from, prefix) < 0 {

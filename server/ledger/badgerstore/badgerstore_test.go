@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"webring/server/ledger"
-	"webring/server/ledger/storetest"
+	"webring/server/ledger/ledgertest"
 )
 
 func openStore(t *testing.T, dir string) *Store {
@@ -21,7 +21,7 @@ func openStore(t *testing.T, dir string) *Store {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) func() ledger.Store {
+	ledgertest.TestStore(t, func(t *testing.T) func() ledger.Store {
 		dir := t.TempDir()
 		return func() ledger.Store { return openStore(t, dir) }
 	})

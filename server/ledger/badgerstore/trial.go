@@ -8,12 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Opening changes files: Badger cuts a write-ahead file at the first entry that it cannot
-// read, and removes tables that its manifest does not name. What it removes may be all that
-// could repair the store. So a start opens a copy first, in a folder beside the files, and
-// changes the store only when the ledger has found the copy whole and accepts it. A
-// process that closes, fails or dies before that leaves the store as it was found, and at
-// most a copy, which the next start removes.
+// Opening changes files: Badger cuts a write-ahead file at the first entry that it cannot read, and
+// removes tables that its manifest does not name. What it removes may be needed to repair the store.
+// So a start opens a copy first, in a subfolder, and changes the store only when the ledger has found
+// the copy whole and accepts it. A process that closes, fails or dies before that leaves the store as
+// it was found, and at most a copy, which the next start removes.
 const trialName = "trial"
 
 // makeTrial copies the files in dir and gives the copy's folder, or "" if there are none.

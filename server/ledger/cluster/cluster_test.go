@@ -11,8 +11,7 @@ import (
 
 	"webring/server/ledger"
 	"webring/server/ledger/cluster/etcdtest"
-	"webring/server/ledger/memstore"
-	"webring/server/ledger/storetest"
+	"webring/server/ledger/ledgertest"
 )
 
 // TestCluster shares one etcd cluster. What only concerns its own ring runs at the same time.
@@ -36,7 +35,7 @@ func TestCluster(t *testing.T) {
 }
 
 func testContract(t *testing.T, e *etcdtest.Cluster) {
-	storetest.Run(t, func(t *testing.T) func() ledger.Store { return numbered(t, e) })
+	ledgertest.TestStore(t, func(t *testing.T) func() ledger.Store { return numbered(t, e) })
 }
 
 // slow takes its time for a commit, as a disk does.
@@ -49,7 +48,7 @@ func (s slow) Commit(b ledger.Batch) error {
 
 // numbered is a store of a term for batches that have no row of their transaction.
 func numbered(t *testing.T, e *etcdtest.Cluster) func() ledger.Store {
-	c, local, at := config(t, e, "ada"), memstore.New(), beginning
+	c, local, at := config(t, e, "ada"), ledgertest.NewStore(), beginning
 	begun(t, c, at)
 	return func() ledger.Store {
 		term := elected(t, opened(t, c), position(func() ledger.Position { return at }))

@@ -14,8 +14,8 @@ import (
 	"webring/server/ledger"
 )
 
-// Copy is a node's own copy of the ledger. Position may be called at any time, even during Apply.
-type Copy interface {
+// Follower is a node's own copy of the ledger. Position may be called at any time, even during Apply.
+type Follower interface {
 	// Position is after the last transaction that the copy has durably.
 	Position() ledger.Position
 	// Apply takes the rows of the next transaction.
@@ -35,14 +35,14 @@ const (
 // errAgain says that a watch must begin anew, although nothing has failed.
 var errAgain = errors.New("cluster: the watch has left out transactions, or the log began anew")
 
-// applyError is an error of [Copy.Apply].
+// applyError is an error of [Follower.Apply].
 type applyError struct{ error }
 
 // Stand takes part in the ring. It registers the node, follows the tail into own, and stands for
 // election when no node leads. It returns the term of this node once the node is elected and own
 // has everything that was committed; it does not call own after that. Stand retries for as long as
 // ctx lasts. Its errors are that of ctx, [ErrRefused], [ErrTooOld], and what own.Apply returned.
-func (c *Cluster) Stand(ctx context.Context, own Copy) (*Term, error) {
+func (c *Cluster) Stand(ctx context.Context, own Follower) (*Term, error) {
 	if c.c.Node == "" {
 		return nil, errors.New("cluster: the node has no name")
 	}
@@ -55,12 +55,12 @@ func (c *Cluster) Stand(ctx context.Context, own Copy) (*Term, error) {
 
 // Follow follows the tail into own and does nothing else: etcd does not know of it. Its errors
 // are those of [Cluster.Stand].
-func (c *Cluster) Follow(ctx context.Context, own Copy) error {
+func (c *Cluster) Follow(ctx context.Context, own Follower) error {
 	_, err := c.follow(ctx, own, false)
 	return err
 }
 
-func (c *Cluster) follow(ctx context.Context, own Copy, stand bool) (*Term, error) {
+func (c *Cluster) follow(ctx context.Context, own Follower, stand bool) (*Term, error) {
 	entered, left := func() {}, func() {}
 	if stand {
 		entered = sync.OnceFunc(func() { left = c.startReporting(func() uint64 { return own.Position().Serial }) })
@@ -101,7 +101,7 @@ func (c *Cluster) follow(ctx context.Context, own Copy, stand bool) (*Term, erro
 // watcher follows the tail with one watch.
 type watcher struct {
 	c      *Cluster
-	own    Copy
+	own    Follower
 	stand  bool
 	member int32
 	// entered is called when etcd has accepted the node.

@@ -26,8 +26,7 @@ import (
 	"webring/server/devchain/faults"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster/etcdtest"
-	"webring/server/ledger/history"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 var (
@@ -79,9 +78,9 @@ type world struct {
 	log    recorder
 
 	mu       sync.Mutex // guards what was seen
-	answers  []history.Answer
-	entries  []history.Entry
-	writes   []history.Write
+	answers  []ledgertest.Answer
+	entries  []ledgertest.Entry
+	writes   []ledgertest.Write
 	findings []string
 
 	terms, lost, late, zombies, restarts, backups, payments atomic.Int64
@@ -105,7 +104,7 @@ func (w *world) wrong() bool {
 func (w *world) random(n uint64) *rand.Rand { return rand.New(rand.NewPCG(w.seed, n)) }
 
 func (w *world) run() (violations []string) {
-	first := memstore.New()
+	first := ledgertest.NewStore()
 	dir := w.t.TempDir()
 	w.ring(first, dir)
 	begun(w.t, w.c.as("a"), w.base)
@@ -146,7 +145,7 @@ func (w *world) run() (violations []string) {
 }
 
 // ring makes a ledger with one member.
-func (w *world) ring(store *memstore.Store, dir string) {
+func (w *world) ring(store *ledgertest.Store, dir string) {
 	head := filepath.Join(dir, "head")
 	if err := ledger.BeginHead(head); err != nil {
 		w.t.Fatal(err)
@@ -207,7 +206,7 @@ func (r *recorder) Apply(b ledger.Batch) error {
 		return err
 	}
 	r.w.mu.Lock()
-	r.w.entries = append(r.w.entries, history.Entry{Serial: at.Serial, Rows: maps.Clone(b)})
+	r.w.entries = append(r.w.entries, ledgertest.Entry{Serial: at.Serial, Rows: maps.Clone(b)})
 	r.w.mu.Unlock()
 	r.at.Store(&at)
 	return nil
@@ -247,7 +246,7 @@ func (w *world) observe(ctx context.Context) {
 					w.found("%v", err)
 				}
 				w.mu.Lock()
-				w.writes = append(w.writes, history.Write{Serial: serial, Value: string(e.Kv.Value)})
+				w.writes = append(w.writes, ledgertest.Write{Serial: serial, Value: string(e.Kv.Value)})
 				w.mu.Unlock()
 			}
 		}
@@ -266,7 +265,7 @@ type seat struct {
 	random *rand.Rand // of the requests; guarded by mu
 
 	mu       sync.Mutex
-	store    *memstore.Store
+	store    *ledgertest.Store
 	follower *ledger.Follower
 	cancel   context.CancelFunc // ends the present life
 	then     func()             // what happens before the next one
@@ -374,7 +373,7 @@ func (s *seat) live(ctx context.Context, c Config) error {
 }
 
 // lead takes payments until the term or the life is over.
-func (s *seat) lead(ctx context.Context, term *Term, f *ledger.Follower, store *memstore.Store) error {
+func (s *seat) lead(ctx context.Context, term *Term, f *ledger.Follower, store *ledgertest.Store) error {
 	books, err := f.Lead(term.Store(slow{store}))
 	if err != nil {
 		return errors.Join(err, term.Close())
@@ -436,13 +435,13 @@ func (w *world) pay(node string, books *ledger.Ledger) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.answers = append(w.answers, history.Answer{Node: node, Payment: id, Transaction: "0x" + id, Cents: r.Cents, Status: 200, Position: r.Seq + 1, Body: []byte(id)})
+	w.answers = append(w.answers, ledgertest.Answer{Node: node, Payment: id, Transaction: "0x" + id, Cents: r.Cents, Status: 200, Position: r.Seq + 1, Body: []byte(id)})
 	return nil
 }
 
 // saved is a copy of what a node keeps.
 type saved struct {
-	store *memstore.Store
+	store *ledgertest.Store
 	head  []byte
 }
 
@@ -655,7 +654,7 @@ func (w *world) agree() {
 
 // check gives everything that is not as it was promised.
 func (w *world) check() []string {
-	h := history.History{Begin: w.begin, Log: w.entries, Writes: w.writes, Answers: w.answers}
+	h := ledgertest.History{Begin: w.begin, Log: w.entries, Writes: w.writes, Answers: w.answers}
 	violations := w.findings
 	for _, s := range w.seats {
 		books, err := ledger.Open(ledger.Config{Store: s.store, HeadPath: filepath.Join(s.dir, "head"), Capacity: 10})
@@ -664,7 +663,7 @@ func (w *world) check() []string {
 			continue
 		}
 		defer books.Close()
-		h.Nodes = append(h.Nodes, history.Node{Name: s.name, Books: books})
+		h.Nodes = append(h.Nodes, ledgertest.Node{Name: s.name, Books: books})
 	}
 	if len(h.Nodes) == 0 {
 		return violations

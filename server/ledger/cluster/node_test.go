@@ -16,7 +16,7 @@ import (
 
 	"webring/server/ledger"
 	"webring/server/ledger/cluster/etcdtest"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // beginning is where a ledger is without transactions.
@@ -36,12 +36,12 @@ func group(after ledger.Position, content []byte) (ledger.Batch, ledger.Position
 
 // folder is what a node keeps: a store that knows its position.
 type folder struct {
-	*memstore.Store
+	*ledgertest.Store
 	at atomic.Pointer[ledger.Position]
 }
 
 func newFolder() *folder {
-	f := &folder{Store: memstore.New()}
+	f := &folder{Store: ledgertest.NewStore()}
 	f.at.Store(&beginning)
 	return f
 }
@@ -138,7 +138,7 @@ func begun(t testing.TB, c Config, at ledger.Position) {
 }
 
 // elected waits until a node leads.
-func elected(t testing.TB, c *Cluster, own Copy) *Term {
+func elected(t testing.TB, c *Cluster, own Follower) *Term {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -151,7 +151,7 @@ func elected(t testing.TB, c *Cluster, own Copy) *Term {
 }
 
 // follower follows in the background until the test ends.
-func follower(t testing.TB, c *Cluster, own Copy) {
+func follower(t testing.TB, c *Cluster, own Follower) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Follow(ctx, own) }()

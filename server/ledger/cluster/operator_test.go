@@ -34,7 +34,7 @@ func (c *chain) commit(s *Store, n, size int) {
 }
 
 // standing takes part in the background, until the test or stop ends it.
-func standing(t *testing.T, c *Cluster, own Copy) (ended <-chan error, stop func()) {
+func standing(t *testing.T, c *Cluster, own Follower) (ended <-chan error, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	result, over := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -295,7 +295,7 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	// The ring begins anew from a node that lacks what another one has, and goes on beyond that.
 	// What the other one has more is not in it, so that node does not take part.
 	bobs := c.as("bob").in(t.TempDir())
-	bob = copied(ada)
+	bob = ada.copy()
 	ended, stop := standing(t, opened(t, bobs), bob)
 	log.commit(last.store, 2, 10)
 	until(t, "bob has everything", func() bool { return bob.Position() == log.at })
@@ -317,17 +317,6 @@ func testBeginnings(t *testing.T, e *etcdtest.Cluster) {
 	if err := Init(t.Context(), bobs, Start{At: bob.Position()}); !errors.Is(err, ErrRefused) {
 		t.Errorf("it is added: %v", err)
 	}
-}
-
-// copied is another folder with the same rows.
-func copied(f *folder) *folder {
-	c, rows := newFolder(), ledger.Batch{}
-	f.Scan(nil, nil, func(key, value []byte) error {
-		rows[string(key)] = append([]byte{}, value...)
-		return nil
-	})
-	c.Commit(rows)
-	return c
 }
 
 // in is the configuration with another data folder.

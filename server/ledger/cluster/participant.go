@@ -22,10 +22,10 @@ const (
 	resignTime = 5 * time.Second
 )
 
-// Handler does what a node does in its roles. Each role ends before the next one begins.
-type Handler interface {
+// RoleHandler does what a node does in its roles. Each role ends before the next one begins.
+type RoleHandler interface {
 	// Follow opens the ledger as a follower, and answers as a standby from then on.
-	Follow() (Copy, error)
+	Follow() (Follower, error)
 	// Lead has the followed ledger written in a term, and answers as a leader from then on. broken is
 	// closed if the ledger ends by itself. After an error, the handler can follow again.
 	Lead(ctx context.Context, t *Term) (broken <-chan struct{}, err error)
@@ -40,7 +40,7 @@ type Handler interface {
 // role. All other methods may be called concurrently.
 type Participant struct {
 	cluster *Cluster
-	handler Handler
+	handler RoleHandler
 	log     *slog.Logger
 	retry   time.Duration // refusedRetry
 	fitness time.Duration // fitTime
@@ -70,7 +70,7 @@ type State struct {
 }
 
 // NewParticipant makes a participant that does not run yet.
-func NewParticipant(c *Cluster, h Handler) *Participant {
+func NewParticipant(c *Cluster, h RoleHandler) *Participant {
 	return &Participant{cluster: c, handler: h, log: c.log, retry: refusedRetry, fitness: fitTime, orders: make(chan order), departing: make(chan struct{}),
 		state: State{Role: RoleStandby, Since: time.Now()}, changed: make(chan struct{})}
 }
@@ -132,7 +132,7 @@ func (p *Participant) Run(ctx context.Context) error {
 }
 
 // stand follows until this node is elected. It gives neither a term nor an error once ctx has ended.
-func (p *Participant) stand(ctx context.Context, own Copy) (*Term, error) {
+func (p *Participant) stand(ctx context.Context, own Follower) (*Term, error) {
 	for ctx.Err() == nil {
 		if err := p.handler.Fit(); err != nil {
 			p.log.Error("this node does not stand for election", "err", err)
@@ -157,7 +157,7 @@ func (p *Participant) stand(ctx context.Context, own Copy) (*Term, error) {
 
 // campaign is [Cluster.Stand] until this process departs. From then on the node only follows. A
 // refused node is a standby again when it knows another node that leads.
-func (p *Participant) campaign(ctx context.Context, own Copy) (*Term, error) {
+func (p *Participant) campaign(ctx context.Context, own Follower) (*Term, error) {
 	standing, end := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -192,7 +192,7 @@ func (p *Participant) leadsElsewhere() (bool, <-chan struct{}) {
 }
 
 // onlyFollow follows for a while without standing for election.
-func (p *Participant) onlyFollow(ctx context.Context, own Copy) error {
+func (p *Participant) onlyFollow(ctx context.Context, own Follower) error {
 	ctx, cancel := context.WithTimeout(ctx, p.retry)
 	defer cancel()
 	if err := p.cluster.Follow(ctx, own); errors.Is(err, ledger.ErrBroken) {

@@ -35,7 +35,7 @@ func (s *script) set(change func()) {
 	change()
 }
 
-func (s *script) Follow() (Copy, error) { s.steps <- "follow"; return s, nil }
+func (s *script) Follow() (Follower, error) { s.steps <- "follow"; return s, nil }
 
 func (s *script) Lead(_ context.Context, t *Term) (<-chan struct{}, error) {
 	s.mu.Lock()

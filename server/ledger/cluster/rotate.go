@@ -8,8 +8,8 @@ import (
 
 // A new key is put above the old one in the key file of each node, in any order. The leader
 // seals with it as soon as all registered nodes have said that they have it. The old key is
-// needed until nothing that it has sealed lies in the tail ([Status.OldKey]). Once it is deleted
-// everywhere, what etcd's files still have of that time cannot be read any more.
+// needed until the tail has nothing that it sealed ([Status.OldKey]). Once it is deleted everywhere,
+// nothing can read what etcd's files still have of that time.
 
 // knowsKey refuses a key file that lacks the key with which the ring is sealed.
 func (c *Cluster) knowsKey(found values) (is sealing, err error) {

@@ -225,7 +225,7 @@ func (s *sealer) open(serial uint64, b []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// about is what a value authenticates besides its rows.
+// about is what a value authenticates in addition to its rows.
 func (s *sealer) about(serial uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte(s.ring), serial)
 }

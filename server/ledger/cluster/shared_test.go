@@ -129,7 +129,7 @@ func testTwice(t *testing.T, e *etcdtest.Cluster) {
 	if err := os.WriteFile(filepath.Join(copies.Dir, MarkerName), marker, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	third := copied(bob)
+	third := bob.copy()
 	over, stop := standing(t, opened(t, copies), third)
 	until(t, "the first bob is refused", func() bool {
 		log.commit(s, 1, 10)

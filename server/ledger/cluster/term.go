@@ -228,7 +228,7 @@ func (t *Term) setUntil(ctx context.Context, ms int64, may func(is int64) bool) 
 		t.signing.Lock()
 		defer t.signing.Unlock()
 		if is := t.c.Until(); !may(is) {
-			moved <- fmt.Errorf("cluster: checkpoints were signed up to %d ms, and %d ms lies on the wrong side of it", is, ms)
+			moved <- fmt.Errorf("cluster: checkpoints were signed up to %d ms, and %d ms is on the wrong side of that", is, ms)
 			return
 		}
 		err := t.Err()
@@ -252,19 +252,31 @@ func (t *Term) setUntil(ctx context.Context, ms int64, may func(is int64) bool) 
 // for any. The node then closes its ledger and calls Resign.
 func (t *Term) Handover() <-chan string { return t.handing }
 
-// awaitHandover looks for what an operator asks. The election deletes older requests.
+// awaitHandover watches for what an operator asks. The election has deleted older requests. The watch
+// begins at a new read, not at the election, which is compacted soon.
 func (t *Term) awaitHandover() {
-	for wait(t.ctx, longPause) == nil {
-		asked, err := t.c.members.get(t.ctx, t.c.keys.handover())
-		if err != nil {
-			continue
+	hand := func(to []byte) {
+		select {
+		case t.handing <- string(to):
+		default: // one is there
 		}
-		for _, kv := range asked.Kvs {
-			select {
-			case t.handing <- string(kv.Value):
-			default: // one is there
+	}
+	for key := t.c.keys.handover(); t.ctx.Err() == nil; wait(t.ctx, longPause) {
+		ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(t.ctx))
+		if now, err := t.c.members.get(ctx, key); err == nil {
+			for _, kv := range now.Kvs {
+				if kv.ModRevision > t.epoch {
+					hand(kv.Value)
+				}
+			}
+			client, _ := t.c.members.pick()
+			for r := range client.Watch(ctx, key, clientv3.WithRev(now.Header.Revision+1), clientv3.WithFilterDelete()) {
+				for _, e := range r.Events {
+					hand(e.Kv.Value)
+				}
 			}
 		}
+		cancel()
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	"webring/core"
 	"webring/core/coretest"
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 	"webring/server/sites/fetch"
 	"webring/server/sites/siteproof"
 )
@@ -110,7 +110,7 @@ func (b *books) handOver() *books {
 	if err := b.Close(); err != nil {
 		b.t.Fatal(err)
 	}
-	store := memstore.New()
+	store := ledgertest.NewStore()
 	f, err := ledger.Follow(ledger.Config{Store: store, HeadPath: filepath.Join(b.t.TempDir(), "head"), Capacity: 100})
 	if err != nil {
 		b.t.Fatal(err)
@@ -131,7 +131,7 @@ func (b *books) handOver() *books {
 func open(t *testing.T, hosts ...string) *books {
 	t.Helper()
 	batches := new([]ledger.Batch)
-	l, err := ledger.Open(ledger.Config{Store: noted{memstore.New(), batches}, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: len(hosts)})
+	l, err := ledger.Open(ledger.Config{Store: noted{ledgertest.NewStore(), batches}, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: len(hosts)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
+	"webring/server/ledger/ledgertest"
 )
 
 // shelf is a store of reports over a ledger in memory, with a clock of its own.
@@ -27,7 +27,7 @@ type shelf struct {
 func newShelf(t *testing.T) *shelf {
 	s := &shelf{T: t, wanted: map[string]bool{}, now: time.Now()}
 	var err error
-	s.books, err = ledger.Open(ledger.Config{Store: memstore.New(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1, Now: s.clock})
+	s.books, err = ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 1, Now: s.clock})
 	if err != nil {
 		t.Fatal(err)
 	}

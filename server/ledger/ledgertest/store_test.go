@@ -1,29 +1,28 @@
-package memstore_test
+package ledgertest_test
 
 import (
 	"errors"
 	"testing"
 
 	"webring/server/ledger"
-	"webring/server/ledger/memstore"
-	"webring/server/ledger/storetest"
+	"webring/server/ledger/ledgertest"
 )
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(*testing.T) func() ledger.Store {
-		s := memstore.New()
+	ledgertest.TestStore(t, func(*testing.T) func() ledger.Store {
+		s := ledgertest.NewStore()
 		return func() ledger.Store { return s }
 	})
 }
 
 func TestFaultsHappenOnceAndAtTheCommitNamed(t *testing.T) {
 	for _, c := range []struct {
-		fault  memstore.Fault
+		fault  ledgertest.Fault
 		stored bool
-	}{{memstore.FailNotStored, false}, {memstore.FailButStored, true}} {
-		s := memstore.New()
+	}{{ledgertest.FailNotStored, false}, {ledgertest.FailButStored, true}} {
+		s := ledgertest.NewStore()
 		s.FailAt(2, c.fault)
-		for n, want := range []error{nil, memstore.ErrInjected, nil} {
+		for n, want := range []error{nil, ledgertest.ErrInjected, nil} {
 			if err := s.Commit(ledger.Batch{string(rune('a' + n)): {1}}); !errors.Is(err, want) {
 				t.Errorf("fault %d, commit %d: %v, want %v", c.fault, n+1, err, want)
 			}

@@ -1,7 +1,4 @@
-// Package memstore is a [ledger.Store] in memory, the twin of the real one
-// for tests: it keeps the same contract, can fail in every way in which a
-// commit can, and can be copied as a disk could.
-package memstore
+package ledgertest
 
 import (
 	"errors"
@@ -14,7 +11,7 @@ import (
 )
 
 // ErrInjected is what a commit returns that was told to fail.
-var ErrInjected = errors.New("memstore: injected fault")
+var ErrInjected = errors.New("ledgertest: injected fault")
 
 // Fault is a way in which a commit can go wrong.
 type Fault int
@@ -26,7 +23,8 @@ const (
 	FailButStored
 )
 
-// Store is a [ledger.Store]. The zero value is not ready: use [New].
+// Store is a [ledger.Store] in memory. It keeps the contract, can fail in every way in which a commit
+// can, and can be copied as a disk can. Use [NewStore].
 type Store struct {
 	mu      sync.RWMutex
 	rows    map[string]string
@@ -35,8 +33,8 @@ type Store struct {
 	verify  error
 }
 
-// New gives an empty store.
-func New() *Store { return &Store{rows: map[string]string{}, faults: map[int]Fault{}} }
+// NewStore gives an empty store.
+func NewStore() *Store { return &Store{rows: map[string]string{}, faults: map[int]Fault{}} }
 
 // FailAt makes commit number n from now on, counted from 1, go wrong.
 func (s *Store) FailAt(n int, f Fault) {
@@ -63,7 +61,7 @@ func (s *Store) Commits() int {
 func (s *Store) Copy() *Store {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	c := New()
+	c := NewStore()
 	c.rows = maps.Clone(s.rows)
 	return c
 }

@@ -1,5 +1,4 @@
-// Package storetest holds the conformance test of [ledger.Store].
-package storetest
+package ledgertest
 
 import (
 	"bytes"
@@ -15,10 +14,10 @@ import (
 	"webring/server/ledger"
 )
 
-// Run tests the contract. make gives the store that is under test; called
+// TestStore tests the contract of [ledger.Store]. make gives the store that is under test; called
 // again, after a Close, it gives the same store with what was committed.
 // Stores of different runs of make's subtest t are different stores.
-func Run(t *testing.T, make func(t *testing.T) func() ledger.Store) {
+func TestStore(t *testing.T, make func(t *testing.T) func() ledger.Store) {
 	open := func(t *testing.T) func() ledger.Store {
 		again := make(t)
 		return func() ledger.Store {
@@ -48,7 +47,7 @@ func Run(t *testing.T, make func(t *testing.T) func() ledger.Store) {
 	t.Run("what is given and taken is not shared", func(t *testing.T) { owned(t, open(t)) })
 	t.Run("the largest batch is taken", func(t *testing.T) { largest(t, open(t)) })
 	t.Run("readers see all of a batch or nothing", func(t *testing.T) { isolated(t, open(t)) })
-	t.Run("a random history survives closing", func(t *testing.T) { history(t, open(t)) })
+	t.Run("a random history survives closing", func(t *testing.T) { randomHistory(t, open(t)) })
 }
 
 func batches(t *testing.T, open func() ledger.Store) {
@@ -197,7 +196,7 @@ func isolated(t *testing.T, open func() ledger.Store) {
 	readers.Wait()
 }
 
-func history(t *testing.T, open func() ledger.Store) {
+func randomHistory(t *testing.T, open func() ledger.Store) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
