@@ -12,10 +12,11 @@
 //   - pay/mpp: challenges, credentials and receipts
 //   - sites/fetch: reading strangers' sites, safely, and which host names are public
 //   - sites/score: how ready a site is for agents, by asking a service or, in score/local, by
-//     fetching the site; score/robots, score/report and score/exemplar belong to it
+//     fetching the site
 //   - pay/tempo: charges on a Tempo chain; pay/evm: charges by authorisation on an
 //     Ethereum-like chain; pay/node: how such chains are asked
-//   - paid: the workflow from a request to its stored effect
+//   - paid: the workflow from a request to its stored effect; paid/form: the bodies of
+//     requests; paid/risk: what others can cost the ring
 //   - ledger: the one writer; ledger/badgerstore, its store; ledger/cluster, several nodes with one
 //     ledger, through etcd
 //   - aside: news of members and counts of their visitors, in tables of the ledger's store, and an

@@ -26,7 +26,7 @@ import (
 type Operator struct {
 	Ledger   *ledger.Ledger
 	Payments *paid.Service
-	// Keys gives the files that a backup holds beside the ledger: paths by name.
+	// Keys gives the files that a backup holds in addition to the ledger: paths by name.
 	Keys func() map[string]string
 	// SigningKeys are the keys that sign for edges.
 	SigningKeys *publish.Rotation
@@ -269,7 +269,7 @@ func (o *Operator) remove(r *http.Request) (any, error) {
 		return nil, err
 	}
 	slug := r.PathValue("slug")
-	err := o.whenFree(r.Context(), slug, func(tx *ledger.Tx) error {
+	err := paid.WhenSettled(r.Context(), o.Ledger, slug, RemovalWait, func(tx *ledger.Tx) error {
 		if req.Block {
 			if err := keepOut(tx, slug, req); err != nil {
 				return err
@@ -337,24 +337,3 @@ func removeReports(tx *ledger.Tx, slug string) error {
 // may be a minute behind. It has failed when the first block after that is final: on Base
 // after half a minute, on the slowest chains after 13 minutes (64 blocks of 12 s).
 const RemovalWait = paid.ChallengeLife + 15*time.Minute
-
-// whenFree calls do, which takes a member out of the ring, in the writer's turn as soon as
-// no payment for the member is open.
-func (o *Operator) whenFree(ctx context.Context, slug string, do func(*ledger.Tx) error) error {
-	over := time.NewTimer(RemovalWait)
-	defer over.Stop()
-	defer o.Ledger.AnnounceRemoval(slug)()
-	for {
-		err := o.Ledger.Do(ctx, do)
-		if !errors.Is(err, ledger.ErrOpenReservation) {
-			return err
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-over.C:
-			return err
-		case <-ctx.Done():
-			return err
-		}
-	}
-}

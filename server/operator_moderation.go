@@ -21,7 +21,7 @@ type Moderation struct {
 type Blocking struct {
 	Kind   ledger.BlockKind `json:"kind"`
 	Text   string           `json:"text"`   // what is kept out, as the operator writes it
-	Reason string           `json:"reason"` // kept with the entry; nobody but the operator sees it
+	Reason string           `json:"reason"` // kept with the entry; only the operator sees it
 	By     string           `json:"by"`     // who asks
 }
 
@@ -29,7 +29,7 @@ type Blocking struct {
 // remove does.
 func (o *Operator) hide(r *http.Request) (any, error) {
 	return o.moderate(r, "hidden", func(slug string, req Moderation) error {
-		return o.whenFree(r.Context(), slug, func(tx *ledger.Tx) error {
+		return paid.WhenSettled(r.Context(), o.Ledger, slug, RemovalWait, func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason}, nil)
 			return err
 		})

@@ -123,16 +123,11 @@ func (r PaymentRow) NeedsAttention() bool {
 
 // Attention counts the payments that need attention. It reads all that there are.
 func (o *Operator) Attention() (n int, err error) {
-	for after := ""; ; {
-		page, err := o.Ledger.Reservations(after, rowsPerAnswer)
-		if err != nil || len(page) == 0 {
-			return n, err
+	err = o.Payments.Each(func(r *ledger.Reservation) (more bool) {
+		if o.paymentRow(r).NeedsAttention() {
+			n++
 		}
-		for _, r := range page {
-			if o.paymentRow(r).NeedsAttention() {
-				n++
-			}
-		}
-		after = page[len(page)-1].ID
-	}
+		return true
+	})
+	return n, err
 }

@@ -41,7 +41,7 @@ type StandbyBooks interface {
 type Standby struct {
 	// Books are those of the node, nil while it opens them.
 	Books StandbyBooks
-	// Keys gives the files that a backup holds beside the ledger: paths by name.
+	// Keys gives the files that a backup holds in addition to the ledger: paths by name.
 	Keys func() map[string]string
 	// Cluster says what the node's part in the cluster is.
 	Cluster func() *ClusterStatus

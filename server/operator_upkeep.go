@@ -22,7 +22,7 @@ type Verified struct {
 	Chain *paid.ChainAudit `json:"chain,omitempty"` // on request
 }
 
-// sendBackup streams a backup of a ledger and of the files that are kept beside it. If the
+// sendBackup streams a backup of a ledger and of the files that are kept with it. If the
 // stream breaks it lacks its end, so the reader knows.
 func sendBackup(w http.ResponseWriter, books backup.Rows, files map[string]string, log *slog.Logger) {
 	var keys []backup.File

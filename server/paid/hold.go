@@ -215,5 +215,5 @@ func (s *Service) howToBeNamed(url string, account core.Account) string {
 	if account == (core.Account{}) {
 		return " So can the account that the site names; a request with an account in Wallet-Account is told how."
 	}
-	return fmt.Sprintf(" So can %s at once, if the site names it: by the line %[1]s in %s, or in the TXT record %s.", account, at.File, at.Name)
+	return fmt.Sprintf(" So can %s at once, if the site names it: by the line %[1]s in %s, or in the TXT record %s.", account, at.URL, at.Name)
 }

@@ -33,13 +33,20 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	}
 	var o order
 	var failed int
+	var earlier *ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) {
 		if o, err = c.op(c, v.State().Rules(), nil); err == nil {
-			failed, err = failures(v, o), s.alreadyPaid(v, c)
+			failed = failures(v, o)
+			earlier, err = s.alreadyPaid(v, c)
 		}
 	})
-	if err != nil {
+	switch {
+	case err != nil:
 		return a, err
+	case earlier != nil && earlier.State == ledger.Reserved:
+		return a, errPending
+	case earlier != nil:
+		return a, s.keyUsed(earlier)
 	}
 	s.named(ctx, c.Client, o, c.account(), failed)
 	if err := s.check(o); err != nil {
@@ -200,13 +207,13 @@ func (r *requests) get(cents int64) (terms, error) {
 	return t, nil
 }
 
-// Domained is a [Method] whose payments are signed under the domain of a token (EIP-712).
-// Nobody can sign without its name and version, which only the token's contract has.
+// Domained is a [Method] that signs payments under the domain of a token (EIP-712).
+// Signing needs its name and version, which only the token's contract has.
 type Domained interface {
 	TokenDomain() mpp.TypedDomain
 }
 
-// Signable is a [Method] or [Prover] whose challenges the wallet of a browser can answer, by
+// Signable is a [Method] or [Prover] with challenges that a browser's wallet can answer, by
 // signing typed data. Its function asks nothing of a network.
 type Signable interface {
 	// ToSign gives what an account signs to answer a challenge.

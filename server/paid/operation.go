@@ -35,7 +35,7 @@ type order interface {
 	// the order. payer is "" until the account is known. Money that has come already is not
 	// refused so.
 	checkUnpaid(v *ledger.View, payer string) error
-	// pin gives what the parser needs besides the body. The map is the caller's.
+	// pin gives what the parser needs in addition to the body. The map is the caller's.
 	pin() map[string]string
 	// cents is the price.
 	cents() int64

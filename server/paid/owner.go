@@ -37,8 +37,7 @@ type Prover interface {
 
 // ownerRequest is what the account of a proof wants done to a member.
 type ownerRequest interface {
-	// owner gives the account whose proof it takes, the zero one if nobody can prove
-	// it.
+	// owner gives the account whose proof it takes, the zero one if no account can.
 	owner(m *member) core.Account
 	// check says why it cannot be done now, by what the ledger holds. It runs before
 	// the challenge, and again in the turn of the writer that does it.
@@ -46,7 +45,7 @@ type ownerRequest interface {
 	// decide finds everything that the challenge is to pin, such as a site's score.
 	// site is the member's URL.
 	decide(ctx context.Context, site, client string) error
-	// pin gives what the parser needs besides the request. The map is the caller's.
+	// pin gives what the parser needs in addition to the request. The map is the caller's.
 	pin() map[string]string
 	// words say what the account signs for: the operation, the member, and all that changes.
 	// They are what a wallet shows, in the form of [mpp.Plain].
@@ -253,7 +252,12 @@ func (s *Service) do(c *Call, o ownerRequest, p *proof) (a Answer, err error) {
 	}
 	s.Failpoint("proved")
 	if o.waits() {
-		err = s.whenSettled(c, o, p, turn)
+		// Strangers must not keep payments for the member from beginning.
+		s.Ledger.View(func(v *ledger.View) { _, err = s.doable(v, c, o, p) })
+		if err != nil {
+			return a, err
+		}
+		err = WhenSettled(s.ctx, s.Ledger, c.Slug, settleWait, turn)
 	} else {
 		err = s.Ledger.Do(s.ctx, turn)
 	}
@@ -292,22 +296,23 @@ func (s *Service) doable(v *ledger.View, c *Call, o ownerRequest, p *proof) (*me
 	return m, o.check(v, m)
 }
 
-// whenSettled calls turn in the writer's turn as soon as no payment for the member is open.
-// Meanwhile no new one begins.
-func (s *Service) whenSettled(c *Call, o ownerRequest, p *proof, turn func(*ledger.Tx) error) (err error) {
-	s.Ledger.View(func(v *ledger.View) { _, err = s.doable(v, c, o, p) })
-	if err != nil {
-		return err
-	}
-	defer s.Ledger.AnnounceRemoval(c.Slug)()
-	for over := s.Now().Add(settleWait); ; {
-		err := s.Ledger.Do(s.ctx, turn)
-		if !errors.Is(err, ledger.ErrOpenReservation) || !s.Now().Before(over) {
+// WhenSettled calls do in the writer's turn as soon as no payment for a member is open.
+// Meanwhile no new one begins. do fails with [ledger.ErrOpenReservation] while one is open; so
+// does WhenSettled after a wait that is too long.
+func WhenSettled(ctx context.Context, books *ledger.Ledger, slug string, wait time.Duration, do func(*ledger.Tx) error) error {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	defer books.AnnounceRemoval(slug)()
+	for {
+		err := books.Do(ctx, do)
+		if !errors.Is(err, ledger.ErrOpenReservation) {
 			return err
 		}
 		select {
 		case <-time.After(time.Second):
-		case <-s.ctx.Done():
+		case <-over.C:
+			return err
+		case <-ctx.Done():
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"webring/server/paid/form"
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
+	"webring/server/sites/siteproof"
 )
 
 // By a claim, the site of a member names an account as its owner. It takes two requests. The
@@ -21,19 +22,12 @@ import (
 // Sites looks at the sites of members. Its functions are safe for concurrent use.
 type Sites interface {
 	// Place says where a site shows tokens.
-	Place(url string) (Place, error)
+	Place(url string) (siteproof.Place, error)
 	// Look looks for a token there, anew each time, for a client.
-	Look(ctx context.Context, client string, at Place, token string) Sight
+	Look(ctx context.Context, client string, at siteproof.Place, token string) Sight
 	// Accounts gives the accounts that the site at a URL names, a few at most, anew each
 	// time, for a client.
-	Accounts(ctx context.Context, client, url string) []risk.Named
-}
-
-// Place is where a site shows tokens.
-type Place struct {
-	Host string // without a leading "www."
-	File string // URL
-	Name string // of TXT records
+	Accounts(ctx context.Context, client, url string) []siteproof.Named
 }
 
 // Sight is what was seen of a token.
@@ -86,7 +80,7 @@ func isToken(token string) bool {
 func (s *Service) offerToken(c *Call, account core.Account) (a Answer, err error) {
 	var m *member
 	s.Ledger.View(func(v *ledger.View) { m, err = memberOf(v.State(), c.Slug, OpClaim) })
-	var at Place
+	var at siteproof.Place
 	if err == nil {
 		at, err = s.MemberSites.Place(m.URL)
 	}
@@ -97,7 +91,7 @@ func (s *Service) offerToken(c *Call, account core.Account) (a Answer, err error
 	body := append([]byte(nil), '{')
 	for _, f := range [...]struct{ before, value string }{
 		{`"token":`, token}, {`,"account":`, account.String()}, {`,"host":`, at.Host},
-		{`,"file":{"url":`, at.File}, {`,"content":`, token},
+		{`,"file":{"url":`, at.URL}, {`,"content":`, token},
 		{`},"dns":{"type":"TXT","name":`, at.Name}, {`,"value":`, token},
 		{`},"then":`, "Show the token in the file, in a line of its own, or in the TXT record. Then send {\"token\": …} to the same address, and prove yourself with the account."},
 	} {
@@ -169,7 +163,7 @@ func (o *claim) decide(ctx context.Context, site, client string) error {
 			Detail: "Too many requests go to this site right now. Send this one again later. Nothing was done."}
 	case sight.Proof == 0:
 		return &Problem{Code: api.TokenNotFound, Detail: "The site does not show the token (" + sight.Why + "). It is looked for anew with each request.",
-			More: map[string]any{"file": at.File, "dns": at.Name}}
+			More: map[string]any{"file": at.URL, "dns": at.Name}}
 	}
 	o.proof = sight.Proof
 	return nil

@@ -20,6 +20,7 @@ import (
 	"webring/server/pay/mpp"
 	"webring/server/pay/x402"
 	"webring/server/sites/score"
+	"webring/server/sites/siteproof"
 )
 
 // signer verifies proofs: an account signs by writing down what it signs.
@@ -57,12 +58,12 @@ type sites struct {
 	asked int
 }
 
-func (s *sites) Place(url string) (paid.Place, error) {
+func (s *sites) Place(url string) (siteproof.Place, error) {
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
-	return paid.Place{Host: host, File: "https://" + host + "/token.txt", Name: "_token." + host}, nil
+	return siteproof.Place{Host: host, URL: "https://" + host + "/token.txt", Name: "_token." + host}, nil
 }
 
-func (s *sites) Look(_ context.Context, client string, at paid.Place, token string) paid.Sight {
+func (s *sites) Look(_ context.Context, client string, at siteproof.Place, token string) paid.Sight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -87,7 +88,7 @@ func (s *sites) show(at, account string) {
 }
 
 // Accounts gives the addresses that a host shows, and those that a page does: by the URL.
-func (s *sites) Accounts(_ context.Context, client, url string) (all []risk.Named) {
+func (s *sites) Accounts(_ context.Context, client, url string) (all []siteproof.Named) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
@@ -95,7 +96,7 @@ func (s *sites) Accounts(_ context.Context, client, url string) (all []risk.Name
 	for _, at := range []string{host, url} {
 		for _, text := range s.shown[at] {
 			if a := core.AccountOf(text); a != (core.Account{}) && client == clientAddress {
-				all = append(all, risk.Named{Account: a, Host: at == host})
+				all = append(all, siteproof.Named{Account: a, Host: at == host})
 			}
 		}
 	}

@@ -385,24 +385,18 @@ func (c *Call) idempotency(digest string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// alreadyPaid refuses a challenge for a request that repeats the key and the body of one
-// with a payment.
-func (s *Service) alreadyPaid(v *ledger.View, c *Call) error {
+// alreadyPaid gives the payment that was made under the key of a request and for its body,
+// as long as it forbids another challenge; nil for none.
+func (s *Service) alreadyPaid(v *ledger.View, c *Call) (*ledger.Reservation, error) {
 	key := c.idempotency(c.digest)
 	if key == "" {
-		return nil
+		return nil, nil
 	}
 	some, err := v.ByIdempotency(key)
-	for _, r := range some {
-		switch {
-		case !s.blocksKey(r):
-		case r.State == ledger.Reserved:
-			return errPending
-		default:
-			return s.keyUsed(r)
-		}
+	if at := slices.IndexFunc(some, s.blocksKey); at >= 0 {
+		return some[at], nil
 	}
-	return err
+	return nil, err
 }
 
 // claimed refuses a challenge for a request whose payment is not reserved yet.

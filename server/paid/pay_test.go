@@ -23,8 +23,8 @@ import (
 	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
+	"webring/server/pay/paytest"
 	"webring/server/pay/tempo"
-	"webring/server/pay/tempo/tempotest"
 	"webring/server/pay/x402"
 	"webring/server/sites/score"
 )
@@ -161,7 +161,7 @@ type attack struct {
 	// of the challenge and the transaction, or else with the field given.
 	op, body  string
 	challenge func(r *ring, c *mpp.Challenge)
-	sign      tempotest.Alter
+	sign      paytest.TempoAlter
 	fields    func(r *ring, honest string) []string
 	before    func(r *ring)
 }
@@ -211,7 +211,7 @@ func request(amount, currency, recipient string) func(*ring, *mpp.Challenge) {
 	}
 }
 
-type draft = tempotest.Draft
+type draft = paytest.TempoDraft
 
 var attacks = []attack{
 	{name: "1 not base64", status: 402, code: malformed, fields: text(func(string) string { return "{}!" })},
@@ -284,13 +284,13 @@ var attacks = []attack{
 	{name: "29 a unit more", status: 402, code: unpaid, sign: func(d *draft) { d.Amount = big.NewInt(1_000_001) }},
 	{name: "29 a unit less", status: 402, code: unpaid, sign: func(d *draft) { d.Amount = big.NewInt(999_999) }},
 	{name: "30 plain transfer", status: 402, code: unpaid, sign: func(d *draft) {
-		d.Data = tempotest.TransferWithMemo(treasury, big.NewInt(1_000_000), [32]byte{})[:68]
+		d.Data = paytest.TransferWithMemo(treasury, big.NewInt(1_000_000), [32]byte{})[:68]
 		copy(d.Data, crypto.Keccak256([]byte("transfer(address,uint256)"))[:4])
 	}},
-	{name: "31 memo of another challenge", status: 402, code: unpaid, sign: func(d *draft) { d.Memo = tempotest.Memo(realm, "another") }},
+	{name: "31 memo of another challenge", status: 402, code: unpaid, sign: func(d *draft) { d.Memo = paytest.Memo(realm, "another") }},
 	{name: "32 memo of another realm", status: 402, code: unpaid, sign: func(d *draft) { d.Memo[5] ^= 1 }},
 	{name: "33 padded calldata", status: 402, code: unpaid, sign: func(d *draft) {
-		d.Data = append(tempotest.TransferWithMemo(d.Recipient, d.Amount, d.Memo), 0)
+		d.Data = append(paytest.TransferWithMemo(d.Recipient, d.Amount, d.Memo), 0)
 	}},
 	{name: "34 no validBefore", status: 402, code: unpaid, sign: func(d *draft) { d.ValidBefore = uint64(0) }},
 	{name: "34 validBefore past", status: 402, code: expired, sign: validBefore(-1)},
@@ -308,20 +308,20 @@ var attacks = []attack{
 }
 
 // validBefore is so many seconds from now.
-func validBefore(seconds int64) tempotest.Alter {
+func validBefore(seconds int64) paytest.TempoAlter {
 	return func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() + seconds) }
 }
 
-func tempoWallet(n int64) tempotest.Wallet {
+func tempoWallet(n int64) paytest.Tempo {
 	key, err := crypto.ToECDSA(common.LeftPadBytes(big.NewInt(n).Bytes(), 32))
 	if err != nil {
 		panic(err)
 	}
-	return tempotest.Wallet{Key: key}
+	return paytest.Tempo{Key: key}
 }
 
 // pay answers a challenge with a really signed transaction.
-func (r *ring) pay(w tempotest.Wallet, c mpp.Challenge, changes ...tempotest.Alter) string {
+func (r *ring) pay(w paytest.Tempo, c mpp.Challenge, changes ...paytest.TempoAlter) string {
 	r.t.Helper()
 	return r.present(w.Pay(c, changes...))
 }
@@ -350,7 +350,7 @@ func TestRefused(t *testing.T) {
 			if c.challenge != nil {
 				c.challenge(r, &ch)
 			}
-			var changes []tempotest.Alter
+			var changes []paytest.TempoAlter
 			if c.sign != nil {
 				changes = append(changes, c.sign)
 			}
@@ -400,7 +400,7 @@ func TestConsumedTransactionInOtherSpellings(t *testing.T) {
 		r.post(paid.OpRegister, ada, r.pay(w, ch)).is(201, "")
 		size := r.size()
 		n := crypto.S256().Params().N
-		for name, change := range map[string]tempotest.Alter{
+		for name, change := range map[string]paytest.TempoAlter{
 			"40: the same again": func(*draft) {},
 			"26: v of 0 or 1": func(d *draft) {
 				d.Sign = func(digest []byte) []byte { s := w.Sign(digest); s[64] -= 27; return s }

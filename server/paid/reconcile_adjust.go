@@ -176,7 +176,7 @@ func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
 // withoutEffect gives the payments that this transaction settled without an effect, for
 // which the adjustment then accounts.
 func (s *Service) withoutEffect(transaction string) (some []*ledger.Reservation, err error) {
-	err = s.each(func(r *ledger.Reservation) bool {
+	err = s.Each(func(r *ledger.Reservation) bool {
 		p, err := StoredPayment(r)
 		if err == nil && r.State == ledger.Failed && r.Outcome == mpp.Settled.String() && strings.EqualFold(p.Reference, transaction) {
 			some = append(some, r)
@@ -186,9 +186,9 @@ func (s *Service) withoutEffect(transaction string) (some []*ledger.Reservation,
 	return some, err
 }
 
-// each calls fn with every reservation, in the order of their ids, until it gives
+// Each calls fn with every reservation, in the order of their ids, until it gives
 // false.
-func (s *Service) each(fn func(*ledger.Reservation) (more bool)) error {
+func (s *Service) Each(fn func(*ledger.Reservation) (more bool)) error {
 	for after := ""; ; {
 		page, err := s.Ledger.Reservations(after, findPage)
 		if err != nil || len(page) == 0 {
@@ -291,7 +291,7 @@ func (s *Service) findVoid(ctx context.Context, a Adjustment, e *core.Adjusted) 
 	return nil
 }
 
-// vanished asks the network of an applied payment whether it is gone for good.
+// vanished asks the network of an applied payment whether it is gone permanently.
 func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 	p, err := StoredPayment(r)
 	if err != nil {
@@ -322,7 +322,7 @@ func (s *Service) Find(reference string) (*ledger.Reservation, error) {
 		return r, err
 	}
 	var found *ledger.Reservation
-	err = s.each(func(r *ledger.Reservation) bool {
+	err = s.Each(func(r *ledger.Reservation) bool {
 		if p, err := StoredPayment(r); err == nil && strings.EqualFold(p.Reference, reference) {
 			found = r
 		}

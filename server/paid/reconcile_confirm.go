@@ -129,7 +129,7 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 }
 
 // confirm asks for a payment once. One that vanished is sent again while it can be mined
-// and the gas budget allows it. One that vanished for good keeps its effect, and the
+// and the gas budget allows it. One that vanished permanently keeps its effect, and the
 // operator is told to adjust it.
 func (s *Service) confirm(n *network, u unconfirmed) error {
 	p := u.payment

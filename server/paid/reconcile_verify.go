@@ -97,7 +97,7 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 func (s *Service) idsByTransaction() (map[string][]string, error) {
 	ids := map[string][]string{}
 	var unreadable error
-	err := s.each(func(r *ledger.Reservation) (more bool) {
+	err := s.Each(func(r *ledger.Reservation) (more bool) {
 		if r.State != ledger.Applied {
 			return true
 		}

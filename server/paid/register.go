@@ -16,6 +16,7 @@ import (
 	"webring/server/paid/form"
 	"webring/server/paid/risk"
 	"webring/server/sites/score"
+	"webring/server/sites/siteproof"
 )
 
 // registration is one order to join. What the challenge promised is pinned in
@@ -121,7 +122,7 @@ func (o *registration) check(v *ledger.View) error {
 	return risk.CategoryLeft(v, o.Category, o.promised)
 }
 
-// urlFree says why nobody can take the URL with an identity key now. member is the one that
+// urlFree says why the URL with an identity key cannot be taken now. member is the one that
 // is to move there, which may hold it already in another spelling; nil for a registration.
 func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) error {
 	st := v.State()
@@ -161,7 +162,7 @@ func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
 		return nil
 	}
 	account := core.AccountOf(payer)
-	// A challenge for which the site was asked promised those alone whom it names.
+	// A challenge for which the site was asked promises only the accounts that it names.
 	return cmp.Or(o.service.limits.SharesDomain(v, o.Key, account, nil, o.named),
 		o.service.limits.OpensCategory(v, o.Category, o.Key, account, o.named.Includes(account, true), o.promised && len(o.named) == 0))
 }
@@ -181,7 +182,7 @@ func (o *registration) measure(ctx context.Context, client string, scorer Scorer
 	if beyond || shared {
 		o.named = o.service.accountsAt(ctx, client, o.URL)
 	}
-	if beyond && !slices.ContainsFunc(o.named, func(n risk.Named) bool { return n.Host }) {
+	if beyond && !slices.ContainsFunc(o.named, func(n siteproof.Named) bool { return n.Host }) {
 		return risk.ErrNoCategory
 	}
 	o.Score, err = o.service.measure(ctx, client, scorer, o.URL)

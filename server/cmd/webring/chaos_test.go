@@ -16,7 +16,7 @@ import (
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
 	"webring/server/pay/mpp"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 var (
@@ -155,7 +155,7 @@ func (x *chaos) carryOut(w devchain.Account, wanted wish, random *rand.Rand) (gr
 			return false, err
 		}
 		ahead := int64(7 + random.IntN(15))
-		credential := signedBy(w, ch, func(d *tempotest.Draft) { d.ValidBefore = uint64(time.Now().Unix() + ahead) })
+		credential := signedBy(w, ch, func(d *paytest.TempoDraft) { d.ValidBefore = uint64(time.Now().Unix() + ahead) })
 		granted, final, err := x.present(wanted, credential, deadline)
 		if final || err != nil {
 			return granted, err

@@ -19,7 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/devchain/faults"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // steps are the places on the paid path at which the power may fail, in order.
@@ -131,7 +131,7 @@ func crash(t *testing.T, cell int, random *rand.Rand) {
 		ch := o.challenge(o.post(op.path, op.body))
 		proxy.Follow(fate.plan)
 		validBefore = time.Now().Unix() + 6
-		credential = signedBy(w, ch, func(d *tempotest.Draft) { d.ValidBefore = uint64(validBefore) })
+		credential = signedBy(w, ch, func(d *paytest.TempoDraft) { d.ValidBefore = uint64(validBefore) })
 		got := make(chan reply, 1)
 		go func() {
 			r, err := o.try(http.MethodPost, op.path, []byte(op.body), "Authorization", credential, "Content-Type", "application/json")

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"webring/server/devchain/faults"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 	"webring/server/sites/score/local"
 )
 
@@ -82,7 +82,7 @@ func TestFullDisk(t *testing.T) {
 	o.confirmed()
 	before, ring, board := o.received(), o.get("/api/ring"), "/api/leaderboard"
 	const body = `{"member":"target","amount":"1.00"}`
-	w, ahead := wallet(t), func(d *tempotest.Draft) { d.ValidBefore = uint64(time.Now().Unix() + 25) }
+	w, ahead := wallet(t), func(d *paytest.TempoDraft) { d.ValidBefore = uint64(time.Now().Unix() + 25) }
 	late := o.challenge(o.post("/api/bid", body))
 	credential := signedBy(w, o.challenge(o.post("/api/bid", body)), ahead)
 

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/edge/forward"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 	"webring/server/sites/score"
 )
 
@@ -91,7 +91,7 @@ func TestRecipientMayChange(t *testing.T) {
 	c, _ := chain(t)
 	sentBy := func(amount, kind string) {
 		t.Helper()
-		raw := tempotest.Wallet{Key: wallet(t).Key}.Transaction(o.challenge(o.post("/api/bid", `{"member":"mover","amount":"`+amount+`"}`)))
+		raw := paytest.Tempo{Key: wallet(t).Key}.Transaction(o.challenge(o.post("/api/bid", `{"member":"mover","amount":"`+amount+`"}`)))
 		var hash string
 		if err := c.Call(t.Context(), &hash, "eth_sendRawTransaction", hexutil.Bytes(raw)); err != nil {
 			t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/pay/evm/evmtest"
 	"webring/server/pay/mpp"
+	"webring/server/pay/paytest"
 	"webring/server/pay/x402"
 )
 
@@ -22,7 +22,7 @@ func (s *shop) doomed(step string) {
 
 // dies presents a payer's credential to a process that is to end over it, and gives
 // it and what it answers.
-func (s *shop) dies(payer evmtest.Wallet, path, body string, alter ...evmtest.Alter) (challenge mpp.Challenge, credential string) {
+func (s *shop) dies(payer paytest.EVM, path, body string, alter ...paytest.EVMAlter) (challenge mpp.Challenge, credential string) {
 	s.t.Helper()
 	s.diesOver(path, body, func() string {
 		challenge = s.offer(path, body)
@@ -33,7 +33,7 @@ func (s *shop) dies(payer evmtest.Wallet, path, body string, alter ...evmtest.Al
 }
 
 // diesExactly is dies for a payment by x402.
-func (s *shop) diesExactly(payer evmtest.Wallet, path, body string) (payment evmtest.Exact) {
+func (s *shop) diesExactly(payer paytest.EVM, path, body string) (payment paytest.Exact) {
 	s.t.Helper()
 	s.diesOver(path, body, func() string {
 		payment = payer.Exact(s.exact(path, body))
@@ -160,12 +160,12 @@ func TestAuthorizationsOvertakenByTheirPayers(t *testing.T) {
 		})
 	})
 	for name, c := range map[string]struct {
-		alter     []evmtest.Alter
-		meanwhile func(s *shop, payer evmtest.Wallet, cancellation, diverted []byte)
+		alter     []paytest.EVMAlter
+		meanwhile func(s *shop, payer paytest.EVM, cancellation, diverted []byte)
 	}{
-		"cancelled":                           {nil, func(s *shop, _ evmtest.Wallet, cancellation, _ []byte) { s.submit(cancellation) }},
-		"its nonce used to pay somebody else": {nil, func(s *shop, _ evmtest.Wallet, _, diverted []byte) { s.submit(diverted) }},
-		"run out, its money gone": {[]evmtest.Alter{evmtest.ValidFor(30 * time.Second)}, func(s *shop, payer evmtest.Wallet, _, _ []byte) {
+		"cancelled":                           {nil, func(s *shop, _ paytest.EVM, cancellation, _ []byte) { s.submit(cancellation) }},
+		"its nonce used to pay somebody else": {nil, func(s *shop, _ paytest.EVM, _, diverted []byte) { s.submit(diverted) }},
+		"run out, its money gone": {[]paytest.EVMAlter{paytest.ValidFor(30 * time.Second)}, func(s *shop, payer paytest.EVM, _, _ []byte) {
 			s.endow(payer, 0)
 		}},
 	} {
@@ -176,7 +176,7 @@ func TestAuthorizationsOvertakenByTheirPayers(t *testing.T) {
 			payer := s.payer()
 			challenge, credential := s.dies(payer, path, body, c.alter...)
 			c.meanwhile(s, payer, payer.Cancellation(challenge),
-				payer.Submission(challenge, func(d *evmtest.Draft) { d.To = payer.Address(); d.To[0]++ }))
+				payer.Submission(challenge, func(d *paytest.EVMDraft) { d.To = payer.Address(); d.To[0]++ }))
 			s.launch()
 			r := s.answered(path, body, credential)
 			if r.Status != 409 || r.code(t) != "credential_reused" || at(t, r.document(t), "outcome") != "failed" {

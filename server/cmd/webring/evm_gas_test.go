@@ -14,8 +14,8 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/devchain"
-	"webring/server/pay/evm/evmtest"
 	"webring/server/pay/mpp"
+	"webring/server/pay/paytest"
 )
 
 // juggledUnits is a dollar.
@@ -24,11 +24,11 @@ const juggledUnits = 1_000_000
 // juggle lets an account of the chain have a dollar that is away in the middle of each
 // block, until stop is called: it sends it off before what others send, and a second
 // account sends it back after that. The chain goes by the most that is bid for gas.
-func (s *shop) juggle(purse, partner devchain.Account) (thief evmtest.Wallet, stop func()) {
+func (s *shop) juggle(purse, partner devchain.Account) (thief paytest.EVM, stop func()) {
 	s.t.Helper()
-	thief = evmtest.Wallet{Key: purse.Key}
+	thief = paytest.EVM{Key: purse.Key}
 	s.endow(thief, juggledUnits)
-	s.endow(evmtest.Wallet{Key: partner.Key}, 0)
+	s.endow(paytest.EVM{Key: partner.Key}, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	pass := func(from, to devchain.Account, most uint64) {
 		data := fmt.Sprintf("0xa9059cbb%024x%x%064x", 0, to.Address.Bytes(), juggledUnits)
@@ -99,7 +99,7 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 	n := len(s.chain.Accounts)
 	thief, stop := s.juggle(s.chain.Accounts[n-2], s.chain.Accounts[n-3])
 	defer stop()
-	attack := func(client string, alter ...evmtest.Alter) reply {
+	attack := func(client string, alter ...paytest.EVMAlter) reply {
 		t.Helper()
 		unpaid := s.send(http.MethodPost, path, []byte(body), by(client)...)
 		if unpaid.Status != http.StatusPaymentRequired {
@@ -112,7 +112,7 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 	eventually(t, "a reverted submission", longEnough, func() bool {
 		tries++
 		body = fmt.Sprintf(`{"name":"Juggler","url":"https://juggler-%d.dev/","kind":"agent"}`, tries)
-		if r := attack(attacker, evmtest.ValidFor(30*time.Second)); r.Status == http.StatusCreated {
+		if r := attack(attacker, paytest.ValidFor(30*time.Second)); r.Status == http.StatusCreated {
 			s.endow(thief, juggledUnits)
 		}
 		count, gas = s.reverted(uint64(began))
@@ -176,7 +176,7 @@ func TestManyAccountsWasteNoMoreThanTheGasBudget(t *testing.T) {
 		}
 	}
 	call("evm_setIntervalMining", 0)
-	var payers []evmtest.Wallet
+	var payers []paytest.EVM
 	replies := make(chan reply, many)
 	for n := range many {
 		client, body := fmt.Sprintf("198.51.100.%d", n+1), fmt.Sprintf(`{"name":"Legion","url":"https://legion-%d.dev/","kind":"agent"}`, n)
@@ -245,7 +245,7 @@ func TestACrowdDoesNotCloseTheOfferForThoseWhoHavePaid(t *testing.T) {
 	site := func(n int) []byte {
 		return []byte(fmt.Sprintf(`{"name":"Site","url":"https://site-%d.dev/","kind":"agent"}`, n))
 	}
-	joins := func(n int, payer evmtest.Wallet, client string) {
+	joins := func(n int, payer paytest.EVM, client string) {
 		t.Helper()
 		unpaid := s.send(http.MethodPost, path, site(n), by(client, "Wallet-Account", payer.Address().Hex())...)
 		if unpaid.Status != http.StatusPaymentRequired {
@@ -258,11 +258,11 @@ func TestACrowdDoesNotCloseTheOfferForThoseWhoHavePaid(t *testing.T) {
 	wasted := func() int { return strings.Count(s.log.String(), "gas wasted on a payment") }
 	var held sync.WaitGroup
 	// fails has a payment submitted whose money is away when it is mined.
-	fails := func(n int, payer evmtest.Wallet, unpaid reply, client string) {
+	fails := func(n int, payer paytest.EVM, unpaid reply, client string) {
 		t.Helper()
 		was, sent := wasted(), strings.Count(s.log.String(), "detail=submitted")
 		call("evm_setIntervalMining", 0)
-		header := payer.Header(s.challenge(unpaid), evmtest.ValidFor(25*time.Second))
+		header := payer.Header(s.challenge(unpaid), paytest.ValidFor(25*time.Second))
 		held.Go(func() {
 			_, _ = s.try(http.MethodPost, path, site(n), by(client, "Authorization", header)...)
 		})
@@ -321,7 +321,7 @@ func TestAccountsWithCodeWasteNoGas(t *testing.T) {
 		if err := s.chain.Call(t.Context(), nil, "anvil_setCode", payer.Address(), code); err != nil {
 			t.Fatal(err)
 		}
-		r := s.present(path, body, payer.Header(s.offer(path, body), evmtest.ValidFor(30*time.Second)))
+		r := s.present(path, body, payer.Header(s.offer(path, body), paytest.ValidFor(30*time.Second)))
 		if r.Status != http.StatusPaymentRequired || r.document(t)["reason"] != "account_has_code" {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}

@@ -17,8 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/devchain"
-	"webring/server/pay/evm/evmtest"
 	"webring/server/pay/mpp"
+	"webring/server/pay/paytest"
 	"webring/server/pay/x402"
 )
 
@@ -96,7 +96,7 @@ func (s *shop) tank(t *testing.T, wei *big.Int) {
 }
 
 // payer makes an account with a thousand dollars.
-func (s *shop) payer() evmtest.Wallet {
+func (s *shop) payer() paytest.EVM {
 	s.t.Helper()
 	w := freshWallet(s.t)
 	s.endow(w, 1_000_000_000)
@@ -104,7 +104,7 @@ func (s *shop) payer() evmtest.Wallet {
 }
 
 // endow sets what a payer has, in base units.
-func (s *shop) endow(payer evmtest.Wallet, units int64) {
+func (s *shop) endow(payer paytest.EVM, units int64) {
 	s.t.Helper()
 	if err := s.chain.Endow(context.Background(), devchain.USDC, payer.Address(), big.NewInt(units)); err != nil {
 		s.t.Fatal(err)
@@ -126,10 +126,10 @@ func (s *shop) offer(path, body string) mpp.Challenge {
 }
 
 // exact asks for an offer of x402.
-func (s *shop) exact(path, body string) evmtest.Accepted {
+func (s *shop) exact(path, body string) paytest.Accepted {
 	s.t.Helper()
 	r := s.post(path, body)
-	required, err := evmtest.ReadRequired(r.Header.Get(x402.RequiredField))
+	required, err := paytest.ReadRequired(r.Header.Get(x402.RequiredField))
 	if r.Status != http.StatusPaymentRequired || err != nil || len(required.Accepts) != 1 {
 		s.t.Fatalf("POST %s %s: status %d, %s %q: %v\n%s", path, body, r.Status, x402.RequiredField, r.Header.Get(x402.RequiredField), err, r.Body)
 	}
@@ -202,11 +202,11 @@ func tempoRecipient(o *origin) common.Address {
 // noncePaying is the nonce of an authorisation for a challenge.
 func noncePaying(id, realm string) common.Hash { return crypto.Keccak256Hash([]byte(id + realm)) }
 
-func freshWallet(t *testing.T) evmtest.Wallet {
+func freshWallet(t *testing.T) paytest.EVM {
 	t.Helper()
 	key, err := crypto.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return evmtest.Wallet{Key: key}
+	return paytest.EVM{Key: key}
 }

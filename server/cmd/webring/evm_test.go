@@ -15,7 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"webring/server/devchain"
-	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/paytest"
 )
 
 // TestBothOffersArePaidByTheReferenceClient holds that a 402 carries two offers and
@@ -124,8 +124,8 @@ func TestAuthorizationsThatAreRefused(t *testing.T) {
 	if r := s.present("/api/bid", bid, s.signAs(owner, http.MethodDelete, "/api/ring/careful", "")); r.Status != 402 || r.code(t) != "invalid_challenge" {
 		t.Errorf("a proof for a bid: %d %s", r.Status, r.Body)
 	}
-	set := func(name string, value any) evmtest.Alter {
-		return func(d *evmtest.Draft) {
+	set := func(name string, value any) paytest.EVMAlter {
+		return func(d *paytest.EVMDraft) {
 			before := d.Payload
 			d.Payload = func(p map[string]any) {
 				if before != nil {
@@ -140,26 +140,26 @@ func TestAuthorizationsThatAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		code  string
-		alter evmtest.Alter
+		alter paytest.EVMAlter
 	}{
-		{"another chain", "verification_failed", func(d *evmtest.Draft) { d.ChainID = big.NewInt(1) }},
-		{"another token", "verification_failed", func(d *evmtest.Draft) { d.Token[19]++ }},
-		{"another name in the domain", "verification_failed", func(d *evmtest.Draft) { d.Name = "USDC" }},
-		{"another version in the domain", "verification_failed", func(d *evmtest.Draft) { d.Version = "1" }},
-		{"another recipient", "verification_failed", func(d *evmtest.Draft) { d.To[0]++ }},
+		{"another chain", "verification_failed", func(d *paytest.EVMDraft) { d.ChainID = big.NewInt(1) }},
+		{"another token", "verification_failed", func(d *paytest.EVMDraft) { d.Token[19]++ }},
+		{"another name in the domain", "verification_failed", func(d *paytest.EVMDraft) { d.Name = "USDC" }},
+		{"another version in the domain", "verification_failed", func(d *paytest.EVMDraft) { d.Version = "1" }},
+		{"another recipient", "verification_failed", func(d *paytest.EVMDraft) { d.To[0]++ }},
 		{"another recipient, signed for ours", "verification_failed", set("to", stranger.Address())},
-		{"one unit less", "verification_failed", func(d *evmtest.Draft) { d.Value.Sub(d.Value, big.NewInt(1)) }},
-		{"one unit more", "verification_failed", func(d *evmtest.Draft) { d.Value.Add(d.Value, big.NewInt(1)) }},
-		{"another value than signed", "verification_failed", func(d *evmtest.Draft) { v := d.Value.String(); d.Value.SetInt64(1); set("value", v)(d) }},
-		{"the nonce of another challenge", "verification_failed", func(d *evmtest.Draft) { d.Nonce = noncePaying(other.ID, other.Realm) }},
-		{"the nonce of another realm", "verification_failed", func(d *evmtest.Draft) { d.Nonce = noncePaying(other.ID, "other.dev") }},
-		{"another nonce than signed", "verification_failed", func(d *evmtest.Draft) { n := d.Nonce.Hex(); d.Nonce[0]++; set("nonce", n)(d) }},
-		{"somebody else's signature", "verification_failed", func(d *evmtest.Draft) { d.Sign = stranger.Sign }},
-		{"somebody else's source", "verification_failed", func(d *evmtest.Draft) { d.Source = "did:pkh:eip155:8453:" + stranger.Address().Hex() }},
-		{"the source's chain", "verification_failed", func(d *evmtest.Draft) { d.Source = strings.Replace(d.Source, "8453", "1", 1) }},
-		{"valid too long", "verification_failed", func(d *evmtest.Draft) { d.ValidBefore.Add(d.ValidBefore, big.NewInt(1)) }},
-		{"not valid any more", "payment_expired", evmtest.ValidFor(-time.Minute)},
-		{"not valid yet", "verification_failed", func(d *evmtest.Draft) { d.ValidAfter = big.NewInt(time.Now().Unix() + 60) }},
+		{"one unit less", "verification_failed", func(d *paytest.EVMDraft) { d.Value.Sub(d.Value, big.NewInt(1)) }},
+		{"one unit more", "verification_failed", func(d *paytest.EVMDraft) { d.Value.Add(d.Value, big.NewInt(1)) }},
+		{"another value than signed", "verification_failed", func(d *paytest.EVMDraft) { v := d.Value.String(); d.Value.SetInt64(1); set("value", v)(d) }},
+		{"the nonce of another challenge", "verification_failed", func(d *paytest.EVMDraft) { d.Nonce = noncePaying(other.ID, other.Realm) }},
+		{"the nonce of another realm", "verification_failed", func(d *paytest.EVMDraft) { d.Nonce = noncePaying(other.ID, "other.dev") }},
+		{"another nonce than signed", "verification_failed", func(d *paytest.EVMDraft) { n := d.Nonce.Hex(); d.Nonce[0]++; set("nonce", n)(d) }},
+		{"somebody else's signature", "verification_failed", func(d *paytest.EVMDraft) { d.Sign = stranger.Sign }},
+		{"somebody else's source", "verification_failed", func(d *paytest.EVMDraft) { d.Source = "did:pkh:eip155:8453:" + stranger.Address().Hex() }},
+		{"the source's chain", "verification_failed", func(d *paytest.EVMDraft) { d.Source = strings.Replace(d.Source, "8453", "1", 1) }},
+		{"valid too long", "verification_failed", func(d *paytest.EVMDraft) { d.ValidBefore.Add(d.ValidBefore, big.NewInt(1)) }},
+		{"not valid any more", "payment_expired", paytest.ValidFor(-time.Minute)},
+		{"not valid yet", "verification_failed", func(d *paytest.EVMDraft) { d.ValidAfter = big.NewInt(time.Now().Unix() + 60) }},
 		{"no number for an end", "malformed_credential", set("validBefore", "0x7fffffff")},
 		{"a leading zero", "malformed_credential", set("value", "01000000")},
 		{"a number that is none", "malformed_credential", set("value", 1000000)},
@@ -181,7 +181,7 @@ func TestAuthorizationsThatAreRefused(t *testing.T) {
 		}
 	}
 	payer := s.payer()
-	if r := s.present("/api/bid", bid, payer.Header(s.offer("/api/bid", bid), func(d *evmtest.Draft) { d.Sign = payer.HighS })); r.Status != 402 || r.code(t) != "verification_failed" {
+	if r := s.present("/api/bid", bid, payer.Header(s.offer("/api/bid", bid), func(d *paytest.EVMDraft) { d.Sign = payer.HighS })); r.Status != 402 || r.code(t) != "verification_failed" {
 		t.Errorf("a high s: %d %s", r.Status, r.Body)
 	}
 	if r := s.present("/api/bid", bid, poor.Header(s.offer("/api/bid", bid))); r.Status != 402 || r.code(t) != "verification_failed" {
@@ -238,13 +238,13 @@ func TestAuthorizationsCountOnce(t *testing.T) {
 	if r := s.present("/api/register", join, credential); r.Status != 409 || r.code(t) != "credential_reused" {
 		t.Errorf("again: %d %s", r.Status, r.Body)
 	}
-	highS := payer.Header(challenge, func(d *evmtest.Draft) { d.Sign = payer.HighS })
+	highS := payer.Header(challenge, func(d *paytest.EVMDraft) { d.Sign = payer.HighS })
 	if r := s.present("/api/register", join, highS); r.Status != 409 || r.code(t) != "credential_reused" {
 		t.Errorf("again, in its other spelling: %d %s", r.Status, r.Body)
 	}
 	bid := `{"member":"once","amount":"1.00"}`
 	old := noncePaying(challenge.ID, challenge.Realm)
-	if r := s.present("/api/bid", bid, payer.Header(s.offer("/api/bid", bid), func(d *evmtest.Draft) { d.Nonce = old })); r.Status != 402 {
+	if r := s.present("/api/bid", bid, payer.Header(s.offer("/api/bid", bid), func(d *paytest.EVMDraft) { d.Nonce = old })); r.Status != 402 {
 		t.Errorf("under another challenge: %d %s", r.Status, r.Body)
 	}
 	if s.authorized() != 100 || s.submissions() != 1 {

@@ -13,7 +13,7 @@ import (
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
 	"webring/server/pay/mpp"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // endow gives an account so many base units of the currency, for a challenge of this
@@ -21,7 +21,7 @@ import (
 func (o *origin) endow(to devchain.Account, units int64) {
 	o.t.Helper()
 	c, _ := chain(o.t)
-	give := tempotest.Wallet{Key: wallet(o.t).Key}.Transaction(o.challenge(o.post("/api/register", registration(o.t, nil))),
+	give := paytest.Tempo{Key: wallet(o.t).Key}.Transaction(o.challenge(o.post("/api/register", registration(o.t, nil))),
 		func(d *draft) { d.Recipient, d.Amount = to.Address, big.NewInt(units) })
 	var receipt struct{ Status string }
 	if err := c.Call(o.t.Context(), &receipt, "eth_sendRawTransactionSync", hexutil.Bytes(give)); err != nil || receipt.Status != "0x1" {

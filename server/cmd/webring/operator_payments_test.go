@@ -12,7 +12,7 @@ import (
 	"webring/server"
 	"webring/server/devchain"
 	"webring/server/pay/mpp"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // confirmed waits until no network can undo a payment any more.
@@ -61,7 +61,7 @@ func TestMoneyWithoutAnEventIsFoundAndPutRight(t *testing.T) {
 	}
 
 	w := wallet(t)
-	raw := tempotest.Wallet{Key: w.Key}.Transaction(o.challenge(o.post("/api/bid", fmt.Sprintf(`{"member":%q,"amount":"2.50"}`, slug))))
+	raw := paytest.Tempo{Key: w.Key}.Transaction(o.challenge(o.post("/api/bid", fmt.Sprintf(`{"member":%q,"amount":"2.50"}`, slug))))
 	var hash string
 	if err := c.Call(context.Background(), &hash, "eth_sendRawTransaction", hexutil.Bytes(raw)); err != nil {
 		t.Fatal(err)
@@ -113,6 +113,6 @@ func TestWhatNeedsANetworkFailsWithoutOne(t *testing.T) {
 }
 
 // signedBy answers a challenge as the reference client would, with changes.
-func signedBy(w devchain.Account, ch mpp.Challenge, changes ...tempotest.Alter) string {
-	return tempotest.Wallet{Key: w.Key}.Header(ch, changes...)
+func signedBy(w devchain.Account, ch mpp.Challenge, changes ...paytest.TempoAlter) string {
+	return paytest.Tempo{Key: w.Key}.Header(ch, changes...)
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"webring/server/devchain"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // deeds are what an owner does at a crash, in an order in which each can be done after
@@ -57,7 +57,7 @@ func TestPowerFailsOnOwners(t *testing.T) {
 		}
 		asked := o.send(d.method, d.path, []byte(body), "Content-Type", "application/json")
 		before := o.events()
-		credential, err := tempotest.Wallet{Key: w.Key}.Prove(o.challenge(asked)).Header()
+		credential, err := paytest.Tempo{Key: w.Key}.Prove(o.challenge(asked)).Header()
 		if err != nil {
 			t.Fatal(err)
 		}

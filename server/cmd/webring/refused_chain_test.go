@@ -10,7 +10,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // ranOut says of an answer that the credential was not valid long enough when it was
@@ -56,7 +56,7 @@ func TestMinedButReverted(t *testing.T) {
 	// Enough for the fees and not for the transfer; its simulation is answered
 	// with a yes all the same.
 	ch := o.challenge(o.post("/api/bid", `{"member":"target","amount":"1.00"}`))
-	give := tempotest.Wallet{Key: rich.Key}.Transaction(ch, func(d *draft) { d.Recipient, d.Amount = poor.Address, big.NewInt(900_000) })
+	give := paytest.Tempo{Key: rich.Key}.Transaction(ch, func(d *draft) { d.Recipient, d.Amount = poor.Address, big.NewInt(900_000) })
 	var receipt struct{ Status string }
 	if err := c.Call(t.Context(), &receipt, "eth_sendRawTransactionSync", hexutil.Bytes(give)); err != nil || receipt.Status != "0x1" {
 		t.Fatalf("%v, %v", receipt, err)

@@ -22,10 +22,10 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/pay/mpp"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
-type draft = tempotest.Draft
+type draft = paytest.TempoDraft
 
 // stage is a ring with one member, for one attack after the other. Numbers of
 // cases are those of the list of what must be refused, in payments.md.
@@ -51,7 +51,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{origin: o, key: key, wallet: wallet(t), body: `{"member":"target","amount":"1.00"}`}
-	w := tempotest.Wallet{Key: s.wallet.Key}
+	w := paytest.Tempo{Key: s.wallet.Key}
 	ch := s.fresh()
 	s.spent, s.spentRaw = w.Pay(ch), w.Transaction(ch)
 	if r := s.present(s.field(s.spent)); r.Status != http.StatusOK {
@@ -83,19 +83,19 @@ func (s *stage) field(c mpp.Credential) string {
 }
 
 // signed answers a fresh challenge with an altered transaction.
-func (s *stage) signed(changes ...tempotest.Alter) string {
+func (s *stage) signed(changes ...paytest.TempoAlter) string {
 	return signedBy(s.wallet, s.fresh(), changes...)
 }
 
 // bent answers a fresh challenge honestly and alters the credential.
 func (s *stage) bent(change func(c *mpp.Credential)) string {
-	c := tempotest.Wallet{Key: s.wallet.Key}.Pay(s.fresh())
+	c := paytest.Tempo{Key: s.wallet.Key}.Pay(s.fresh())
 	change(&c)
 	return s.field(c)
 }
 
 // reissued is bent by the origin itself: the challenge is its own.
-func (s *stage) reissued(change func(c *mpp.Challenge), changes ...tempotest.Alter) string {
+func (s *stage) reissued(change func(c *mpp.Challenge), changes ...paytest.TempoAlter) string {
 	ch := s.fresh()
 	change(&ch)
 	mpp.Keys{Current: s.key}.Sign(&ch)
@@ -232,14 +232,14 @@ var refusals = []struct {
 		d.Data = append(crypto.Keccak256([]byte("transfer(address,uint256)"))[:4], append(common.LeftPadBytes(d.Recipient[:], 32), common.LeftPadBytes(d.Amount.Bytes(), 32)...)...)
 	})},
 	{31, "memo of another challenge", 402, "verification_failed", one(func(s *stage) string {
-		return s.signed(func(d *draft) { d.Memo = tempotest.Memo(s.spent.Challenge.Realm, s.spent.Challenge.ID) })
+		return s.signed(func(d *draft) { d.Memo = paytest.Memo(s.spent.Challenge.Realm, s.spent.Challenge.ID) })
 	})},
 	{32, "memo of another realm", 402, "verification_failed", one(func(s *stage) string {
 		ch := s.fresh()
-		return signedBy(s.wallet, ch, func(d *draft) { d.Memo = tempotest.Memo("other.dev", ch.ID) })
+		return signedBy(s.wallet, ch, func(d *draft) { d.Memo = paytest.Memo("other.dev", ch.ID) })
 	})},
 	{33, "padded calldata", 402, "verification_failed", altered(func(d *draft) {
-		d.Data = append(tempotest.TransferWithMemo(d.Recipient, d.Amount, d.Memo), make([]byte, 32)...)
+		d.Data = append(paytest.TransferWithMemo(d.Recipient, d.Amount, d.Memo), make([]byte, 32)...)
 	})},
 	{34, "validBefore missing", 402, "verification_failed", altered(func(d *draft) { d.ValidBefore = uint64(0) })},
 	{34, "validBefore past", 402, "payment_expired", altered(func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() - 60) })},
@@ -269,7 +269,7 @@ func one(send func(s *stage) string) func(*stage) []string {
 	return func(s *stage) []string { return []string{send(s)} }
 }
 
-func altered(change tempotest.Alter) func(*stage) []string {
+func altered(change paytest.TempoAlter) func(*stage) []string {
 	return one(func(s *stage) string { return s.signed(change) })
 }
 

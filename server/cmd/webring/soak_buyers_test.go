@@ -16,8 +16,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/ledger/ledgertest"
-	"webring/server/pay/evm/evmtest"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // buyer pays for one wish after the other, at any node, and notes every answer that it is
@@ -55,7 +54,7 @@ func tempoBuyer(w devchain.Account, random *rand.Rand) func(reply) (string, erro
 			return "", err
 		}
 		ahead := int64(10 + random.IntN(15))
-		return signedBy(w, c, func(d *tempotest.Draft) { d.ValidBefore = uint64(time.Now().Unix() + ahead) }), nil
+		return signedBy(w, c, func(d *paytest.TempoDraft) { d.ValidBefore = uint64(time.Now().Unix() + ahead) }), nil
 	}
 }
 
@@ -69,13 +68,13 @@ func referenceBuyer(client *devchain.Client, w devchain.Account) func(reply) (st
 }
 
 // evmBuyer authorises a transfer that the ring submits.
-func evmBuyer(w evmtest.Wallet) func(reply) (string, error) {
+func evmBuyer(w paytest.EVM) func(reply) (string, error) {
 	return func(offer reply) (string, error) {
 		c, err := readChallenge(offer)
 		if err != nil {
 			return "", err
 		}
-		return w.Header(c, evmtest.ValidFor(40*time.Second)), nil
+		return w.Header(c, paytest.ValidFor(40*time.Second)), nil
 	}
 }
 

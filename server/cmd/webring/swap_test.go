@@ -14,7 +14,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // calling is the calldata of a function, with its arguments as words.
@@ -44,9 +44,9 @@ func exchanging(t *testing.T) devchain.Account {
 	maker, buyer := wallet(t).Address, freshAccount(t)
 	mined(t, maker, devchain.PathUSD, calling("transfer(address,uint256)", buyer.Address[:], big.NewInt(20_000_000).Bytes()))
 	const plenty = 1_000_000_000
-	mined(t, maker, devchain.AlphaUSD, calling("approve(address,uint256)", tempotest.Exchange[:], big.NewInt(plenty).Bytes()))
-	mined(t, maker, tempotest.Exchange, calling("createPair(address)", devchain.AlphaUSD[:]))
-	mined(t, maker, tempotest.Exchange, calling("place(address,uint128,bool,int16)", devchain.AlphaUSD[:], big.NewInt(plenty).Bytes(), nil, big.NewInt(100).Bytes()))
+	mined(t, maker, devchain.AlphaUSD, calling("approve(address,uint256)", paytest.Exchange[:], big.NewInt(plenty).Bytes()))
+	mined(t, maker, paytest.Exchange, calling("createPair(address)", devchain.AlphaUSD[:]))
+	mined(t, maker, paytest.Exchange, calling("place(address,uint128,bool,int16)", devchain.AlphaUSD[:], big.NewInt(plenty).Bytes(), nil, big.NewInt(100).Bytes()))
 	return buyer
 }
 
@@ -92,9 +92,9 @@ func TestPaymentBySwap(t *testing.T) {
 	}
 
 	// A swap that the payer has sent is found, and has its effect when it is presented.
-	swapping := tempotest.Swapping(devchain.PathUSD, 1_010_000)
+	swapping := paytest.Swapping(devchain.PathUSD, 1_010_000)
 	ch := o.challenge(o.post("/api/bid", body))
-	raw := tempotest.Wallet{Key: w.Key}.Transaction(ch, swapping)
+	raw := paytest.Tempo{Key: w.Key}.Transaction(ch, swapping)
 	credential := signedBy(w, ch, swapping)
 	var receipt struct{ Status, TransactionHash string }
 	if err := c.Call(t.Context(), &receipt, "eth_sendRawTransactionSync", hexutil.Bytes(raw)); err != nil || receipt.Status != "0x1" {
@@ -140,14 +140,14 @@ func TestPaymentBySwap(t *testing.T) {
 		return fmt.Sprint(out, version, string(o.get("/api/ring").Body), o.receivedIn(devchain.AlphaUSD), sent.Load())
 	}
 	before := traces()
-	type swap = tempotest.Swap
-	bent := func(change func(s *swap)) tempotest.Alter {
-		return tempotest.Swapping(devchain.PathUSD, 1_010_000, change)
+	type swap = paytest.Swap
+	bent := func(change func(s *swap)) paytest.TempoAlter {
+		return paytest.Swapping(devchain.PathUSD, 1_010_000, change)
 	}
-	calls := func(order ...int) tempotest.Alter {
+	calls := func(order ...int) paytest.TempoAlter {
 		return func(d *draft) {
 			swapping(d)
-			three := append(d.Before, []any{d.Token, uint64(0), tempotest.TransferWithMemo(d.Recipient, d.Amount, d.Memo)})
+			three := append(d.Before, []any{d.Token, uint64(0), paytest.TransferWithMemo(d.Recipient, d.Amount, d.Memo)})
 			picked := []any{}
 			for _, i := range order {
 				picked = append(picked, three[i])
@@ -155,11 +155,11 @@ func TestPaymentBySwap(t *testing.T) {
 			d.Calls = picked
 		}
 	}
-	besides := func(change func(d *draft)) tempotest.Alter { return func(d *draft) { swapping(d); change(d) } }
+	besides := func(change func(d *draft)) paytest.TempoAlter { return func(d *draft) { swapping(d); change(d) } }
 	for _, v := range []struct {
 		name, reason, says string
 		by                 devchain.Account
-		change             tempotest.Alter
+		change             paytest.TempoAlter
 	}{
 		{"another order", "unsupported_form", "first of three calls must be approve", w, calls(1, 0, 2)},
 		{"the transfer first", "unsupported_form", "last call must be transferWithMemo", w, calls(2, 0, 1)},
@@ -177,8 +177,8 @@ func TestPaymentBySwap(t *testing.T) {
 		{"no memo", "unsupported_form", "must be transferWithMemo", w, besides(func(d *draft) {
 			d.Data = calling("transfer(address,uint256)", d.Recipient[:], d.Amount.Bytes())
 		})},
-		{"a maximum below the price", "reverted", "asks for more than the swap's maximum", w, tempotest.Swapping(devchain.PathUSD, 1_000_000)},
-		{"a token that is not traded for it", "reverted", "", w, tempotest.Swapping(devchain.BetaUSD, 1_010_000)},
+		{"a maximum below the price", "reverted", "asks for more than the swap's maximum", w, paytest.Swapping(devchain.PathUSD, 1_000_000)},
+		{"a token that is not traded for it", "reverted", "", w, paytest.Swapping(devchain.BetaUSD, 1_010_000)},
 		{"nothing to sell", "insufficient_funds", "holds less than the swap takes", freshAccount(t), swapping},
 	} {
 		r := o.post("/api/bid", body, "Authorization", signedBy(v.by, o.challenge(o.post("/api/bid", body)), v.change))

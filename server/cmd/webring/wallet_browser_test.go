@@ -15,7 +15,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/paytest"
 )
 
 // TestAWalletPaysInABrowser joins, bids and changes a member in real browsers, with a wallet
@@ -28,7 +28,7 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 	s := evmShop(t, append([]string{"--edge-secret-file", secret}, sites.args()...)...)
 	e := s.follow(t, s.verifier(), "--core", "native", "--edge-secret-file", secret)
 	owner, payer, poor := s.payer(), s.payer(), freshWallet(t)
-	key := func(w evmtest.Wallet) string { return "0x" + hex.EncodeToString(crypto.FromECDSA(w.Key)) }
+	key := func(w paytest.EVM) string { return "0x" + hex.EncodeToString(crypto.FromECDSA(w.Key)) }
 	plan := map[string]any{"chromium": chromium, "base": s.base, "edge": e.base, "owner": key(owner), "payer": key(payer), "poor": key(poor)}
 	if path, err := exec.LookPath("firefox-esr"); err == nil {
 		plan["firefox"] = path

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"webring/server/devchain"
-	"webring/server/pay/evm/evmtest"
+	"webring/server/pay/paytest"
 	"webring/server/pay/x402"
 )
 
@@ -77,30 +77,30 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 
 	// Each of these is refused, and no money moves.
 	for name, c := range map[string]struct {
-		alter func(*evmtest.Exact)
+		alter func(*paytest.Exact)
 		code  string
 	}{
-		"another amount accepted":    {func(x *evmtest.Exact) { x.Accepted.Amount = "1" }, "invalid_challenge"},
-		"another recipient accepted": {func(x *evmtest.Exact) { x.Accepted.PayTo = x.Wallet.Address().Hex() }, "invalid_challenge"},
-		"another token accepted":     {func(x *evmtest.Exact) { x.Accepted.Asset = x.Wallet.Address().Hex() }, "invalid_challenge"},
-		"another network accepted":   {func(x *evmtest.Exact) { x.Accepted.Network = "eip155:1" }, "invalid_challenge"},
-		"an altered challenge": {func(x *evmtest.Exact) {
+		"another amount accepted":    {func(x *paytest.Exact) { x.Accepted.Amount = "1" }, "invalid_challenge"},
+		"another recipient accepted": {func(x *paytest.Exact) { x.Accepted.PayTo = x.Wallet.Address().Hex() }, "invalid_challenge"},
+		"another token accepted":     {func(x *paytest.Exact) { x.Accepted.Asset = x.Wallet.Address().Hex() }, "invalid_challenge"},
+		"another network accepted":   {func(x *paytest.Exact) { x.Accepted.Network = "eip155:1" }, "invalid_challenge"},
+		"an altered challenge": {func(x *paytest.Exact) {
 			x.Accepted.Extra["challenge"].(map[string]any)["expires"] = "2099-01-01T00:00:00Z"
 		}, "invalid_challenge"},
-		"no challenge of x402":        {func(x *evmtest.Exact) { x.Accepted.Extra["challenge"].(map[string]any)["intent"] = "charge" }, "invalid_challenge"},
-		"another amount signed":       {func(x *evmtest.Exact) { x.Draft.Value.SetInt64(999_999) }, "verification_failed"},
-		"another recipient signed":    {func(x *evmtest.Exact) { x.Draft.To = x.Wallet.Address() }, "verification_failed"},
-		"another token signed":        {func(x *evmtest.Exact) { x.Draft.Token[19]++ }, "verification_failed"},
-		"another chain signed":        {func(x *evmtest.Exact) { x.Draft.ChainID.SetInt64(1) }, "verification_failed"},
-		"somebody else's signature":   {func(x *evmtest.Exact) { x.Draft.Sign = s.payer().Sign }, "verification_failed"},
-		"valid for ten minutes":       {func(x *evmtest.Exact) { evmtest.ValidFor(10 * time.Minute)(x.Draft) }, "verification_failed"},
-		"valid no more":               {func(x *evmtest.Exact) { evmtest.ValidFor(-time.Minute)(x.Draft) }, "payment_expired"},
-		"a payload of another scheme": {func(x *evmtest.Exact) { x.Draft.Payload = func(p map[string]any) { delete(p, "authorization") } }, "malformed_credential"},
+		"no challenge of x402":        {func(x *paytest.Exact) { x.Accepted.Extra["challenge"].(map[string]any)["intent"] = "charge" }, "invalid_challenge"},
+		"another amount signed":       {func(x *paytest.Exact) { x.Draft.Value.SetInt64(999_999) }, "verification_failed"},
+		"another recipient signed":    {func(x *paytest.Exact) { x.Draft.To = x.Wallet.Address() }, "verification_failed"},
+		"another token signed":        {func(x *paytest.Exact) { x.Draft.Token[19]++ }, "verification_failed"},
+		"another chain signed":        {func(x *paytest.Exact) { x.Draft.ChainID.SetInt64(1) }, "verification_failed"},
+		"somebody else's signature":   {func(x *paytest.Exact) { x.Draft.Sign = s.payer().Sign }, "verification_failed"},
+		"valid for ten minutes":       {func(x *paytest.Exact) { paytest.ValidFor(10 * time.Minute)(x.Draft) }, "verification_failed"},
+		"valid no more":               {func(x *paytest.Exact) { paytest.ValidFor(-time.Minute)(x.Draft) }, "payment_expired"},
+		"a payload of another scheme": {func(x *paytest.Exact) { x.Draft.Payload = func(p map[string]any) { delete(p, "authorization") } }, "malformed_credential"},
 	} {
 		payment := s.payer().Exact(s.exact("/api/bid", bid))
 		c.alter(&payment)
 		r := edge.present("/api/bid", bid, payment.Header())
-		if required, err := evmtest.ReadRequired(r.Header.Get(x402.RequiredField)); r.Status != 402 || r.code(t) != c.code || err != nil || required.Error == "" {
+		if required, err := paytest.ReadRequired(r.Header.Get(x402.RequiredField)); r.Status != 402 || r.code(t) != c.code || err != nil || required.Error == "" {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}
 	}
@@ -122,12 +122,12 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 	// One authorisation in both envelopes, at two nodes at once: one effect.
 	both := s.payer()
 	challenge := s.offer("/api/bid", bid)
-	sameNonce := func(d *evmtest.Draft) { d.Nonce = noncePaying(challenge.ID, challenge.Realm) }
+	sameNonce := func(d *paytest.EVMDraft) { d.Nonce = noncePaying(challenge.ID, challenge.Realm) }
 	expires, err := challenge.ExpiresAt()
 	if err != nil {
 		t.Fatal(err)
 	}
-	until := evmtest.ValidFor(time.Until(expires) - time.Second)
+	until := paytest.ValidFor(time.Until(expires) - time.Second)
 	copies := []string{both.Header(challenge, until), both.Exact(s.exact("/api/bid", bid), sameNonce, until).Header(), both.Exact(s.exact("/api/bid", bid), sameNonce, until).Header()}
 	var wg sync.WaitGroup
 	replies := make([]reply, 2*len(copies))
@@ -199,4 +199,4 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 	}
 }
 
-func freshAddress(a devchain.Account) string { return evmtest.Wallet{Key: a.Key}.Address().Hex() }
+func freshAddress(a devchain.Account) string { return paytest.EVM{Key: a.Key}.Address().Hex() }

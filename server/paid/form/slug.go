@@ -10,7 +10,7 @@ import (
 	"webring/core"
 )
 
-// reservedSlugs are path segments beside /api/ring/{slug} that mean something
+// reservedSlugs are path segments at the place of {slug} in /api/ring/{slug} that mean something
 // else.
 var reservedSlugs = map[string]bool{"next": true, "prev": true, "random": true}
 

@@ -121,7 +121,7 @@ func isFlag(tags []rune) bool {
 // and after it:
 //
 //   - in a sequence of emoji, or after a character that it makes one (UTS 51)
-//   - a joiner between letters that join, or beside a virama, as scripts of South Asia and
+//   - a joiner between letters that join, or next to a virama, as scripts of South Asia and
 //     of Arabic spell with them (UAX 31, 2.3, whose rules package idna has from RFC 5892)
 //   - a joiner before a virama, as Bengali and Kannada spell RA (The Unicode Standard, 12.2)
 func keeps(before []rune, r rune, after []rune) bool {

@@ -13,6 +13,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/paid/form"
 	"webring/server/sites/fetch"
+	"webring/server/sites/siteproof"
 )
 
 // Limits for each account. They are checked when a credential names the account, before
@@ -46,18 +47,12 @@ func (l *Limits) Learn(ctx context.Context, books *ledger.Ledger) { l.domains.le
 // Moved notes that a member has another URL than old from now on.
 func (l *Limits) Moved(st *core.State, at core.Ordinal, old string) { l.domains.move(st, at, old) }
 
-// Named is an account that a site names, in the page at its URL or for its whole host.
-type Named struct {
-	core.Account
-	Host bool
-}
-
 // NamedBy are the accounts that a site names before its URL has a member.
-type NamedBy []Named
+type NamedBy []siteproof.Named
 
 // Includes says whether an account is named; host, for the whole host.
 func (n NamedBy) Includes(account core.Account, host bool) bool {
-	return slices.ContainsFunc(n, func(a Named) bool { return a.Is(account) && (a.Host || !host) })
+	return slices.ContainsFunc(n, func(a siteproof.Named) bool { return a.Is(account) && (a.Host || !host) })
 }
 
 // pinNamed names the accounts in the opaque parameter, those of the whole host with a mark.
@@ -82,7 +77,7 @@ func (n NamedBy) Pin(pinned map[string]string) {
 func PinnedNames(pinned map[string]string) (n NamedBy) {
 	for text := range strings.FieldsSeq(pinned[pinNamed]) {
 		address, host := strings.CutSuffix(text, "/")
-		n = append(n, Named{core.AccountOf(address), host})
+		n = append(n, siteproof.Named{Account: core.AccountOf(address), Host: host})
 	}
 	return n
 }
@@ -92,7 +87,7 @@ func PinnedNames(pinned map[string]string) (n NamedBy) {
 // owner. member is the one that is to move there, nil for a registration.
 //
 // The root of the domain itself is open to every account, so strangers below it cannot
-// keep its owner away. A member whose site is verified takes nobody's place, and an account
+// keep its owner away. A member whose site is verified takes no other's place, and an account
 // that the site names needs none.
 func (l *Limits) SharesDomain(v *ledger.View, key string, account core.Account, member *core.Ordinal, named NamedBy) error {
 	st, domain := v.State(), domainOf(key)

@@ -34,7 +34,7 @@ const (
 //
 //   - an account that has paid here, and has wasted nothing for a week, has an allowance of
 //     its own: 1/[ownPart] of the budget. It paid for that before, and what it wastes
-//     counts for nobody else;
+//     counts for no other account;
 //   - all other accounts share the budget. It is divided between the clients that bring
 //     their payments by the rule of package fair: one that has wasted nothing is refused
 //     only when all of it is wasted, and one that has wasted some earlier.
@@ -168,7 +168,7 @@ func (x *Gas) LaunchWithin(id string, f Flight, now time.Time) bool {
 	return true
 }
 
-// room says whether f's part of the budget has room for it beside all other flights. The
+// room says whether f's part of the budget has room for it in addition to all other flights. The
 // caller holds mu.
 func (x *Gas) room(id string, f Flight, now time.Time) bool {
 	var own uint64

@@ -13,7 +13,7 @@ import (
 	"webring/server/paid/form"
 )
 
-// Proof is a proof that was used, as the ledger's table keeps it beside the event. Its words
+// Proof is a proof that was used, as the ledger's table keeps it. Its words
 // are none of the member's, so that a redaction has nothing to delete here.
 type Proof struct {
 	Operation string

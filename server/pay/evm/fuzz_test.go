@@ -12,9 +12,9 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"webring/server/pay/evm/evmtest"
 	"webring/server/pay/mpp"
 	"webring/server/pay/node"
+	"webring/server/pay/paytest"
 )
 
 // FuzzSignedAuthorization alters an honest authorisation before it is signed, and
@@ -40,9 +40,9 @@ func FuzzSignedAuthorization(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, part1 uint8, value1 string, part2 uint8, value2 string) {
-		var signed evmtest.Draft
+		var signed paytest.EVMDraft
 		sent := map[string]any{}
-		note := func(d *evmtest.Draft) {
+		note := func(d *paytest.EVMDraft) {
 			signed = *d
 			before := d.Payload
 			d.Payload = func(p map[string]any) {
@@ -83,7 +83,7 @@ func FuzzSignedAuthorization(f *testing.F) {
 }
 
 // alter replaces a part of what is signed or, from 32 on, of what is sent.
-func alter(part uint8, value string) evmtest.Alter {
+func alter(part uint8, value string) paytest.EVMAlter {
 	number := func(old *big.Int) *big.Int {
 		// What has more than 32 bytes cannot be signed.
 		if n, ok := new(big.Int).SetString(value, 10); ok && n.Sign() >= 0 && n.BitLen() <= 256 {
@@ -91,7 +91,7 @@ func alter(part uint8, value string) evmtest.Alter {
 		}
 		return old
 	}
-	return func(d *evmtest.Draft) {
+	return func(d *paytest.EVMDraft) {
 		switch part {
 		case 0:
 			d.Name = value

@@ -127,7 +127,7 @@ func decodeBase64(s string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(s)
 }
 
-// checkNames walks one JSON value beside the type it will be decoded into and
+// checkNames walks one JSON value together with the type it will be decoded into and
 // refuses the ambiguous names that DecodeJSON describes.
 func checkNames(raw []byte, t reflect.Type) error {
 	d := json.NewDecoder(bytes.NewReader(raw))

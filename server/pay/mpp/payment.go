@@ -93,8 +93,8 @@ type State uint8
 const (
 	Pending    State = iota // nothing final is known
 	Settled                 // mined, and it paid us
-	Failed                  // mined and reverted, for good
-	Mismatched              // mined with status 1, but it did not pay us, for good
+	Failed                  // mined and reverted; final
+	Mismatched              // mined with status 1, but it did not pay us; final
 	Gone                    // provably can never be mined
 )
 

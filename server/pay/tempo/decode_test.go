@@ -16,7 +16,7 @@ import (
 
 	"webring/server/pay/mpp"
 	"webring/server/pay/node"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 var (
@@ -34,8 +34,8 @@ func testKey(n int64) *ecdsa.PrivateKey {
 	return key
 }
 
-func wallet(n int64) tempotest.Wallet {
-	return tempotest.Wallet{Key: testKey(n), Now: func() time.Time { return now }}
+func wallet(n int64) paytest.Tempo {
+	return paytest.Tempo{Key: testKey(n), Now: func() time.Time { return now }}
 }
 
 // challenge is a challenge of m for 1.00, signed, that lives for five minutes.
@@ -76,13 +76,13 @@ func TestDecodeRefuses(t *testing.T) {
 	m := newMethod(t, Config{Currency: token, Recipient: recipient})
 	c := challenge(t, m)
 	w := wallet(7)
-	type d = tempotest.Draft
+	type d = paytest.TempoDraft
 	const verify = mpp.CodeVerify
 	one := func(to common.Address, value any, data []byte) []any { return []any{to, value, data} }
-	calldata := tempotest.TransferWithMemo(recipient, big.NewInt(1_000_000), tempotest.Memo(c.Realm, c.ID))
+	calldata := paytest.TransferWithMemo(recipient, big.NewInt(1_000_000), paytest.Memo(c.Realm, c.ID))
 	for _, tc := range []struct {
 		name, code, detail string
-		change             tempotest.Alter
+		change             paytest.TempoAlter
 	}{
 		{"19: another method's payload type", mpp.CodeMalformed, "payload is malformed", func(d *d) { d.PayloadType = "authorization" }},
 		{"20: proof", verify, "only signed transactions", func(d *d) { d.PayloadType = "proof" }},
@@ -135,8 +135,8 @@ func TestDecodeRefuses(t *testing.T) {
 			d.Data = append(crypto.Keccak256([]byte("transferFromWithMemo(address,address,uint256,bytes32)"))[:4], calldata[4:]...)
 		}},
 		{"no calldata", verify, "must be transferWithMemo", func(d *d) { d.Data = []byte{} }},
-		{"31: memo of another challenge", verify, "not for this challenge", func(d *d) { d.Memo = tempotest.Memo(c.Realm, "another") }},
-		{"32: memo of another realm", verify, "not for this realm", func(d *d) { d.Memo = tempotest.Memo("other.example", c.ID) }},
+		{"31: memo of another challenge", verify, "not for this challenge", func(d *d) { d.Memo = paytest.Memo(c.Realm, "another") }},
+		{"32: memo of another realm", verify, "not for this realm", func(d *d) { d.Memo = paytest.Memo("other.example", c.ID) }},
 		{"memo of another version", verify, "not for this realm", func(d *d) { d.Memo[4] = 2 }},
 		{"memo without the tag", verify, "not for this realm", func(d *d) { d.Memo[0] = 0 }},
 		{"33: padded calldata", verify, "exactly 100 bytes", func(d *d) { d.Data = append(calldata[:100:100], 0) }},
@@ -267,16 +267,16 @@ func TestDecodeNamesThePayee(t *testing.T) {
 func TestDecodeAccepts(t *testing.T) {
 	m := newMethod(t, Config{Currency: token, Recipient: recipient})
 	c := challenge(t, m)
-	for name, change := range map[string]tempotest.Alter{
-		"5 s ahead":       func(d *tempotest.Draft) { d.ValidBefore = after(5) },
-		"90 s ahead":      func(d *tempotest.Draft) { d.ValidBefore = after(90) },
-		"validAfter now":  func(d *tempotest.Draft) { d.ValidAfter = after(0) },
-		"no validAfter":   func(d *tempotest.Draft) { d.ValidAfter = uint64(0) },
-		"no source":       func(d *tempotest.Draft) { d.Source = "" },
-		"fee token":       func(d *tempotest.Draft) { d.FeeToken = token[:] },
-		"client's memo":   func(d *tempotest.Draft) { copy(d.Memo[15:25], "our client") },
-		"source in lower": func(d *tempotest.Draft) { d.Source = strings.ToLower(d.Source) },
-		"fee of 16 bytes": func(d *tempotest.Draft) { d.MaxFee = bytes.Repeat([]byte{1}, 16) },
+	for name, change := range map[string]paytest.TempoAlter{
+		"5 s ahead":       func(d *paytest.TempoDraft) { d.ValidBefore = after(5) },
+		"90 s ahead":      func(d *paytest.TempoDraft) { d.ValidBefore = after(90) },
+		"validAfter now":  func(d *paytest.TempoDraft) { d.ValidAfter = after(0) },
+		"no validAfter":   func(d *paytest.TempoDraft) { d.ValidAfter = uint64(0) },
+		"no source":       func(d *paytest.TempoDraft) { d.Source = "" },
+		"fee token":       func(d *paytest.TempoDraft) { d.FeeToken = token[:] },
+		"client's memo":   func(d *paytest.TempoDraft) { copy(d.Memo[15:25], "our client") },
+		"source in lower": func(d *paytest.TempoDraft) { d.Source = strings.ToLower(d.Source) },
+		"fee of 16 bytes": func(d *paytest.TempoDraft) { d.MaxFee = bytes.Repeat([]byte{1}, 16) },
 	} {
 		if _, err := take(m, wallet(7).Pay(c, change), now); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -310,7 +310,7 @@ func TestOneTransactionHasOneReplayKey(t *testing.T) {
 		},
 	} {
 		var spelt []byte
-		p, err := take(m, w.Pay(c, func(d *tempotest.Draft) {
+		p, err := take(m, w.Pay(c, func(d *paytest.TempoDraft) {
 			d.Sign = func(digest []byte) []byte { spelt = w.Sign(digest); spell(spelt); return spelt }
 		}), now)
 		if err != nil {
@@ -342,7 +342,7 @@ func FuzzDecodeTransaction(f *testing.F) {
 	}
 	m := newMethod(f, Config{Currency: token, Recipient: recipient})
 	f.Add(wallet(7).Transaction(challenge(f, m)))
-	f.Add(wallet(7).Transaction(challenge(f, m), tempotest.Swapping(alpha, 1_010_000)))
+	f.Add(wallet(7).Transaction(challenge(f, m), paytest.Swapping(alpha, 1_010_000)))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		tx, err := readTransaction(raw)
 		if err != nil {

@@ -21,7 +21,7 @@ import (
 
 	"webring/server/pay/mpp"
 	"webring/server/pay/node"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // These targets hold what is taken against a second reading that is slow and
@@ -62,8 +62,8 @@ func slowly(raw []byte, c mpp.Challenge, expires time.Time) (common.Address, err
 		wanted, err2 := rlp.EncodeToBytes(want)
 		return err == nil && err2 == nil && bytes.Equal(have, wanted)
 	}
-	memo := tempotest.Memo(c.Realm, c.ID)
-	data := tempotest.TransferWithMemo(recipient, big.NewInt(1_000_000), memo)
+	memo := paytest.Memo(c.Realm, c.ID)
+	data := paytest.TransferWithMemo(recipient, big.NewInt(1_000_000), memo)
 	want := []any{[]any{token, []byte{}, data}}
 	if calls, ok := list[4].([]any); ok && len(calls) > 0 {
 		if call, ok := calls[len(calls)-1].([]any); ok && len(call) == 3 {
@@ -123,8 +123,8 @@ func slowSwap(calls []any) ([]any, error) {
 	if approved.Sign() == 0 || approved.Cmp(most) > 0 || most.Cmp(big.NewInt(2_000_000)) > 0 {
 		return nil, errors.New("without measure")
 	}
-	d := tempotest.Draft{Token: token, Amount: big.NewInt(1_000_000)}
-	tempotest.Swapping(common.BytesToAddress(sold), most.Int64(), func(s *tempotest.Swap) { s.Approved = approved })(&d)
+	d := paytest.TempoDraft{Token: token, Amount: big.NewInt(1_000_000)}
+	paytest.Swapping(common.BytesToAddress(sold), most.Int64(), func(s *paytest.Swap) { s.Approved = approved })(&d)
 	return d.Before, nil
 }
 
@@ -144,7 +144,7 @@ func recovered(signature, digest []byte) (common.Address, error) {
 }
 
 // takes holds what m takes of a credential of w against the second reading.
-func takes(t *testing.T, m *Method, credential mpp.Credential, w tempotest.Wallet, expires time.Time) {
+func takes(t *testing.T, m *Method, credential mpp.Credential, w paytest.Tempo, expires time.Time) {
 	p, err := take(m, credential, now)
 	if err != nil {
 		var no *mpp.Rejection
@@ -172,13 +172,13 @@ func FuzzSignedTransaction(f *testing.F) {
 	w := wallet(7)
 	// Parts that are as they should be, or nearly.
 	moment := func(seconds int64) []byte { return big.NewInt(now.Unix() + seconds).Bytes() }
-	memo := tempotest.Memo(c.Realm, c.ID)
+	memo := paytest.Memo(c.Realm, c.ID)
 	for part, values := range map[uint8][][]byte{
 		0: {{0xa5, 0xbf}, {0, 0xa5, 0xbf}, {1}}, 1: {{}, {5}}, 2: {{}, {5}, bytes.Repeat([]byte{0xff}, 16)}, 3: {{0x52, 0x08}, {0x98, 0x96, 0x80}, {0x98, 0x96, 0x81}},
 		4: {{0xc0}, {0xc1, 0xc0}}, 5: {{0xc0}, {0xc1, 0xc0}}, 6: {bytes.Repeat([]byte{0xff}, 32), {}, {1}}, 7: {{}, {1}},
 		8: {moment(5), moment(4), moment(90), moment(91), {}}, 9: {moment(0), moment(1), {}}, 10: {token[:], {}, {1}},
 		11: {{0xc0}, {0x80}, {}}, 12: {{0xc0}, {0xc1, 0x80}}, 13: {{0xc0}, {0x80}},
-		14: {tempotest.TransferWithMemo(recipient, big.NewInt(1_000_000), memo)}, 15: {token[:], stranger[:]}, 16: {{0x0f, 0x42, 0x40}, {0x0f, 0x42, 0x41}},
+		14: {paytest.TransferWithMemo(recipient, big.NewInt(1_000_000), memo)}, 15: {token[:], stranger[:]}, 16: {{0x0f, 0x42, 0x40}, {0x0f, 0x42, 0x41}},
 		17: {memo[:]}, 18: {make([]byte, 65), {4}}, 19: {{0x76}, {0x78}, {2}},
 	} {
 		for _, value := range values {
@@ -217,7 +217,7 @@ func FuzzSwap(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, sold, approval, at, order []byte, fourth bool) {
-		credential := w.Pay(c, func(d *tempotest.Draft) {
+		credential := w.Pay(c, func(d *paytest.TempoDraft) {
 			d.Before = []any{[]any{sold, uint64(0), approval}, []any{at, uint64(0), order}}
 			if fourth {
 				d.Before = append(d.Before, d.Before[0])
@@ -229,12 +229,12 @@ func FuzzSwap(f *testing.F) {
 
 // alter replaces one part of a draft: by the value as a string of RLP, or, raw,
 // by the value as it stands.
-func alter(part uint8, value []byte, raw bool) tempotest.Alter {
+func alter(part uint8, value []byte, raw bool) paytest.TempoAlter {
 	var as any = value
 	if raw {
 		as = rlp.RawValue(value)
 	}
-	return func(d *tempotest.Draft) {
+	return func(d *paytest.TempoDraft) {
 		parts := []*any{&d.ChainID, &d.MaxPriorityFee, &d.MaxFee, &d.Gas, &d.Calls, &d.AccessList, &d.NonceKey, &d.Nonce,
 			&d.ValidBefore, &d.ValidAfter, &d.FeeToken, &d.FeePayer, &d.AuthorizationList, &d.KeyAuthorization}
 		switch at := int(part % 21); at {
@@ -390,7 +390,7 @@ func paysByWords(tx *transaction, logs []saidLog) (seen bool) {
 // FuzzSimulatedSwap has a node say whatever it likes of a swap's calls.
 func FuzzSimulatedSwap(f *testing.F) {
 	m := newMethod(f, Config{Currency: token, Recipient: recipient})
-	p, err := take(m, wallet(7).Pay(challenge(f, m), tempotest.Swapping(alpha, 1_010_000)), now)
+	p, err := take(m, wallet(7).Pay(challenge(f, m), paytest.Swapping(alpha, 1_010_000)), now)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"webring/server/pay/mpp"
-	"webring/server/pay/tempo/tempotest"
+	"webring/server/pay/paytest"
 )
 
 // recorded is what the reference client and viem made;
@@ -225,7 +225,7 @@ func TestMemosAreThoseOfTheReferenceClient(t *testing.T) {
 		if m.ours(v.ServerID+"x") || m.answers(v.ChallengeID+"x") {
 			t.Errorf("memo of %q, %q fits another", v.ServerID, v.ChallengeID)
 		}
-		if v.ClientID == "" && tempotest.Memo(v.ServerID, v.ChallengeID) != [32]byte(v.Memo) {
+		if v.ClientID == "" && paytest.Memo(v.ServerID, v.ChallengeID) != [32]byte(v.Memo) {
 			t.Errorf("the test wallet makes another memo of %q, %q", v.ServerID, v.ChallengeID)
 		}
 	}

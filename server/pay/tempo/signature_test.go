@@ -7,15 +7,19 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
+	"strings"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rlp"
 
 	"webring/server/pay/mpp"
+	"webring/server/pay/paytest"
 )
 
 // p256Key is a P-256 key with its public key as it stands in signatures.
@@ -144,5 +148,208 @@ func TestKeychainSignatureIsBoundToItsAccount(t *testing.T) {
 	copy(carried[1:], stranger[:])
 	if got, err := readSignature(carried, digest); err == nil && got.key == wallet(8).Address() {
 		t.Error("carried to another account, it is still the same key's")
+	}
+}
+
+// underKeychain has access sign for account, in the form bound to the account.
+func underKeychain(account common.Address, access paytest.Tempo) func(digest []byte) []byte {
+	return func(digest []byte) []byte {
+		inner := access.Sign(crypto.Keccak256([]byte{4}, digest, account[:]))
+		return append(append([]byte{4}, account[:]...), inner...)
+	}
+}
+
+// permit lets key sign for the account of root.
+func permit(root paytest.Tempo, chain uint64, key common.Address, more ...any) []any {
+	return permitTerms(root, append([]any{chain, []byte{}, key}, more...)...)
+}
+
+// permitKind says what kind of key it is.
+func permitKind(root paytest.Tempo, kind any, key common.Address) []any {
+	return permitTerms(root, uint64(42431), kind, key)
+}
+
+func permitTerms(root paytest.Tempo, terms ...any) []any {
+	encoded, err := rlp.EncodeToBytes(terms)
+	if err != nil {
+		panic(err)
+	}
+	return []any{terms, root.Sign(crypto.Keccak256(encoded))}
+}
+
+func limits(token common.Address, units uint64) []any { return []any{[]any{token, units}} }
+
+// calls permits one function of the token, for these recipients.
+func calls(selector []byte, recipients ...common.Address) []any {
+	return []any{[]any{token, []any{[]any{selector, recipients}}}}
+}
+
+// A permission that the chain would not take makes a transaction that can
+// never be mined; it must not get as far as a reservation.
+func TestKeyAuthorizationMustFitTheTransaction(t *testing.T) {
+	m := newMethod(t, Config{Currency: token, Recipient: recipient})
+	c := challenge(t, m)
+	root, access := wallet(7), wallet(8)
+	for _, tc := range []struct {
+		name  string
+		auth  any
+		taken bool
+	}{
+		{"fits", permit(root, 42431, access.Address()), true},
+		{"any chain", permit(root, 0, access.Address()), false},
+		{"expires later", permit(root, 42431, access.Address(), after(3600)), true},
+		{"expires with the transaction", permit(root, 42431, access.Address(), after(25)), true},
+		{"absent expiry spelt out", permit(root, 42431, access.Address(), uint64(0)), false},
+		{"limit for payment and fee", permit(root, 42431, access.Address(), uint64(0), limits(token, 1_200_000)), true},
+		{"limit one unit short", permit(root, 42431, access.Address(), uint64(0), limits(token, 1_199_999)), false},
+		{"limit of another token", permit(root, 42431, access.Address(), uint64(0), limits(stranger, 1_200_000)), false},
+		{"limit of 2¹²⁸", permit(root, 42431, access.Address(), uint64(0), []any{[]any{token, new(big.Int).Lsh(common.Big1, 128)}}), false},
+		{"limit by period", permit(root, 42431, access.Address(), uint64(0), []any{[]any{token, uint64(1_200_000), uint64(60)}}), true},
+		{"absent period spelt out", permit(root, 42431, access.Address(), uint64(0), []any{[]any{token, uint64(1_200_000), uint64(0)}}), false},
+		{"limit with a fourth member", permit(root, 42431, access.Address(), uint64(0), []any{[]any{token, uint64(1_200_000), uint64(60), uint64(1)}}), false},
+		{"two limits to a token", permit(root, 42431, access.Address(), uint64(0), append(limits(token, 1_200_000), limits(token, 1_200_000)...)), false},
+		{"limits no list", permit(root, 42431, access.Address(), uint64(0), uint64(7)), false},
+		{"absent limits spelt out", permit(root, 42431, access.Address(), uint64(0), uint64(0)), false},
+		{"calls, without limits", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector, recipient)), true},
+		{"calls, for any recipient", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector)), true},
+		{"selector of three bytes", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector[:3])), false},
+		{"recipient twice", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector, recipient, recipient)), false},
+		{"recipient zero", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector, common.Address{})), false},
+		{"witness", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), make([]byte, 32)), false},
+		{"kind of another key", permitKind(root, uint64(1), access.Address()), false},
+		{"kind spelt as a zero byte", permitKind(root, rlp.RawValue{0}, access.Address()), false},
+		{"unknown kind", permitKind(root, uint64(3), access.Address()), false},
+		{"kind of two bytes", permitKind(root, uint64(256), access.Address()), false},
+		{"another chain", permit(root, 4217, access.Address()), false},
+		{"another key", permit(root, 42431, stranger), false},
+		{"expires before the transaction", permit(root, 42431, access.Address(), after(24)), false},
+		{"given by a stranger", permit(wallet(9), 42431, access.Address()), false},
+		{"given by the access key", permit(access, 42431, access.Address()), false},
+		{"not signed", []any{[]any{uint64(42431), []byte{}, access.Address()}}, false},
+		{"no terms", []any{[]any{}, []byte{}}, false},
+		{"terms no list", []any{uint64(1), []byte{}}, false},
+	} {
+		_, err := take(m, root.Pay(c, func(d *paytest.TempoDraft) {
+			d.KeyAuthorization, d.Sign = tc.auth, underKeychain(root.Address(), access)
+		}), now)
+		var no *mpp.Rejection
+		if tc.taken && err != nil || !tc.taken && (!errors.As(err, &no) || !strings.Contains(no.Detail, "key authorization")) {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+	}
+	// Where the account signs itself, a permission has no business.
+	var no *mpp.Rejection
+	if _, err := take(m, root.Pay(c, func(d *paytest.TempoDraft) {
+		d.KeyAuthorization = permit(root, 42431, access.Address())
+	}), now); !errors.As(err, &no) || !strings.Contains(no.Detail, "key authorization") {
+		t.Errorf("root signs and authorizes: %v", err)
+	}
+}
+
+func newProofs(t testing.TB, r recorded) *Proofs {
+	t.Helper()
+	p, err := NewProofs(42431, r.Currency, r.Recipient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// rejected gives the code and the reason of a refusal.
+func rejectedAs(t testing.TB, err error) string {
+	t.Helper()
+	var r *mpp.Rejection
+	if !errors.As(err, &r) {
+		t.Fatalf("no refusal: %v", err)
+	}
+	return strings.TrimSuffix(r.Code+" "+r.Reason, " ")
+}
+
+// Proofs of the reference client hold, by every kind of key that an address is made of.
+// Access keys are refused, because only the chain knows them.
+func TestProofsOfTheReferenceClient(t *testing.T) {
+	r := readRecorded(t)
+	p := newProofs(t, r)
+	refused := map[string]string{
+		"keychain of p256": mpp.CodeVerify + " " + mpp.ReasonKey,
+		oldForm:            mpp.CodeVerify + " " + mpp.ReasonForm,
+	}
+	if len(r.Proofs) != 5 {
+		t.Fatalf("%d proofs are recorded", len(r.Proofs))
+	}
+	for _, v := range r.Proofs {
+		cred, found, err := mpp.ParseAuthorization([]string{v.Authorization})
+		if err != nil || !found {
+			t.Fatalf("%s: found %v, %v", v.Name, found, err)
+		}
+		if cred.Challenge.Request != p.Request() {
+			t.Errorf("%s: the client echoes %q, asked was %q", v.Name, cred.Challenge.Request, p.Request())
+		}
+		account, err := p.Verify(cred)
+		if why := refused[v.Name]; why != "" {
+			if got := rejectedAs(t, err); got != why || account != "" {
+				t.Errorf("%s: %q, %s, want %s", v.Name, account, got, why)
+			}
+			continue
+		}
+		if want := "did:pkh:eip155:42431:" + v.Account; err != nil || account != want {
+			t.Errorf("%s: %q, %v, want %q", v.Name, account, err, want)
+		}
+	}
+}
+
+func TestProofsThatDoNotHold(t *testing.T) {
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProofs(t, recorded{})
+	challenge := mpp.Challenge{ID: "an id", Realm: "ring.example", Method: p.Method(), Intent: mpp.Charge, Request: p.Request()}
+	wallet := paytest.Tempo{Key: key}
+	good := wallet.Prove(challenge)
+	if _, err := p.Verify(good); err != nil {
+		t.Fatal(err)
+	}
+	signature := func(sig []byte) json.RawMessage {
+		return json.RawMessage(fmt.Sprintf(`{"type":"proof","signature":"0x%x"}`, sig))
+	}
+	const form, signer, key2 = mpp.CodeVerify + " " + mpp.ReasonForm, mpp.CodeVerify + " " + mpp.ReasonSigner, mpp.CodeVerify + " " + mpp.ReasonKey
+	for name, c := range map[string]struct {
+		change func(*mpp.Credential)
+		want   string
+	}{
+		"another challenge": {func(c *mpp.Credential) { c.Challenge.ID = "another" }, signer},
+		"another realm":     {func(c *mpp.Credential) { c.Challenge.Realm = "other.example" }, signer},
+		"another account":   {func(c *mpp.Credential) { c.Source = "did:pkh:eip155:42431:0x" + strings.Repeat("11", 20) }, signer},
+		"another chain":     {func(c *mpp.Credential) { c.Source = strings.Replace(c.Source, "42431", "4217", 1) }, signer},
+		"signed for another chain": {func(c *mpp.Credential) {
+			c.Payload = signature(wallet.Sign(paytest.Proof(1, wallet.Address(), challenge)))
+		}, signer},
+		"no source":                   {func(c *mpp.Credential) { c.Source = "" }, signer},
+		"a source without an address": {func(c *mpp.Credential) { c.Source = "did:pkh:eip155:42431:" }, signer},
+		"an address without 0x":       {func(c *mpp.Credential) { c.Source = "did:pkh:eip155:42431:00" + strings.Repeat("11", 20) }, signer},
+		"a transaction":               {func(c *mpp.Credential) { c.Payload = json.RawMessage(`{"type":"transaction","signature":"0x76"}`) }, form},
+		"a hash":                      {func(c *mpp.Credential) { c.Payload = json.RawMessage(`{"type":"hash","signature":"0x76"}`) }, form},
+		"another type":                {func(c *mpp.Credential) { c.Payload = json.RawMessage(`{"type":"proofs","signature":"0x76"}`) }, mpp.CodeMalformed},
+		"no hexadecimal":              {func(c *mpp.Credential) { c.Payload = json.RawMessage(`{"type":"proof","signature":"0xzz"}`) }, mpp.CodeMalformed},
+		"no signature":                {func(c *mpp.Credential) { c.Payload = signature(nil) }, form},
+		"a contract's signature":      {func(c *mpp.Credential) { c.Payload = signature(make([]byte, 193)) }, form},
+		"an owner's approval":         {func(c *mpp.Credential) { c.Payload = signature(append([]byte{5}, make([]byte, 200)...)) }, form},
+		"zeros":                       {func(c *mpp.Credential) { c.Payload = signature(make([]byte, 65)) }, signer},
+		"an access key": {func(c *mpp.Credential) {
+			account := common.HexToAddress("0x" + strings.Repeat("11", 20))
+			digest := crypto.Keccak256([]byte{4}, paytest.Proof(42431, account, challenge), account[:])
+			c.Source = "did:pkh:eip155:42431:" + account.Hex()
+			c.Payload = signature(append(append([]byte{4}, account[:]...), wallet.Sign(digest)...))
+		}, key2},
+	} {
+		cred := good
+		c.change(&cred)
+		account, err := p.Verify(cred)
+		if account != "" {
+			t.Errorf("%s: proves %s", name, account)
+		} else if got := rejectedAs(t, err); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
 	}
 }

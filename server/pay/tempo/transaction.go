@@ -106,7 +106,7 @@ func readTransaction(raw []byte) (*transaction, error) {
 		return nil, refuse(mpp.ReasonForm, "the transaction has a wrong number of fields")
 	}
 	// Fourteen fields are signed if the last is a string; a list there is a
-	// key authorization that nobody signed.
+	// unsigned key authorization.
 	if n == 13 || isList(fields[n-1]) {
 		return nil, refuse(mpp.ReasonForm, "the transaction is not signed")
 	}

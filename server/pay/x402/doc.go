@@ -1,4 +1,4 @@
-// Package x402 is version 2 of the x402 protocol as this service speaks it beside the
+// Package x402 is version 2 of the x402 protocol as this service speaks it in addition to the
 // "Payment" scheme of package mpp: the offer in PAYMENT-REQUIRED, the signed payment in
 // PAYMENT-SIGNATURE, and what came of it in PAYMENT-RESPONSE. Each is standard base64 of
 // JSON. The shapes are those of npm @x402/core 2.27.0; of its schemes, "exact" by EIP-3009

@@ -1,4 +1,4 @@
-package evmtest
+package paytest
 
 import (
 	"crypto/rand"
@@ -42,20 +42,20 @@ func ReadRequired(field string) (r Required, err error) {
 
 // Exact is a payment by x402 on its way to being presented.
 type Exact struct {
-	Wallet   Wallet
+	Wallet   EVM
 	Accepted Accepted
-	Draft    *Draft
+	Draft    *EVMDraft
 }
 
 // Exact answers an offer as the reference client of x402 does, after changes. It panics on
 // what is no offer for USDC: that is a fault of the test.
-func (w Wallet) Exact(offer Accepted, changes ...Alter) Exact {
+func (w EVM) Exact(offer Accepted, changes ...EVMAlter) Exact {
 	var chain int64
 	amount, ok := new(big.Int).SetString(offer.Amount, 10)
 	if _, err := fmt.Sscanf(offer.Network, "eip155:%d", &chain); err != nil || !ok {
-		panic("evmtest: the offer has no chain or no amount")
+		panic("paytest: the offer has no chain or no amount")
 	}
-	d := &Draft{
+	d := &EVMDraft{
 		Name: offer.Extra["name"].(string), Version: offer.Extra["version"].(string), ChainID: big.NewInt(chain), Token: common.HexToAddress(offer.Asset),
 		From: w.Address(), To: common.HexToAddress(offer.PayTo), Value: amount, ValidAfter: new(big.Int),
 		ValidBefore: big.NewInt(time.Now().Unix() + offer.MaxTimeoutSeconds),
@@ -78,7 +78,7 @@ func (x Exact) Header() string {
 	}
 	text, err := json.Marshal(map[string]any{"x402Version": 2, "accepted": x.Accepted, "payload": payload})
 	if err != nil {
-		panic(fmt.Sprint("evmtest: ", err))
+		panic(fmt.Sprint("paytest: ", err))
 	}
 	return base64.StdEncoding.EncodeToString(text)
 }

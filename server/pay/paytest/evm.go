@@ -1,13 +1,7 @@
-// Package evmtest signs credentials for evm charges as a client would, and as a
-// client should not: every part of the authorisation can be altered before it is
-// signed, and every part of the payload after. It shares no code with package evm,
-// so that each checks the other. For tests only.
-package evmtest
+package paytest
 
 import (
 	"crypto/ecdsa"
-	"encoding/json"
-	"fmt"
 	"math/big"
 	"time"
 
@@ -18,14 +12,14 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// Wallet pays with a secp256k1 key.
-type Wallet struct{ Key *ecdsa.PrivateKey }
+// EVM is a wallet that pays evm charges with a secp256k1 key.
+type EVM struct{ Key *ecdsa.PrivateKey }
 
 // Address is the wallet's account.
-func (w Wallet) Address() common.Address { return crypto.PubkeyToAddress(w.Key.PublicKey) }
+func (w EVM) Address() common.Address { return addressOf(w.Key) }
 
-// Draft is an authorisation on its way to being signed.
-type Draft struct {
+// EVMDraft is an authorisation on its way to being signed.
+type EVMDraft struct {
 	// The domain of the token.
 	Name, Version string
 	ChainID       *big.Int
@@ -40,17 +34,17 @@ type Draft struct {
 	Source  string
 }
 
-// Alter changes a draft; the last of several wins.
-type Alter func(*Draft)
+// EVMAlter changes a draft; the last of several wins.
+type EVMAlter func(*EVMDraft)
 
 // ValidFor lets the authorisation end so long after now.
-func ValidFor(d time.Duration) Alter {
-	return func(a *Draft) { a.ValidBefore = big.NewInt(time.Now().Add(d).Unix()) }
+func ValidFor(d time.Duration) EVMAlter {
+	return func(a *EVMDraft) { a.ValidBefore = big.NewInt(time.Now().Add(d).Unix()) }
 }
 
 // Pay answers c with a credential, after changes. It panics on a challenge that is
 // no evm charge: that is a fault of the test.
-func (w Wallet) Pay(c mpp.Challenge, changes ...Alter) mpp.Credential {
+func (w EVM) Pay(c mpp.Challenge, changes ...EVMAlter) mpp.Credential {
 	d, signature := w.sign(c, changes)
 	payload := map[string]any{
 		"type": "authorization", "from": d.From.Hex(), "to": d.To.Hex(), "value": d.Value.String(),
@@ -60,57 +54,39 @@ func (w Wallet) Pay(c mpp.Challenge, changes ...Alter) mpp.Credential {
 	if d.Payload != nil {
 		d.Payload(payload)
 	}
-	text, err := json.Marshal(payload)
-	if err != nil {
-		panic(fmt.Sprint("evmtest: ", err))
-	}
-	return mpp.Credential{Challenge: c, Payload: text, Source: d.Source}
+	return credential(c, payload, d.Source)
 }
 
-// Header is the value of the Authorization field with which Pay's credential
-// is presented.
-func (w Wallet) Header(c mpp.Challenge, changes ...Alter) string {
-	header, err := w.Pay(c, changes...).Header()
-	if err != nil {
-		panic(fmt.Sprint("evmtest: ", err))
-	}
-	return header
-}
+// Header is the value of the Authorization field that presents Pay's credential.
+func (w EVM) Header(c mpp.Challenge, changes ...EVMAlter) string { return header(w.Pay(c, changes...)) }
 
 // Submission is the calldata with which any account can submit the authorisation that Pay
 // makes with the same arguments.
-func (w Wallet) Submission(c mpp.Challenge, changes ...Alter) []byte {
+func (w EVM) Submission(c mpp.Challenge, changes ...EVMAlter) []byte {
 	d, _ := w.sign(c, changes)
 	return d.submission(w)
 }
 
 // submission is the calldata that submits a draft with a wallet's signature.
-func (d *Draft) submission(w Wallet) []byte {
+func (d *EVMDraft) submission(w EVM) []byte {
 	sig := d.signature(w)
 	return call("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)",
 		d.From[:], d.To[:], d.Value.Bytes(), d.ValidAfter.Bytes(), d.ValidBefore.Bytes(), d.Nonce[:], sig[64:], sig[:32], sig[32:64])
 }
 
 // Cancellation is the calldata that cancels it.
-func (w Wallet) Cancellation(c mpp.Challenge, changes ...Alter) []byte {
+func (w EVM) Cancellation(c mpp.Challenge, changes ...EVMAlter) []byte {
 	d, _ := w.sign(c, changes)
 	sig := w.Sign(d.digest(words("CancelAuthorization(address authorizer,bytes32 nonce)", d.From[:], d.Nonce[:])))
 	return call("cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)", d.From[:], d.Nonce[:], sig[64:], sig[:32], sig[32:64])
 }
 
 // Sign is the wallet's signature over a digest: r, s, and v as 27 or 28.
-func (w Wallet) Sign(digest []byte) []byte {
-	sig, err := crypto.Sign(digest, w.Key)
-	if err != nil {
-		panic(fmt.Sprint("evmtest: ", err))
-	}
-	sig[64] += 27
-	return sig
-}
+func (w EVM) Sign(digest []byte) []byte { return sign(w.Key, digest) }
 
 // HighS signs so that the signature has its second spelling, which recovers to
 // the same account and which tokens refuse.
-func (w Wallet) HighS(digest []byte) []byte {
+func (w EVM) HighS(digest []byte) []byte {
 	sig := w.Sign(digest)
 	new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(sig[32:64])).FillBytes(sig[32:64])
 	sig[64] ^= 27 ^ 28
@@ -118,32 +94,21 @@ func (w Wallet) HighS(digest []byte) []byte {
 }
 
 // draft is the authorisation that the reference client would make for USDC.
-func (w Wallet) draft(c mpp.Challenge) *Draft {
-	var request struct {
-		Amount        string         `json:"amount"`
-		Currency      common.Address `json:"currency"`
-		Recipient     common.Address `json:"recipient"`
-		MethodDetails struct {
-			ChainID int64 `json:"chainId"`
-		} `json:"methodDetails"`
-	}
-	if err := mpp.DecodeJSON(c.Request, &request); err != nil {
-		panic("evmtest: the challenge's request is not a charge's")
-	}
-	amount, ok := new(big.Int).SetString(request.Amount, 10)
+func (w EVM) draft(c mpp.Challenge) *EVMDraft {
+	t, amount := asked(c)
 	expires, err := c.ExpiresAt()
-	if !ok || err != nil {
-		panic("evmtest: the challenge has no amount or no expiry")
+	if err != nil {
+		panic("paytest: the challenge has no expiry")
 	}
-	return &Draft{
-		Name: "USD Coin", Version: "2", ChainID: big.NewInt(request.MethodDetails.ChainID), Token: request.Currency,
-		From: w.Address(), To: request.Recipient, Value: amount, ValidAfter: new(big.Int), ValidBefore: big.NewInt(expires.Unix()),
+	return &EVMDraft{
+		Name: "USD Coin", Version: "2", ChainID: big.NewInt(int64(t.MethodDetails.ChainID)), Token: t.Currency,
+		From: w.Address(), To: t.Recipient, Value: amount, ValidAfter: new(big.Int), ValidBefore: big.NewInt(expires.Unix()),
 		Nonce:  crypto.Keccak256Hash([]byte(c.ID + c.Realm)),
-		Source: fmt.Sprintf("did:pkh:eip155:%d:%s", request.MethodDetails.ChainID, w.Address().Hex()),
+		Source: t.account(w.Address()),
 	}
 }
 
-func (w Wallet) sign(c mpp.Challenge, changes []Alter) (*Draft, []byte) {
+func (w EVM) sign(c mpp.Challenge, changes []EVMAlter) (*EVMDraft, []byte) {
 	d := w.draft(c)
 	for _, change := range changes {
 		change(d)
@@ -152,7 +117,7 @@ func (w Wallet) sign(c mpp.Challenge, changes []Alter) (*Draft, []byte) {
 }
 
 // signature is that of a wallet, unless the draft has another signer.
-func (d *Draft) signature(w Wallet) []byte {
+func (d *EVMDraft) signature(w EVM) []byte {
 	sign := d.Sign
 	if sign == nil {
 		sign = w.Sign
@@ -162,7 +127,7 @@ func (d *Draft) signature(w Wallet) []byte {
 }
 
 // digest is what is signed for a message, by EIP-712.
-func (d *Draft) digest(message []byte) []byte {
+func (d *EVMDraft) digest(message []byte) []byte {
 	domain := words("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)",
 		crypto.Keccak256([]byte(d.Name)), crypto.Keccak256([]byte(d.Version)), d.ChainID.Bytes(), d.Token[:])
 	return crypto.Keccak256([]byte("\x19\x01"), crypto.Keccak256(domain), crypto.Keccak256(message))

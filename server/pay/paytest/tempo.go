@@ -1,14 +1,9 @@
-// Package tempotest signs credentials for Tempo charges as a client would, and
-// as a client should not: every part of the transaction can be altered before
-// it is signed. It shares no code with package tempo, so that each checks the
-// other. For tests only.
-package tempotest
+package paytest
 
 import (
 	"bytes"
 	"crypto/ecdsa"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"math/big"
 	"time"
@@ -20,19 +15,19 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// Wallet pays with a secp256k1 key.
-type Wallet struct {
+// Tempo is a wallet that pays Tempo charges with a secp256k1 key.
+type Tempo struct {
 	Key *ecdsa.PrivateKey
 	Now func() time.Time // nil: the wall clock
 }
 
 // Address is the wallet's account.
-func (w Wallet) Address() common.Address { return crypto.PubkeyToAddress(w.Key.PublicKey) }
+func (w Tempo) Address() common.Address { return addressOf(w.Key) }
 
-// Draft is a transaction on its way to being signed. Values of type any are
+// TempoDraft is a transaction on its way to being signed. Values of type any are
 // whatever RLP can encode; an rlp.RawValue stands in the list as it is, which
 // is how encodings get spoilt.
-type Draft struct {
+type TempoDraft struct {
 	// The transfer. Data, when not nil, replaces the calldata made of the
 	// others. Before are the calls before it, and Calls, when not nil, replaces
 	// the whole list of calls.
@@ -57,39 +52,30 @@ type Draft struct {
 	Payload                               any // replaces the payload
 }
 
-// Alter changes a draft; the last of several wins.
-type Alter func(*Draft)
+// TempoAlter changes a draft; the last of several wins.
+type TempoAlter func(*TempoDraft)
 
 // Transaction is the signed transaction for c as it would be sent, after
 // changes. It panics on a challenge that is no Tempo charge: that is a fault
 // of the test.
-func (w Wallet) Transaction(c mpp.Challenge, changes ...Alter) []byte {
+func (w Tempo) Transaction(c mpp.Challenge, changes ...TempoAlter) []byte {
 	raw, _ := w.sign(c, changes)
 	return raw
 }
 
 // Pay answers c with a credential, after changes.
-func (w Wallet) Pay(c mpp.Challenge, changes ...Alter) mpp.Credential {
+func (w Tempo) Pay(c mpp.Challenge, changes ...TempoAlter) mpp.Credential {
 	raw, d := w.sign(c, changes)
 	payload := d.Payload
 	if payload == nil {
 		payload = map[string]string{"type": d.PayloadType, "signature": "0x" + hex.EncodeToString(raw)}
 	}
-	text, err := json.Marshal(payload)
-	if err != nil {
-		panic(fmt.Sprint("tempotest: ", err))
-	}
-	return mpp.Credential{Challenge: c, Payload: text, Source: d.Source}
+	return credential(c, payload, d.Source)
 }
 
-// Header is the value of the Authorization field with which Pay's credential
-// is presented.
-func (w Wallet) Header(c mpp.Challenge, changes ...Alter) string {
-	header, err := w.Pay(c, changes...).Header()
-	if err != nil {
-		panic(fmt.Sprint("tempotest: ", err))
-	}
-	return header
+// Header is the value of the Authorization field that presents Pay's credential.
+func (w Tempo) Header(c mpp.Challenge, changes ...TempoAlter) string {
+	return header(w.Pay(c, changes...))
 }
 
 // Memo is the memo of a client without a name (the reference client's layout).
@@ -125,8 +111,8 @@ type Swap struct {
 
 // Swapping has a draft buy what it pays, with at most so many units of the token sold, as
 // the reference client does; changes alter the swap.
-func Swapping(sold common.Address, most int64, changes ...func(*Swap)) Alter {
-	return func(d *Draft) {
+func Swapping(sold common.Address, most int64, changes ...func(*Swap)) TempoAlter {
+	return func(d *TempoDraft) {
 		s := &Swap{Approves: sold, Spender: Exchange, Approved: big.NewInt(most), Exchange: Exchange, Sells: sold, Buys: d.Token,
 			Amount: new(big.Int).Set(d.Amount), Most: big.NewInt(most)}
 		for _, change := range changes {
@@ -158,37 +144,23 @@ func (s *Swap) Calls() []any {
 }
 
 // draft is the transaction that the reference client would make.
-func (w Wallet) draft(c mpp.Challenge) *Draft {
-	var request struct {
-		Amount        string         `json:"amount"`
-		Currency      common.Address `json:"currency"`
-		Recipient     common.Address `json:"recipient"`
-		MethodDetails struct {
-			ChainID uint64 `json:"chainId"`
-		} `json:"methodDetails"`
-	}
-	if err := mpp.DecodeJSON(c.Request, &request); err != nil {
-		panic("tempotest: the challenge's request is not a charge's")
-	}
-	amount, ok := new(big.Int).SetString(request.Amount, 10)
-	if !ok {
-		panic("tempotest: the challenge's request has no amount")
-	}
+func (w Tempo) draft(c mpp.Challenge) *TempoDraft {
+	q, amount := asked(c)
 	now := time.Now()
 	if w.Now != nil {
 		now = w.Now()
 	}
-	return &Draft{
-		Token: request.Currency, Recipient: request.Recipient, Amount: amount, Memo: Memo(c.Realm, c.ID), Value: uint64(0),
-		Type: 0x76, ChainID: request.MethodDetails.ChainID, MaxPriorityFee: uint64(1e9), MaxFee: uint64(100e9), Gas: uint64(2_000_000),
+	return &TempoDraft{
+		Token: q.Currency, Recipient: q.Recipient, Amount: amount, Memo: Memo(c.Realm, c.ID), Value: uint64(0),
+		Type: 0x76, ChainID: q.MethodDetails.ChainID, MaxPriorityFee: uint64(1e9), MaxFee: uint64(100e9), Gas: uint64(2_000_000),
 		AccessList: []uint64{}, NonceKey: bytes.Repeat([]byte{0xff}, 32), Nonce: uint64(0),
 		ValidBefore: uint64(now.Unix() + 25), ValidAfter: uint64(now.Unix() - 3600),
 		FeeToken: []byte{}, FeePayer: []byte{}, AuthorizationList: []uint64{},
-		PayloadType: "transaction", Source: fmt.Sprintf("did:pkh:eip155:%d:%s", request.MethodDetails.ChainID, w.Address().Hex()),
+		PayloadType: "transaction", Source: q.account(w.Address()),
 	}
 }
 
-func (w Wallet) sign(c mpp.Challenge, changes []Alter) ([]byte, *Draft) {
+func (w Tempo) sign(c mpp.Challenge, changes []TempoAlter) ([]byte, *TempoDraft) {
 	d := w.draft(c)
 	for _, change := range changes {
 		change(d)
@@ -221,19 +193,12 @@ func (w Wallet) sign(c mpp.Challenge, changes []Alter) ([]byte, *Draft) {
 }
 
 // Sign is the wallet's signature over a digest: r, s, and v as 27 or 28.
-func (w Wallet) Sign(digest []byte) []byte {
-	sig, err := crypto.Sign(digest, w.Key)
-	if err != nil {
-		panic(fmt.Sprint("tempotest: ", err))
-	}
-	sig[64] += 27
-	return sig
-}
+func (w Tempo) Sign(digest []byte) []byte { return sign(w.Key, digest) }
 
 func encode(kind byte, fields []any) []byte {
 	list, err := rlp.EncodeToBytes(fields)
 	if err != nil {
-		panic(fmt.Sprint("tempotest: ", err))
+		panic(fmt.Sprint("paytest: ", err))
 	}
 	return append([]byte{kind}, list...)
 }
@@ -249,16 +214,8 @@ func Proof(chainID uint64, account common.Address, c mpp.Challenge) []byte {
 }
 
 // Prove answers a challenge for nothing with a proof, as the reference client does.
-func (w Wallet) Prove(c mpp.Challenge) mpp.Credential {
-	var request struct {
-		MethodDetails struct {
-			ChainID uint64 `json:"chainId"`
-		} `json:"methodDetails"`
-	}
-	if err := mpp.DecodeJSON(c.Request, &request); err != nil {
-		panic("tempotest: the challenge's request is not a charge's")
-	}
-	chain := request.MethodDetails.ChainID
-	payload := fmt.Sprintf(`{"type":"proof","signature":"0x%x"}`, w.Sign(Proof(chain, w.Address(), c)))
-	return mpp.Credential{Challenge: c, Payload: json.RawMessage(payload), Source: fmt.Sprintf("did:pkh:eip155:%d:%s", chain, w.Address().Hex())}
+func (w Tempo) Prove(c mpp.Challenge) mpp.Credential {
+	q, _ := asked(c)
+	signature := w.Sign(Proof(q.MethodDetails.ChainID, w.Address(), c))
+	return credential(c, map[string]string{"type": "proof", "signature": "0x" + hex.EncodeToString(signature)}, q.account(w.Address()))
 }
