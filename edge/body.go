@@ -2,10 +2,7 @@ package edge
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
-	"io"
-	"sync"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/valyala/fasthttp"
@@ -96,16 +93,11 @@ func decoderOf(list []byte) (decode func([]byte) ([]byte, error), ok bool) {
 // errDecodedLong says that a decoded body is longer than MaxBody. Decoding stopped there.
 var errDecodedLong = errors.New("edge: the decoded body is too long")
 
-var gzipReaders = sync.Pool{New: func() any { return new(gzip.Reader) }}
-
 func gunzip(coded []byte) ([]byte, error) {
-	r := gzipReaders.Get().(*gzip.Reader)
-	defer gzipReaders.Put(r)
-	if err := r.Reset(bytes.NewReader(coded)); err != nil {
-		return nil, err
-	}
-	body, err := io.ReadAll(io.LimitReader(r, MaxBody+1))
-	if len(body) > MaxBody {
+	var r fasthttp.Request
+	r.SetBodyRaw(coded)
+	body, err := r.BodyGunzipWithLimit(MaxBody)
+	if errors.Is(err, fasthttp.ErrBodyTooLarge) {
 		return nil, errDecodedLong
 	}
 	return body, err

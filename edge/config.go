@@ -120,9 +120,9 @@ type Config struct {
 
 	// Hops counts redirects, unless it is nil.
 	Hops *hops.Counter
-	// Beside answers what the core does not know: the origin's own, or what an edge has
+	// OriginData answers what the core does not know: the origin's own, or what an edge has
 	// from its origin. nil: there is nothing at these paths.
-	Beside Beside
+	OriginData OriginData
 
 	// Stale says whether what Core shows may be behind the ring. Then every
 	// answer carries "Webring-Stale: true". nil stands for never. It is called

@@ -20,8 +20,8 @@
 //   - cached.go caches documents in [webring/edge/cache] while they are valid, long ones
 //     in the codings of [webring/edge/content]; validator.go has their entity tags
 //   - body.go decodes what is posted; paid.go calls the handlers of paid operations
-//   - beside.go serves what the origin keeps beside the ledger, at an edge by
-//     [webring/edge/relay]; [webring/edge/hops] counts redirects
+//   - origindata.go serves what the origin has besides the ledger, at an edge by
+//     [webring/edge/cache]; [webring/edge/hops] counts redirects
 //   - problem.go writes problems, also for requests that could not be read; errorpage.go
 //     makes pages of them for people; headers.go adds the fields of every answer
 //   - [webring/edge/front] finds the client and the target of a request and writes the

@@ -23,7 +23,7 @@ import (
 
 const mcpPath = "/mcp"
 
-// toolReader is the read surface of tools: the core's, and what the origin keeps beside the
+// toolReader is the read surface of tools: the core's, and what the origin has besides the
 // ledger.
 type toolReader struct{ s *Shell }
 
@@ -33,8 +33,8 @@ func (r toolReader) Serve(target []byte, to *api.Response) {
 	path, query, _ := strings.Cut(string(target), "?")
 	var given fasthttp.Args
 	given.Parse(query)
-	longest := maxBesideParameter
-	parameters, known := r.s.besideParameters([]byte(path))
+	longest := maxOriginParameter
+	parameters, known := r.s.originParameters([]byte(path))
 	if path == ringPath && r.s.asksForWords(&given) {
 		parameters, longest, known = searchParameters, len(query), true
 	}
@@ -42,7 +42,7 @@ func (r toolReader) Serve(target []byte, to *api.Response) {
 		r.s.core.Serve(target, to)
 		return
 	}
-	d := r.s.beside(context.Background(), path, besideQuery(&given, parameters, longest))
+	d := r.s.originData(context.Background(), path, originQuery(&given, parameters, longest))
 	*to = api.Response{Status: d.Status, Body: d.Body}
 }
 

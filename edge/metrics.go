@@ -40,7 +40,7 @@ type routeCounts struct {
 }
 
 // statuses are those that are told apart: of documents, pages and files, and of the table
-// of problems. 0 stands for all others.
+// of problems. 0 is any other.
 var statuses = [...]int{0, 200, 201, 202, 204, 302, 304, 400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 413, 415, 422, 429, 431, 500, 502, 503, 504}
 
 // placeOf is the place in statuses by status.
@@ -108,6 +108,8 @@ func newMetrics(names map[string]string) *metrics {
 			m.exact[pattern] = place(name)
 		}
 	}
+	// Of two patterns that take the same path, the one with the literal segment comes first.
+	slices.SortFunc(m.patterns, func(a, b routePattern) int { return strings.Compare(a.text, b.text) })
 	m.routes = make([]routeCounts, len(places))
 	for name, at := range places {
 		m.routes[at].name = name

@@ -174,13 +174,13 @@ func TestTheJoinPageOffersBids(t *testing.T) {
 	// bids, and name the site.
 	const site = `type="url" maxlength="600" required autocomplete="url" value="`
 	for target, want := range map[string][]string{
-		"/join":               {`id="opening-ten" value="3.01"`, `id="opening-none" value="none" checked`, "An opening bid of 50.01 USD on top takes first place.", site + `"`},
-		"/join?opening=first": {`id="opening-first" value="50.01" checked`, "50.01 USD that is chosen below takes first place"},
-		"/join?opening=pass&url=https%3A%2F%2Fa.dev":    {`id="opening-ten" value="3.01" checked`, "3.01 USD that is chosen below passes number 10", site + `https://a.dev"`},
+		"/join":               {`id="opening-ten" value="3.01"`, `id="opening-none" value="none" checked`, "$51.01 in total takes first place.", site + `"`},
+		"/join?opening=first": {`id="opening-first" value="50.01" checked`, "$51.01 with the opening bid below takes first place"},
+		"/join?opening=pass&url=https%3A%2F%2Fa.dev":    {`id="opening-ten" value="3.01" checked`, "$4.01 with the opening bid below passes number 10", site + `https://a.dev"`},
 		"/join?opening=9.00&url=javascript:x":           {`id="opening-none" value="none" checked`, site + `"`},
 		"/join?url=http://%22%3E%FF":                    {site + "http://&#34;&gt;\ufffd\""},
 		"/join?url=https://" + strings.Repeat("a", 300): {site + `"`},
-		"/leaderboard": {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10, for 3.01 USD<`},
+		"/leaderboard": {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10 for $4.01<`},
 		"/":            {`href="join?opening=first"`},
 	} {
 		r := s.get(target)

@@ -29,7 +29,7 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 			`{"slug":"beta","name":"Found <first>","url":"https://beta.example/","kind":"mcp","category":"general","ring_position":2,"joined_at":"2026-11-24T10:00:00Z","bid_total_usd":"0.00"},` +
 			`{"slug":"gamma","name":"Found second","url":"https://gamma.example/","kind":"mcp","category":"general","ring_position":3,"joined_at":"2026-11-24T10:00:00Z","bid_total_usd":"0.00"}]}`)}
 	}
-	s := serve(t, Config{Core: newRing(t), Beside: beside})
+	s := serve(t, Config{Core: newRing(t), OriginData: beside})
 	for target, want := range map[string][]string{
 		"/ring?q=caf%C3%A9+%3Cb%3E&kind=mcp&page=2": {"Found &lt;first&gt;", "Members 51 to 52 of 120", "<bdi>café &lt;b&gt;</bdi>",
 			`href="ring?kind=mcp&amp;page=3&amp;q=caf%C3%A9+%3Cb%3E"`, `href="ring?kind=agent&amp;q=caf%C3%A9+%3Cb%3E"`, `name="kind" value="mcp"`},

@@ -122,7 +122,7 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	}
 	// The parts of documents that a large ring has several of, and the skills.
 	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
-	if s.beside != nil {
+	if s.originData != nil {
 		folders = append(folders, "/feeds/members/{name:*}")
 	}
 	for _, folder := range folders {
@@ -148,7 +148,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 		Example:    cfg.ExampleSite,
 		Client:     templates.Client,
 		Deprecated: s.deprecated,
-		Beside:     cfg.Beside,
+		OriginData: cfg.OriginData,
 	}
 }
 

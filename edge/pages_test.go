@@ -56,7 +56,7 @@ func TestTheFrontPageShowsTheLeaderAndTheLeaderboard(t *testing.T) {
 func TestPagesAreDrawnWhenANumberOnThemChanges(t *testing.T) {
 	ring := newRing(t)
 	s := serve(t, Config{Core: ring})
-	standing := regexp.MustCompile(`data-live="lead">([0-9.]+)<`)
+	standing := regexp.MustCompile(`data-live="lead">([$0-9.]+)<`)
 	for second := int64(epoch + 2); second < epoch+1100; second += 7 {
 		ring.Tick(time.Unix(second, 0))
 		var board struct {
@@ -67,7 +67,7 @@ func TestPagesAreDrawnWhenANumberOnThemChanges(t *testing.T) {
 		if err := json.Unmarshal([]byte(s.get("/api/leaderboard?limit=1").body), &board); err != nil {
 			t.Fatal(err)
 		}
-		if m := standing.FindStringSubmatch(s.get("/").body); m == nil || m[1] != board.Leaderboard[0].Standing {
+		if m := standing.FindStringSubmatch(s.get("/").body); m == nil || m[1] != templates.Dollars(board.Leaderboard[0].Standing) {
 			t.Fatalf("at second %d the page says %v, the leaderboard %s", second, m, board.Leaderboard[0].Standing)
 		}
 	}
@@ -135,7 +135,7 @@ func TestEveryPage(t *testing.T) {
 		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "this member, number 2"}},
 		{"/members/b%65ta", []string{"Beta"}},
 		{"/members/alpha", []string{"keeps it first, at $52", `"amount":"1.00"`}},
-		{"/members/beta?amount=7.5", []string{`"member":"beta","amount":"7.50"`, "makes it stand at 8.50"}},
+		{"/members/beta?amount=7.5", []string{`"member":"beta","amount":"7.50"`, "lifts the total to $8.50"}},
 		{"/members/beta?amount=1000000", []string{`"amount":"1000000.00"`}},
 		{"/members/beta?amount=1000000.01", []string{`"amount":"50.01"`}},
 		{"/members/beta?amount=0.99", []string{`"amount":"50.01"`}},

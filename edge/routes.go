@@ -32,7 +32,7 @@ func (s *Shell) routes(cfg Config) error {
 	}
 	s.people(get)
 	s.documents(get)
-	s.besides(get)
+	s.originDocuments(get)
 	s.router.POST(mcpPath, s.callTool)
 	if err := s.joinForm(&cfg); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (m *methods) allowed() string {
 
 func (s *Shell) findRead(ctx *fasthttp.RequestCtx, path []byte) fasthttp.RequestHandler {
 	if bytes.HasPrefix(path, ringPrefix) && !api.Serves(path) {
-		if _, known := s.besideParameters(path); !known {
+		if _, known := s.originParameters(path); !known {
 			return nil // the wildcard below this prefix takes more than the core has
 		}
 	}

@@ -55,7 +55,7 @@ type Shell struct {
 
 	metrics    *metrics      // nil: nothing is counted
 	hops       *hops.Counter // nil: none are counted
-	beside     Beside        // nil: there is none
+	originData OriginData    // nil: there is none
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
@@ -100,7 +100,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		log:        cfg.Log,
 		access:     cfg.Access,
 		hops:       cfg.Hops,
-		beside:     cfg.Beside,
+		originData: cfg.OriginData,
 		deprecated: deprecated,
 		plain:      newPlainPaths(deprecated),
 		answers:    sync.Pool{New: func() any { return new(answer) }},

@@ -22,7 +22,7 @@ type Board struct {
 	From, To     int // the ranks that are shown; 0 when none
 	Rows         []Row
 	Fee, MinBid  string
-	Grace, Decay string  // how long a bid stands in full, and how long it then fades
+	Grace, Decay string  // how long a bid counts in full, and how long it then fades
 	First        []Price // the opening bid that takes rank 1, now and later
 	AtTen        string  // the opening bid that passes rank 10 and takes less than rank 1, or ""
 }
@@ -110,7 +110,7 @@ func total(usd ...string) string {
 }
 
 // atHost says in a narrow place where the member's site lies. A long host is cut at its
-// beginning: who owns it stands at its end.
+// beginning: its end says who owns it.
 func (r Row) atHost() string {
 	const longest = 34
 	where := Where(r.URL)

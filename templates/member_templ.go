@@ -67,7 +67,7 @@ func site(r Row) templ.Component {
 }
 
 // name is data: it is set apart, so that one written from right to left does not
-// turn what stands around it.
+// reverse the text around it.
 func name(r Row) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -217,7 +217,7 @@ func bidLink(p Page, slug, amount string) templ.Component {
 	})
 }
 
-// bidDialog is the form for the links of [bidLink]. It stands once on a page.
+// bidDialog is the form for the links of [bidLink]. A page has it once.
 func bidDialog(p Page, w Wallet) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

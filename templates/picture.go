@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Picture is the ring, drawn: members stand around it in ring order, and a ray shows what
-// was paid for each. The bright part of a ray still stands, the pale part has faded. A
+// Picture is the ring, drawn: members are around it in ring order, and a ray shows what
+// was paid for each. The bright part of a ray still counts, the pale part has faded. A
 // large ring is drawn in part: the first forty by standing, and, with thin rays that say
-// nothing of what stands, a sample of the others.
+// nothing of what still counts, a sample of the others.
 type Picture struct {
 	Members  int    // in the ring
 	Top      []Mark // the first by standing, the highest first
@@ -28,7 +28,7 @@ type Mark struct {
 	Kind     string
 	Position int   // in the ring, from 1
 	Total    int64 // cents paid in all
-	Standing int64 // cents that stand, of Total
+	Standing int64 // cents that still count, of Total
 }
 
 // Sizes in the picture's own units; the ring's middle is at 200, 200.
@@ -37,14 +37,14 @@ const (
 	radius  = 122.0
 	gap     = 7.0   // between the ring and a ray
 	longest = 62.0  // ray
-	outside = 208.0 // where the numerals stand
+	outside = 208.0 // where the numerals are
 	// apart is how far they are from each other at least, as an angle.
 	apart = 24 / outside
 	// Up to this number of members, each is a link of its own. In a larger ring only some of
 	// the first are, since the others are too small to hit.
 	linked      = 40
 	linkedOfTop = 10
-	// numbered is how many of the first have a numeral, and stand by name below the picture.
+	// numbered is how many of the first have a numeral, and are listed below the picture.
 	numbered = 3
 )
 
@@ -89,7 +89,7 @@ func (p Picture) line(m Mark, from, to float64) string {
 	return "M" + x + " " + y + "L" + tipX + " " + tipY
 }
 
-// bright is how much of the ray still stands.
+// bright is how much of the ray still counts.
 func (p Picture) bright(m Mark) float64 {
 	if m.Total <= 0 || m.Standing <= 0 {
 		return 0
@@ -97,8 +97,8 @@ func (p Picture) bright(m Mark) float64 {
 	return p.length(m) * min(1, float64(m.Standing)/float64(m.Total))
 }
 
-// ray is the path of the part of one member's ray that stands, "" when nothing does, and
-// faded that of the rest, "" when all of it stands.
+// ray is the path of the part of one member's ray that still counts, "" for none, and
+// faded that of the rest, "" for none.
 func (p Picture) ray(m Mark) string {
 	if b := p.bright(m); b > 0 {
 		return p.line(m, 0, b)
@@ -151,7 +151,7 @@ func (p Picture) top(m Mark) bool {
 	return slices.ContainsFunc(p.Top, func(t Mark) bool { return t.Position == m.Position })
 }
 
-// rays are the parts of rays that stand, of several members, pales those that have faded,
+// rays are the parts of rays that still count, of several members, pales those that have faded,
 // and wholes both. dots are the marks on the ring: lines of length 0 with round ends.
 func (p Picture) rays(marks []Mark) string { return joined(marks, p.ray) }
 
@@ -185,7 +185,7 @@ func (p Picture) size() float64 {
 }
 
 // shape is the outline of one member's mark. Kinds differ in form, too: agents
-// are round, MCP servers square, websites stand on a corner.
+// are round, MCP servers square, websites are on a corner.
 func (p Picture) shape(m Mark) string {
 	x, y := p.point(m.Position, radius)
 	return outline(m.Kind, x, y, p.size())
@@ -244,7 +244,7 @@ func (p Picture) numerals() []numeral {
 	return all
 }
 
-// x and y are where a mark stands.
+// x and y are where a mark is.
 func (p Picture) x(m Mark) string {
 	x, _ := p.point(m.Position, radius)
 	return x
@@ -322,7 +322,7 @@ func (p Picture) words() string {
 	}
 }
 
-// placed says where the member of the page, or the listed part, stands.
+// placed says where the member of the page, or the listed part, is.
 func (p Picture) placed() string {
 	switch {
 	case p.Here != nil:

@@ -583,7 +583,7 @@ func picture(at Page, p Picture) templ.Component {
 	})
 }
 
-// ray is what was paid for a member: the part that stands, and the part that has faded.
+// ray is what was paid for a member: the part that still counts, and the part that has faded.
 func ray(p Picture, m Mark) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -648,7 +648,7 @@ func ray(p Picture, m Mark) templ.Component {
 }
 
 // crowd draws the members of one kind that are no links of their own. The rays of those who
-// are not among the first are thin: how much of them stands is not known here.
+// are not among the first are thin: how much of them still counts is not known here.
 func crowd(p Picture, kind string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

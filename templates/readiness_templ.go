@@ -160,7 +160,7 @@ func gauge(r *Readiness) templ.Component {
 }
 
 // readiness shows a score, what is missing, and what brings most. Its headings have a level, and
-// the checks that failed may stand open.
+// the checks that failed may be open.
 func readiness(r *Readiness, level int, open bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -643,7 +643,7 @@ func checks(all []ReportCheck) templ.Component {
 }
 
 // draw shows an icon, which means the same without its colour. label is what it says, or "" where
-// words beside it do.
+// words next to it do.
 func (i icon) draw(label string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

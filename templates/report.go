@@ -120,7 +120,7 @@ func (r *Readiness) icon() icon {
 	return good
 }
 
-// icon is one of three, and the class of what it stands for.
+// icon is one of three, and the class of its meaning.
 type icon string
 
 const (
@@ -152,7 +152,7 @@ func (r *Readiness) mark() string {
 	return "rotate(" + along(3.6*float64(r.Required)) + " 80 80)"
 }
 
-// labelX and labelY are where the number of the mark stands, outside of the ring.
+// labelX and labelY are where the number of the mark is, outside of the ring.
 func (r *Readiness) labelX() string { return along(80 + 79*math.Sin(r.angle())) }
 func (r *Readiness) labelY() string { return along(80 - 79*math.Cos(r.angle()) + 4.5) }
 

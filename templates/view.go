@@ -91,8 +91,8 @@ type Row struct {
 	Standing    string
 	Paid        string
 	Bids        string
-	Percent     int    // of what was paid that stands
-	Faded       string // what was paid and does not stand any more, or ""
+	Percent     int    // of what was paid that still counts
+	Faded       string // what was paid and no longer counts, or ""
 	Fresh       Freshness
 	LastBid     When   // zero for none
 	Bid         Bid    // the least one that does something
@@ -129,7 +129,7 @@ type State uint8
 
 // The ages, as the rules of ranking make them.
 const (
-	FeeOnly State = iota // no bid: the fee stands for ever
+	FeeOnly State = iota // no bid: the fee never fades
 	Fresh
 	Fading
 	Faded
@@ -210,7 +210,7 @@ type Draft struct {
 type Checked struct {
 	Wrong     map[string]string // by field: what is wrong, as a sentence
 	Refusal   string            // another reason why paying would be of no use, or ""
-	Code      string            // of the problem that the refusal stands for
+	Code      string            // of the problem behind the refusal
 	Existing  string            // slug of the member that has the URL already, or ""
 	Readiness *Readiness        // nil when the score is not known
 	Price     string

@@ -36,7 +36,7 @@ func kindCount(kind string, n int) string {
 	return name
 }
 
-// sizeOf is the class of a name's size: longer names are set smaller, so that what stands
+// sizeOf is the class of a name's size: longer names are set smaller, so that what is
 // below them stays on the first screen. Characters of East Asia are as wide as two.
 func sizeOf(name string) string {
 	width, word, widest := 0, 0, 0
@@ -71,10 +71,10 @@ func grouped(n int) string {
 	return digits
 }
 
-// longestPath is the longest path of a member's URL that stands beside its name.
+// longestPath is the longest path of a member's URL that is shown after its name.
 const longestPath = 32
 
-// Where says, beside a member's name, where its site lies: its host, whole, and the
+// Where says, after a member's name, where its site is: its host, whole, and the
 // path below it when it is short.
 func Where(url string) string {
 	_, rest, _ := strings.Cut(url, "://")

@@ -33,7 +33,7 @@ const (
 	sets = 1 << 12
 	// asked is how many targets that were asked for once the cache remembers.
 	asked = 1 << 15
-	// overhead is about how many bytes an entry takes beside its target and its value.
+	// overhead is about how many bytes an entry takes in addition to its target and its value.
 	overhead = 128
 )
 

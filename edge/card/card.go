@@ -67,7 +67,7 @@ func (v *Member) PNG() []byte {
 }
 
 // words are the name as the face can set it and the host below it. A member whose name it
-// cannot set stands as its host.
+// cannot set is shown as its host.
 func (v *Member) words(s *setter) (name, host string) {
 	name, ok := s.spelled(v.Name)
 	if !ok || strings.EqualFold(name, v.Host) {

@@ -8,19 +8,19 @@ import (
 )
 
 // Ring is what a picture shows of the ring: the first by standing, each with a ray that is
-// the longer the more was paid, and dots where others stand.
+// the longer the more was paid, and dots where others are.
 type Ring struct {
 	Members int
 	Marks   []Mark // of the first, the highest first; at most mostMarks are drawn
 	Others  []int  // positions of some members; at most mostOthers are drawn
 }
 
-// Mark is one member in the picture. The inner part of its ray, which still stands, is
+// Mark is one member in the picture. The inner part of its ray, which still counts, is
 // bright, and the outer one, which has faded, is pale.
 type Mark struct {
 	Position int   // in the ring, from 1
 	Total    int64 // cents paid in all
-	Percent  int   // of Total that stands
+	Percent  int   // of Total that still counts
 	Kind     string
 }
 
@@ -98,7 +98,7 @@ func (r *Ring) ray(position int, from, to, breadth float64) *outline {
 }
 
 // dot gives a member's mark. Kinds differ in form, too: agents are round, MCP servers square,
-// websites stand on a corner.
+// websites are on a corner.
 func (r *Ring) dot(m Mark, size float64) *outline {
 	dx, dy := r.direction(m.Position)
 	x, y, o := middleX+float64(dx*radius), middleY+float64(dy*radius), new(outline)
@@ -123,7 +123,7 @@ type pen struct {
 }
 
 // rays draws the ray of a member, whose length is given: what has faded, and over it what
-// stands.
+// still counts.
 func (r *Ring) rays(c *canvas, m Mark, p pen, length float64) {
 	tip := max(p.foot+6, radius+gap+length)
 	stands := p.foot + (tip-p.foot)*float64(min(max(m.Percent, 0), 100))/100
@@ -135,7 +135,7 @@ func (r *Ring) rays(c *canvas, m Mark, p pen, length float64) {
 	}
 }
 
-// draw draws the ring. Beside here, if it is given, the other marks are lighter.
+// draw draws the ring. If here is given, the other marks are lighter.
 func (r *Ring) draw(c *canvas, here *Mark) {
 	orbit := new(outline)
 	orbit.circle(middleX, middleY, radius+1, false)

@@ -37,7 +37,7 @@ func (s *setter) spelled(text string) (_ string, ok bool) {
 			b.WriteByte(' ')
 		case unicode.Is(unicode.Mn, r) && r >= '\ufe00' && r <= '\ufe0f', unicode.Is(unicode.Cf, r), unicode.IsControl(r):
 		case unicode.IsMark(r):
-			return "", false // the face does not say where marks stand
+			return "", false // the face does not say where marks go
 		case err == nil && i != 0:
 			b.WriteRune(r)
 			ok = ok || unicode.IsLetter(r) || unicode.IsDigit(r)
@@ -76,7 +76,7 @@ func (s *setter) each(text string, size float64, f func(i sfnt.GlyphIndex, from,
 	}
 }
 
-// Where a line stands beside its point.
+// Where a line is, relative to its point.
 const (
 	start = iota
 	centre

@@ -1,7 +1,6 @@
 package describe
 
 import (
-	"encoding/json"
 	"net/url"
 	"strconv"
 	"strings"
@@ -16,7 +15,7 @@ const (
 	unknownVersion   = "0.0.0" // of a server that only says its own when it is asked
 )
 
-// catalogSize is how many members stand in one nested catalogue.
+// catalogSize is how many members one nested catalogue has.
 const catalogSize = 1000
 
 // catalogued are the kinds of members that are entries of the catalogue.
@@ -40,11 +39,8 @@ func hostOf(base string) string {
 //
 // Document: the AI Catalog specification of the Agent Card working group, with identifiers of
 // the form urn:air:{publisher}:{name}:{kind}.
-func aiCatalog(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func aiCatalog(s *Source) []byte {
+	ring := s.ring()
 	server := entryOf(ring.Base, "webring", "mcp", ring.Name, cardMedia, serverAbout)
 	server["url"] = ring.Base + "/mcp/server-card"
 	entries := []node{server}
@@ -54,10 +50,7 @@ func aiCatalog(s *Source) ([]byte, error) {
 		entries = append(entries, skill)
 	}
 	for _, c := range catalogued {
-		total, err := s.count(c.kind)
-		if err != nil {
-			return nil, err
-		}
+		_, total := s.kind(c.kind, 0, 1)
 		for n := range parts(total, catalogSize) {
 			if total == 0 {
 				break
@@ -68,7 +61,7 @@ func aiCatalog(s *Source) ([]byte, error) {
 			entries = append(entries, nested)
 		}
 	}
-	return json.Marshal(catalogue(s, &ring, entries))
+	return s.json(catalogue(s, &ring, entries))
 }
 
 // catalogue is a document with entries.
@@ -81,20 +74,14 @@ func catalogue(s *Source, ring *Ring, entries []node) node {
 		"host": node{"displayName": ring.Name, "identifier": hostOf(ring.Base), "documentationUrl": ring.Base + guide}}
 }
 
-// count is how many members of a kind there are.
-func (s *Source) count(kind string) (int, error) {
-	_, total, err := s.kind(kind, 0, 1)
-	return total, err
-}
-
 // kind reads a part of the members of a kind, in ring order.
-func (s *Source) kind(kind string, offset, limit int) (list []Member, total int, err error) {
+func (s *Source) kind(kind string, offset, limit int) (list []Member, total int) {
 	var doc struct {
 		Total   int
 		Members []Member
 	}
-	err = s.read(kindTarget(kind, offset, limit), &doc)
-	return doc.Members, doc.Total, err
+	s.read(kindTarget(kind, offset, limit), &doc)
+	return doc.Members, doc.Total
 }
 
 func kindTarget(kind string, offset, limit int) string {
@@ -102,17 +89,11 @@ func kindTarget(kind string, offset, limit int) string {
 }
 
 // catalogPart gives the n-th nested catalogue of a kind, or nil if there is none.
-func catalogPart(s *Source, kind string, n int) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func catalogPart(s *Source, kind string, n int) []byte {
+	ring := s.ring()
 	var entries []node
 	for at := (n - 1) * catalogSize; at < n*catalogSize; at += readSize {
-		list, total, err := s.kind(kind, at, readSize)
-		if err != nil {
-			return nil, err
-		}
+		list, total := s.kind(kind, at, readSize)
 		for i := range list {
 			entries = append(entries, memberEntry(s, &ring, &list[i]))
 		}
@@ -121,9 +102,9 @@ func catalogPart(s *Source, kind string, n int) ([]byte, error) {
 		}
 	}
 	if len(entries) == 0 {
-		return nil, nil
+		return nil
 	}
-	return json.Marshal(catalogue(s, &ring, entries))
+	return s.json(catalogue(s, &ring, entries))
 }
 
 // memberEntry is a member as an entry. An MCP server has a card, which the ring makes of what
@@ -181,7 +162,7 @@ func memberCatalog(path string) (d Document, ok bool) {
 		if c.kind != kind {
 			continue
 		}
-		d = Document{Path: path, Media: aiCatalogMedia, MaxAge: settledAge, Build: func(s *Source) ([]byte, error) { return catalogPart(s, kind, n) }}
+		d = Document{Path: path, Media: aiCatalogMedia, MaxAge: settledAge, make: func(s *Source) []byte { return catalogPart(s, kind, n) }}
 		for at := (n - 1) * catalogSize; at < n*catalogSize; at += readSize {
 			d.Reads = append(d.Reads, kindTarget(kind, at, readSize))
 		}

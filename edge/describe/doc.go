@@ -23,10 +23,10 @@
 // # What is decided here
 //
 //   - Documents link only to paths that the node answers.
-//   - Crawlers read 64 KB of the OpenAPI document. So what all answers have in common stands
-//     there once, problems are one response for each status, and documents that are published
+//   - Crawlers read 64 KB of the OpenAPI document. So what all answers have in common is
+//     written once, problems are one response for each status, and documents that are published
 //     have no problems of their own but 429. Names of components and operations differ, since
-//     generators make types of both. The tools of the MCP server fit into 40 KB likewise: one
+//     generators make types of both. The tools of the MCP server fit into 40 KB: one
 //     of them says what a member is in full.
 //   - Networks have the names that others give them (CAIP-2), and not the ledger's.
 //   - Examples can be paid: that of a bid names the earliest member, that of a

@@ -6,9 +6,7 @@ import (
 	"time"
 )
 
-// Document is one published document. Build makes its bytes from the facts that it
-// reads. Without bytes and without an error there is nothing to publish. If the read
-// surface refuses a read, the error is a *[Problem].
+// Document is one published document.
 type Document struct {
 	Path  string
 	Media string // Content-Type
@@ -20,10 +18,21 @@ type Document struct {
 	// host may read them in one call.
 	Reads []string
 	// Link is what the answer says in its Link field, or "".
-	Link  string
-	Build func(*Source) ([]byte, error)
+	Link string
 
-	id string // in OpenAPI
+	make func(*Source) []byte
+	id   string // in OpenAPI
+}
+
+// Build makes the bytes of the document from the facts that it reads. Without bytes and without
+// an error there is nothing to publish. If the read surface refuses a read, the error is a
+// *[Problem].
+func (d Document) Build(s *Source) ([]byte, error) {
+	b := d.make(s)
+	if s.err != nil {
+		return nil, s.err
+	}
+	return b, nil
 }
 
 const (
@@ -42,23 +51,23 @@ const (
 // and SEP-2127 of the Model Context Protocol.
 func Documents() []Document {
 	return []Document{
-		{Path: "/openapi.json", Media: jsonMedia, MaxAge: settledAge, Build: openAPI, About: "This service as an OpenAPI document."},
-		{Path: "/llms.txt", Media: plainMedia, MaxAge: settledAge, Build: llms, About: "This service in a page of plain text."},
-		{Path: "/robots.txt", Media: plainMedia, MaxAge: settledAge, Build: robots, About: "Rules for crawlers.", id: "getRobots"},
-		{Path: "/sitemap.xml", Media: xmlMedia, MaxAge: settledAge, Build: sitemapIndex, About: "Index of the sitemaps.", id: "getSitemapIndex"},
-		{Path: apiCatalogPath, Media: linksetMedia, MaxAge: settledAge, Build: apiCatalog, About: "API catalog (RFC 9727).", id: "getCatalog",
+		{Path: "/openapi.json", Media: jsonMedia, MaxAge: settledAge, make: openAPI, About: "This service as an OpenAPI document."},
+		{Path: "/llms.txt", Media: plainMedia, MaxAge: settledAge, make: llms, About: "This service in a page of plain text."},
+		{Path: "/robots.txt", Media: plainMedia, MaxAge: settledAge, make: robots, About: "Rules for crawlers.", id: "getRobots"},
+		{Path: "/sitemap.xml", Media: xmlMedia, MaxAge: settledAge, make: sitemapIndex, About: "Index of the sitemaps.", id: "getSitemapIndex"},
+		{Path: apiCatalogPath, Media: linksetMedia, MaxAge: settledAge, make: apiCatalog, About: "API catalog (RFC 9727).", id: "getCatalog",
 			Link: `<` + apiCatalogPath + `>; rel="api-catalog"`},
-		{Path: aiCatalogPath, Media: aiCatalogMedia, MaxAge: settledAge, Build: aiCatalog, About: "What agents can use here, and the members that are agents or MCP servers (AI Catalog).", id: "getAICatalog",
+		{Path: aiCatalogPath, Media: aiCatalogMedia, MaxAge: settledAge, make: aiCatalog, About: "What agents can use here, and the members that are agents or MCP servers (AI Catalog).", id: "getAICatalog",
 			Link: `<` + aiCatalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", kindTarget("mcp", 0, 1), kindTarget("agent", 0, 1)}},
-		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, Build: skillIndex, About: "Skills for agents: join, bid, change a listing.", id: "getSkills"},
-		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
-		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, Build: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
-		{Path: securityPath, Media: plainMedia, MaxAge: settledAge, Build: security, About: "Security contact (RFC 9116).", id: "getSecurity"},
-		{Path: "/feeds/joins.atom", Media: atomMedia, MaxAge: movingAge, Build: joins.atom, About: "New members, as Atom.", id: "getJoinsAtom"},
-		{Path: "/feeds/joins.json", Media: feedMedia, MaxAge: movingAge, Build: joins.json, About: "New members, as JSON Feed.", id: "getJoinsFeed"},
-		{Path: "/feeds/lead.atom", Media: atomMedia, MaxAge: movingAge, Build: lead.atom, About: "The leader, as Atom.", id: "getLeadAtom"},
-		{Path: "/feeds/lead.json", Media: feedMedia, MaxAge: movingAge, Build: lead.json, About: "The leader, as JSON Feed.", id: "getLeadFeed"},
-		{Path: "/ring.opml", Media: opmlMedia, MaxAge: movingAge, Build: opml, About: "The members' sites as OPML.", id: "getOPML"},
+		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, make: skillIndex, About: "Skills for agents: join, bid, change a listing.", id: "getSkills"},
+		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
+		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
+		{Path: securityPath, Media: plainMedia, MaxAge: settledAge, make: security, About: "Security contact (RFC 9116).", id: "getSecurity"},
+		{Path: "/feeds/joins.atom", Media: atomMedia, MaxAge: movingAge, make: joins.atom, About: "New members, as Atom.", id: "getJoinsAtom"},
+		{Path: "/feeds/joins.json", Media: feedMedia, MaxAge: movingAge, make: joins.json, About: "New members, as JSON Feed.", id: "getJoinsFeed"},
+		{Path: "/feeds/lead.atom", Media: atomMedia, MaxAge: movingAge, make: lead.atom, About: "The leader, as Atom.", id: "getLeadAtom"},
+		{Path: "/feeds/lead.json", Media: feedMedia, MaxAge: movingAge, make: lead.json, About: "The leader, as JSON Feed.", id: "getLeadFeed"},
+		{Path: "/ring.opml", Media: opmlMedia, MaxAge: movingAge, make: opml, About: "The members' sites as OPML.", id: "getOPML"},
 	}
 }
 
@@ -89,38 +98,32 @@ func pagesOf(s *Source) (list []page) {
 
 // robots lets everyone read everything. What each answer costs is bounded by
 // the rate limit, not by asking nicely.
-func robots(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func robots(s *Source) []byte {
+	ring := s.ring()
 	return fmt.Appendf(nil, "User-agent: *\nContent-Signal: search=yes, ai-input=yes, ai-train=yes\nAllow: /\n"+
-		"Disallow: /api/ring/random\nDisallow: /next\nDisallow: /prev\nDisallow: /random\n\nSitemap: %s/sitemap.xml\n", ring.Base), nil
+		"Disallow: /api/ring/random\nDisallow: /next\nDisallow: /prev\nDisallow: /random\n\nSitemap: %s/sitemap.xml\n", ring.Base)
 }
 
-// securityLife is how far ahead security.txt expires; the document is made anew
+// securityLife is how far ahead security.txt expires; the document changes
 // each day.
 const securityLife = 180 * 24 * time.Hour
 
 // security gives nothing where the operator named no contact.
-func security(s *Source) ([]byte, error) {
+func security(s *Source) []byte {
 	if s.Contact == "" {
-		return nil, nil
+		return nil
 	}
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+	ring := s.ring()
 	day := s.now.Truncate(24 * time.Hour)
 	s.until = day.Add(24 * time.Hour)
 	return fmt.Appendf(nil, "Contact: %s\nExpires: %s\nPreferred-Languages: en\nCanonical: %s%s\n",
-		s.Contact, day.Add(securityLife).Format(time.RFC3339), ring.Base, securityPath), nil
+		s.Contact, day.Add(securityLife).Format(time.RFC3339), ring.Base, securityPath)
 }
 
 // parts says in how many parts of size a list of total is cut, at least one.
 func parts(total, size int) int { return max(1, (total+size-1)/size) }
 
-// partNumber reads the number of a part as it stands in a path: from 1, in its
+// partNumber reads the number of a part in a path: from 1, in its
 // shortest spelling.
 func partNumber(s string) (int, bool) {
 	n, err := strconv.Atoi(s)

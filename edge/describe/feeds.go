@@ -1,7 +1,6 @@
 package describe
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"slices"
 	"strconv"
@@ -15,7 +14,7 @@ const (
 
 	// feedSize is how many entries a feed of joins has.
 	feedSize = 50
-	// opmlSize is how many members stand in one OPML document; a larger ring
+	// opmlSize is how many members one OPML document has; a larger ring
 	// has several, and the first one includes them.
 	opmlSize = 1000
 )
@@ -23,8 +22,8 @@ const (
 // feed is what happens in the ring, one kind of it.
 type feed struct {
 	path, title string
-	entries     func(*Source) ([]entry, error) // the newest first
-	slug        string                         // of whom it tells, "" for the ring
+	entries     func(*Source) []entry // the newest first
+	slug        string                // of whom it tells, "" for the ring
 }
 
 // about gives a feed with what it is called, and the page that it is about.
@@ -54,15 +53,9 @@ var (
 )
 
 // joined gives the members that joined last.
-func joined(s *Source) ([]entry, error) {
-	_, total, err := s.members(0, 1)
-	if err != nil {
-		return nil, err
-	}
-	list, _, err := s.members(max(0, total-feedSize), feedSize)
-	if err != nil {
-		return nil, err
-	}
+func joined(s *Source) []entry {
+	_, total := s.members(0, 1)
+	list, _ := s.members(max(0, total-feedSize), feedSize)
 	var all []entry
 	for _, m := range list {
 		text := m.Name + " (" + m.Kind + ", " + m.Category + ") joined the ring: " + m.URL
@@ -73,7 +66,7 @@ func joined(s *Source) ([]entry, error) {
 		all = append(all, entry{"join/" + m.Slug, m.Name + " joined", text, m.Joined, m})
 	}
 	slices.Reverse(all)
-	return all, nil
+	return all
 }
 
 // leads gives the member at rank 1 now. The state does not hold earlier leaders, and
@@ -81,18 +74,18 @@ func joined(s *Source) ([]entry, error) {
 // earlier ones. The id of the entry changes with the leader and with the leader's last
 // payment. If a member leads again because another's standing decayed, its entry has the
 // id that it had before.
-func leads(s *Source) ([]entry, error) {
-	list, err := s.leader()
-	if err != nil || len(list) == 0 {
-		return nil, err
+func leads(s *Source) []entry {
+	list := s.leader()
+	if len(list) == 0 {
+		return nil
 	}
 	m := list[0]
 	at := m.Joined
 	if m.LastBid.After(at) {
 		at = m.LastBid
 	}
-	text := m.Name + " holds rank 1 with " + m.Paid + " USD paid in all: " + m.URL
-	return []entry{{"lead/" + m.Slug + "/" + strconv.FormatInt(at.UnixMilli(), 10), m.Name + " leads", text, at, m}}, nil
+	text := m.Name + " holds rank 1 with $" + m.Paid + " paid in total: " + m.URL
+	return []entry{{"lead/" + m.Slug + "/" + strconv.FormatInt(at.UnixMilli(), 10), m.Name + " leads", text, at, m}}
 }
 
 // tag is a permanent identifier (RFC 4151) under the ring's host.
@@ -138,11 +131,8 @@ type atomFeed struct {
 	Entries []atomEntry `xml:"entry"`
 }
 
-func (f feed) atom(s *Source) ([]byte, error) {
-	ring, entries, err := f.read(s)
-	if err != nil {
-		return nil, err
-	}
+func (f feed) atom(s *Source) []byte {
+	ring, entries := s.ring(), f.entries(s)
 	title, page := f.about(s, ring, entries)
 	doc := atomFeed{
 		ID:      tag(ring.Base, f.path),
@@ -165,14 +155,11 @@ func (f feed) atom(s *Source) ([]byte, error) {
 			Summary: atomText{"text", e.text},
 		})
 	}
-	return asXML(doc)
+	return s.xml(doc)
 }
 
-func (f feed) json(s *Source) ([]byte, error) {
-	ring, entries, err := f.read(s)
-	if err != nil {
-		return nil, err
-	}
+func (f feed) json(s *Source) []byte {
+	ring, entries := s.ring(), f.entries(s)
 	title, page := f.about(s, ring, entries)
 	items := []node{}
 	for _, e := range entries {
@@ -181,19 +168,10 @@ func (f feed) json(s *Source) ([]byte, error) {
 			"title": e.title, "content_text": e.text, "date_published": e.at.UTC().Format(time.RFC3339Nano),
 		})
 	}
-	return json.Marshal(node{
+	return s.json(node{
 		"version": "https://jsonfeed.org/version/1.1", "title": title, "home_page_url": page,
 		"feed_url": ring.Base + f.path + ".json", "language": "en", "authors": []node{{"name": ring.Name}}, "items": items,
 	})
-}
-
-func (f feed) read(s *Source) (Ring, []entry, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return ring, nil, err
-	}
-	entries, err := f.entries(s)
-	return ring, entries, err
 }
 
 type opmlOutline struct {
@@ -217,15 +195,9 @@ type opmlBody struct {
 
 // opml lists the members' sites in ring order; of a ring with more than one
 // document holds, it includes the parts.
-func opml(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
-	_, total, err := s.members(0, 1)
-	if err != nil {
-		return nil, err
-	}
+func opml(s *Source) []byte {
+	ring := s.ring()
+	_, total := s.members(0, 1)
 	if total <= opmlSize {
 		return opmlPart(s, 1)
 	}
@@ -234,18 +206,15 @@ func opml(s *Source) ([]byte, error) {
 		part := strconv.Itoa(n + 1)
 		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "Part " + part, Type: "include", URL: ring.Base + "/opml/" + part + ".opml"})
 	}
-	return asXML(doc)
+	return s.xml(doc)
 }
 
 // opmlPart gives the n-th document, or nil if there is none.
-func opmlPart(s *Source, n int) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
-	list, err := s.part(n, opmlSize)
-	if err != nil || len(list) == 0 && n > 1 {
-		return nil, err
+func opmlPart(s *Source, n int) []byte {
+	ring := s.ring()
+	list := s.part(n, opmlSize)
+	if len(list) == 0 && n > 1 {
+		return nil
 	}
 	doc := newOPML(ring)
 	if len(list) == 0 { // OPML has no document without an outline
@@ -254,7 +223,7 @@ func opmlPart(s *Source, n int) ([]byte, error) {
 	for _, m := range list {
 		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{m.Name, "link", m.URL, m.Category})
 	}
-	return asXML(doc)
+	return s.xml(doc)
 }
 
 func newOPML(ring Ring) opmlDocument {

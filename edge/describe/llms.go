@@ -16,15 +16,9 @@ func (s *Source) recipe(ring Ring) *recipe {
 // llms is the page for language models (llmstxt.org): what the ring is, and the recipe, which
 // a program can follow without any other document. It links only what a GET answers. Its
 // size does not depend on the members.
-func llms(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
-	first, total, err := s.members(0, 1)
-	if err != nil {
-		return nil, err
-	}
+func llms(s *Source) []byte {
+	ring := s.ring()
+	first, total := s.members(0, 1)
 	r := s.recipe(ring)
 	r.say("# %s\n\n> %s\n\n", oneLine(ring.Name), ring.Description)
 	if ring.Synthetic {
@@ -53,7 +47,7 @@ func llms(s *Source) ([]byte, error) {
 	r.tools()
 	r.b.WriteString(ring.Policies.lines())
 	r.links(s, total)
-	return []byte(r.b.String()), nil
+	return []byte(r.b.String())
 }
 
 // rules are those of joining that surprise.
@@ -69,7 +63,7 @@ func (r *recipe) rules() {
 		"next, prev and random skip `asleep` members. Lists, ranks and money do not change.\n\n")
 }
 
-// tools names those of the MCP server that stand for an operation.
+// tools names those of the MCP server that mirror an operation.
 func (r *recipe) tools() {
 	var names []string
 	for _, op := range Operations() {

@@ -40,9 +40,9 @@ func memberFeed(d Document, path string) (Document, bool) {
 		return d, false
 	}
 	d.Reads = []string{"/api", memberTarget(slug)}
-	f := feed{path: memberFeedPath + url.PathEscape(slug), entries: func(s *Source) ([]entry, error) { return newsOf(s, slug) }, slug: slug}
-	if d.Media, d.Build = feedMedia, f.json; atom {
-		d.Media, d.Build = atomMedia, f.atom
+	f := feed{path: memberFeedPath + url.PathEscape(slug), entries: func(s *Source) []entry { return newsOf(s, slug) }, slug: slug}
+	if d.Media, d.make = feedMedia, f.json; atom {
+		d.Media, d.make = atomMedia, f.atom
 	}
 	return d, true
 }
@@ -50,34 +50,30 @@ func memberFeed(d Document, path string) (Document, bool) {
 func memberTarget(slug string) string { return "/api/ring/" + url.PathEscape(slug) }
 
 // newsOf gives the entries of a member's feed.
-func newsOf(s *Source, slug string) ([]entry, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func newsOf(s *Source, slug string) (all []entry) {
+	ring := s.ring()
 	var detail struct{ Member Member }
-	if err := s.read(memberTarget(slug), &detail); err != nil {
-		return nil, err
-	}
+	s.read(memberTarget(slug), &detail)
 	m := detail.Member
 	if m.Slug != slug { // another document, such as /api/ring/next
-		return nil, &Problem{http.StatusNotFound, api.AppendProblem(nil, ring.Base, api.UnknownMember, "No member has this slug.", nil)}
+		s.fail(&Problem{http.StatusNotFound, api.AppendProblem(nil, ring.Base, api.UnknownMember, "No member has this slug.", nil)})
+		return nil
 	}
 	var doc struct{ Events []news }
-	if !s.beside(memberTarget(slug)+"/events", &doc) {
-		return nil, &Problem{http.StatusServiceUnavailable, api.AppendProblem(nil, ring.Base, api.OriginUnavailable,
-			"Only the origin of this ring has the news of members, and it has not answered yet. Ask again.", nil)}
+	if !s.origin(memberTarget(slug)+"/events", &doc) {
+		s.fail(&Problem{http.StatusServiceUnavailable, api.AppendProblem(nil, ring.Base, api.OriginUnavailable,
+			"Only the ring's origin has the news of members, and it has not answered yet. Try again.", nil)})
+		return nil
 	}
-	var all []entry
 	for _, n := range doc.Events {
 		title := n.title(m.Name)
 		text := title + ": " + memberPage(s, ring.Base, slug)
 		if n.Type == "outbid" || n.Type == "fading" {
-			text += "\n\nWhat a rank costs now: " + ring.Base + "/leaderboard"
+			text += "\n\nCurrent prices: " + ring.Base + "/leaderboard"
 		}
 		all = append(all, entry{"news/" + slug + "/" + strconv.FormatUint(n.ID, 10), title, text, n.At, m})
 	}
-	return all, nil
+	return all
 }
 
 // title says what happened to a member of this name.
@@ -93,9 +89,9 @@ func (n *news) title(name string) string {
 	case "joined":
 		return name + " joined" + rank
 	case "bid":
-		return name + " got a bid of " + n.Amount + " USD" + rank
+		return name + " got a bid of $" + n.Amount + rank
 	case "credited":
-		return name + " was credited " + n.Amount + " USD" + rank
+		return name + " was credited $" + n.Amount + rank
 	case "outbid":
 		if n.By == "" {
 			return name + " was outbid" + rank
@@ -104,9 +100,9 @@ func (n *news) title(name string) string {
 	case "rank":
 		return name + " has another rank" + rank
 	case "fading":
-		return "The standing of " + name + " begins to fade"
+		return name + " starts fading"
 	case "asleep":
-		return name + " fell asleep: its site does not answer"
+		return name + " is asleep: its site does not answer"
 	case "awake":
 		return name + " is awake again"
 	case "changed":
@@ -118,7 +114,7 @@ func (n *news) title(name string) string {
 	case "verified":
 		return name + " was verified (" + n.Proof + ")"
 	case "unverified":
-		return name + " is verified no longer"
+		return name + " is no longer verified"
 	case "returned":
 		return name + " returned to the ring"
 	}

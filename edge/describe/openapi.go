@@ -21,15 +21,9 @@ type node = map[string]any
 // openAPI describes the service to programs, as OpenAPI 3.1 with the
 // extensions of draft-payment-discovery-00: the written document with the facts of this ring,
 // the problems of each operation, and the published documents.
-func openAPI(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
-	first, total, err := s.members(0, 1)
-	if err != nil {
-		return nil, err
-	}
+func openAPI(s *Source) []byte {
+	ring := s.ring()
+	first, total := s.members(0, 1)
 	b := &openapi{source: s, ring: ring}
 	if total > 0 {
 		b.member = first[0].Slug
@@ -76,7 +70,7 @@ func openAPI(s *Source) ([]byte, error) {
 			o["security"] = []node{} // crawlers look for it here
 		}
 	}
-	return json.Marshal(doc)
+	return s.json(doc)
 }
 
 // openapi is one document being put together.
@@ -187,7 +181,7 @@ func (b *openapi) problems(op *Operation, answers node, by map[int][]api.Code) {
 		own := status == http.StatusTooManyRequests || !slices.Contains(anyStatuses, status) && slices.ContainsFunc(codes, func(c api.Code) bool { return slices.Contains(op.codes, c) })
 		success, both := answers[strconv.Itoa(status)].(node)
 		switch {
-		case both: // beside what else this status says here
+		case both: // the status has another answer, too
 			success["content"].(node)[problemMedia] = problemContent[problemMedia]
 		case own:
 			answers[strconv.Itoa(status)] = b.problem(status, codes, by)

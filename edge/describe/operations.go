@@ -88,7 +88,7 @@ type reference struct {
 // name is the last part of a reference.
 func (r reference) name() string { return r.Ref[strings.LastIndexByte(r.Ref, '/')+1:] }
 
-// written reads the document. Nobody may change what it gives.
+// written reads the document. Callers must not change it.
 var written = sync.OnceValue(func() *writtenDocument {
 	var doc writtenDocument
 	var raw struct {

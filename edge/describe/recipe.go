@@ -9,7 +9,7 @@ import (
 
 // The recipe says how a program joins, bids, and changes what is its own, in pieces that
 // llms.txt and the skills are put together from. A block marked
-// http is one request to send as it stands, once the words in braces are replaced, so a
+// http is one request to send unchanged, once the words in braces are replaced, so a
 // program needs to know nothing else. The pieces name no member.
 
 // recipe writes the pieces for one ring.
@@ -28,7 +28,7 @@ const (
 	keyLife         = "24 hours"
 )
 
-// The header fields of the requests, beside the type of a body.
+// The header fields of the requests, besides the type of a body.
 const (
 	keyField  = "Idempotency-Key: {key}\n"
 	paidField = "Authorization: Payment {credential}\n"

@@ -17,7 +17,7 @@ import (
 type Reference struct {
 	Operation
 	Parameters []Parameter
-	Request    string // can be sent as it stands, or with its words in braces replaced
+	Request    string // can be sent unchanged, or with its words in braces replaced
 	Example    string // target of a read that answers as the operation does, "" for none
 	Returns    []Parameter
 	Status     int

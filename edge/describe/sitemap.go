@@ -2,7 +2,6 @@ package describe
 
 import (
 	"encoding/xml"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -12,7 +11,7 @@ const (
 	xmlMedia         = "application/xml; charset=utf-8"
 	sitemapNamespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
-	// sitemapSize is how many members stand in one sitemap: a tenth of what
+	// sitemapSize is how many members one sitemap has: a tenth of what
 	// may, so that one is made in a few milliseconds. With the largest capacity
 	// the index has a fifth of the entries that it may have.
 	sitemapSize = 5000
@@ -37,78 +36,60 @@ type sitemap struct {
 }
 
 // sitemapIndex leads to the sitemap of pages and to those of members.
-func sitemapIndex(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func sitemapIndex(s *Source) []byte {
+	ring := s.ring()
 	doc := sitemaps{Namespace: sitemapNamespace, Maps: []sitemapEntry{{ring.Base + "/sitemaps/pages.xml"}}}
 	if s.has("/members/x") {
-		_, total, err := s.members(0, 1)
-		if err != nil {
-			return nil, err
-		}
+		_, total := s.members(0, 1)
 		for n := range parts(total, sitemapSize) {
 			if total > 0 {
 				doc.Maps = append(doc.Maps, sitemapEntry{ring.Base + "/sitemaps/members-" + strconv.Itoa(n+1) + ".xml"})
 			}
 		}
 	}
-	return asXML(doc)
+	return s.xml(doc)
 }
 
 // sitemapPages lists the pages that are not a member's.
-func sitemapPages(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func sitemapPages(s *Source) []byte {
+	ring := s.ring()
 	doc := sitemap{Namespace: sitemapNamespace}
 	for _, p := range pagesOf(s) {
 		doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + p.path})
 	}
 	if s.has("/categories/x") {
 		var list struct{ Categories []struct{ Category string } }
-		if err := s.read("/api/categories", &list); err != nil {
-			return nil, err
-		}
+		s.read("/api/categories", &list)
 		for _, c := range list.Categories {
 			doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + "/categories/" + url.PathEscape(c.Category)})
 		}
 	}
-	return asXML(doc)
+	return s.xml(doc)
 }
 
 // sitemapMembers gives the n-th sitemap of members, or nil if there is none.
-func sitemapMembers(s *Source, n int) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil || !s.has("/members/x") {
-		return nil, err
-	}
-	list, err := s.part(n, sitemapSize)
-	if err != nil || len(list) == 0 {
-		return nil, err
+func sitemapMembers(s *Source, n int) []byte {
+	ring, list := s.ring(), s.part(n, sitemapSize)
+	if len(list) == 0 || !s.has("/members/x") {
+		return nil
 	}
 	doc := sitemap{Namespace: sitemapNamespace, URLs: make([]sitemapEntry, 0, len(list))}
 	for _, m := range list {
 		doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + "/members/" + m.Slug})
 	}
-	return asXML(doc)
+	return s.xml(doc)
 }
 
 // part reads the n-th part of the ring, in pieces that one read gives.
-func (s *Source) part(n, size int) (list []Member, err error) {
+func (s *Source) part(n, size int) (list []Member) {
 	for at := (n - 1) * size; at < n*size; at += readSize {
-		piece, total, err := s.members(at, min(readSize, n*size-at))
-		if err != nil {
-			return nil, err
-		}
+		piece, total := s.members(at, min(readSize, n*size-at))
 		list = append(list, piece...)
 		if at+readSize >= total {
 			break
 		}
 	}
-	return list, nil
+	return list
 }
 
 // partReads are the targets that part reads.
@@ -135,7 +116,7 @@ func Part(path string) (d Document, ok bool) {
 	}
 	d = Document{Path: path, Media: xmlMedia, MaxAge: settledAge}
 	if path == "/sitemaps/pages.xml" {
-		d.Build = sitemapPages
+		d.make = sitemapPages
 		return d, true
 	}
 	if name, is := strings.CutPrefix(path, "/sitemaps/members-"); is {
@@ -144,7 +125,7 @@ func Part(path string) (d Document, ok bool) {
 		if is = is && number && n <= maxPart; is {
 			d.Reads = partReads(n, sitemapSize)
 		}
-		d.Build = func(s *Source) ([]byte, error) { return sitemapMembers(s, n) }
+		d.make = func(s *Source) []byte { return sitemapMembers(s, n) }
 		return d, is
 	}
 	if strings.HasPrefix(path, memberFeedPath) {
@@ -161,16 +142,14 @@ func Part(path string) (d Document, ok bool) {
 	if is = is && number && n <= maxPart; is {
 		d.Reads = partReads(n, opmlSize)
 	}
-	d.Build = func(s *Source) ([]byte, error) { return opmlPart(s, n) }
+	d.make = func(s *Source) []byte { return opmlPart(s, n) }
 	return d, is
 }
 
-// asXML encodes a document with its declaration. Members' words are escaped by
+// xml encodes a document with its declaration. Members' words are escaped by
 // the encoder; characters that XML cannot have become U+FFFD.
-func asXML(doc any) ([]byte, error) {
+func (s *Source) xml(doc any) []byte {
 	b, err := xml.Marshal(doc)
-	if err != nil {
-		return nil, fmt.Errorf("describe: %w", err)
-	}
-	return append([]byte(xml.Header), b...), nil
+	s.fail(err)
+	return append([]byte(xml.Header), b...)
 }

@@ -3,7 +3,6 @@ package describe
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"strings"
 )
 
@@ -51,32 +50,26 @@ func skills() []skill {
 }
 
 // document gives the skill as its file.
-func (k *skill) document(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func (k *skill) document(s *Source) []byte {
+	ring := s.ring()
 	r := s.recipe(ring)
 	r.say("---\nname: %s\ndescription: %s\n---\n\n# %s\n\nThe ring is %s, at %s.\n\n", k.name, k.about, k.title, oneLine(ring.Name), angled(ring.Base+"/"))
 	k.write(r)
 	r.answers()
 	r.lifetimes()
 	r.say("More: %s, and %s for everything else.\n", angled(ring.Base+"/llms.txt"), angled(ring.Base+"/openapi.json"))
-	return []byte(r.b.String()), nil
+	return []byte(r.b.String())
 }
 
 // skillIndex lists the skills, with the digest of the document of each.
-func skillIndex(s *Source) ([]byte, error) {
+func skillIndex(s *Source) []byte {
 	list := []node{}
 	for _, k := range skills() {
-		text, err := k.document(s)
-		if err != nil {
-			return nil, err
-		}
+		text := k.document(s)
 		sum := sha256.Sum256(text)
 		list = append(list, node{"name": k.name, "type": "skill-md", "description": k.about, "url": k.path(), "digest": "sha256:" + hex.EncodeToString(sum[:])})
 	}
-	return json.Marshal(node{"$schema": skillsSchema, "skills": list})
+	return s.json(node{"$schema": skillsSchema, "skills": list})
 }
 
 // skillDocument gives the document of a skill at a path, as [Part] does.
@@ -86,7 +79,7 @@ func skillDocument(path string) (d Document, ok bool) {
 	}
 	for _, k := range skills() {
 		if k.path() == path {
-			return Document{Path: path, Media: "text/markdown; charset=utf-8", MaxAge: settledAge, Build: k.document}, true
+			return Document{Path: path, Media: "text/markdown; charset=utf-8", MaxAge: settledAge, make: k.document}, true
 		}
 	}
 	return d, false

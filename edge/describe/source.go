@@ -25,7 +25,7 @@ type Reader interface {
 // usable.
 type Site struct {
 	// Has says whether the node answers a GET of a path. Documents lead to
-	// nothing that it does not. nil stands for every path.
+	// nothing that it does not. nil: every path.
 	Has func(path string) bool
 	// Contact is the address for security reports as a URI, or "".
 	Contact string
@@ -38,9 +38,9 @@ type Site struct {
 	// Client is the command that runs the reference client of the payment protocol; ""
 	// stands for its newest version.
 	Client string
-	// Beside answers a GET for what the origin keeps beside the ledger, at a path with a query;
+	// OriginData answers a GET for data of the origin that is not in the ledger;
 	// nil when the node has none of it.
-	Beside func(ctx context.Context, path, query string) api.Document
+	OriginData func(ctx context.Context, path, query string) api.Document
 	// Deprecated says since when a path is the old surface; nil for none.
 	Deprecated map[string]Deprecation
 }
@@ -63,6 +63,7 @@ type Source struct {
 	now    time.Time
 	until  time.Time
 	r      api.Response
+	err    error // the first that a read or an encoder gave: what is read after it is empty
 }
 
 // NewSource begins to read at the instant now.
@@ -83,44 +84,59 @@ type Problem struct {
 // Error quotes it.
 func (p *Problem) Error() string { return fmt.Sprintf("describe: %d %.200s", p.Status, p.Body) }
 
-// read decodes the document at a target. It refuses with a *[Problem].
-func (s *Source) read(target string, into any) error {
-	s.reader.Serve([]byte(target), &s.r)
-	if s.r.Status != 200 {
-		return &Problem{s.r.Status, bytes.Clone(s.r.Body)}
+// fail notes an error, unless there was one before.
+func (s *Source) fail(err error) {
+	if s.err == nil {
+		s.err = err
 	}
-	if err := json.Unmarshal(s.r.Body, into); err != nil {
-		return fmt.Errorf("describe: %s: %w", target, err)
-	}
-	return nil
 }
 
-// besideTime bounds how long a page waits for what the origin keeps beside the ledger, and
-// besideAgain is after how many seconds it asks again for what it did not get.
+// read decodes the document at a target, or fails with a *[Problem].
+func (s *Source) read(target string, into any) {
+	if s.err != nil {
+		return
+	}
+	s.reader.Serve([]byte(target), &s.r)
+	if s.r.Status != 200 {
+		s.err = &Problem{s.r.Status, bytes.Clone(s.r.Body)}
+	} else if err := json.Unmarshal(s.r.Body, into); err != nil {
+		s.err = fmt.Errorf("describe: %s: %w", target, err)
+	}
+}
+
+// json encodes a document.
+func (s *Source) json(doc any) []byte {
+	b, err := json.Marshal(doc)
+	s.fail(err)
+	return b
+}
+
+// originTime bounds how long a page waits for data of the origin that is not in the ledger, and
+// originAgain is after how many seconds it asks again for what it did not get.
 const (
-	besideTime  = 250 * time.Millisecond
-	besideAgain = 10
+	originTime  = 250 * time.Millisecond
+	originAgain = 10
 )
 
-// ReadBeside decodes what the origin keeps beside the ledger into doc, and gives for how many
+// ReadOrigin decodes data of the origin that is not in the ledger into doc, and gives for how many
 // seconds that holds. It reports false when there is none at present: pages do without.
-func (s *Site) ReadBeside(path, query string, doc any) (seconds int, ok bool) {
-	if s.Beside == nil {
+func (s *Site) ReadOrigin(path, query string, doc any) (seconds int, ok bool) {
+	if s.OriginData == nil {
 		return math.MaxInt32, false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), besideTime)
+	ctx, cancel := context.WithTimeout(context.Background(), originTime)
 	defer cancel()
-	d := s.Beside(ctx, path, query)
+	d := s.OriginData(ctx, path, query)
 	if d.Status != 200 || json.Unmarshal(d.Body, doc) != nil {
-		return besideAgain, false
+		return originAgain, false
 	}
 	return max(d.MaxAge, 1), true
 }
 
-// beside is ReadBeside for a document, at a target.
-func (s *Source) beside(target string, doc any) bool {
+// origin is ReadOrigin for a document, at a target.
+func (s *Source) origin(target string, doc any) bool {
 	path, query, _ := strings.Cut(target, "?")
-	seconds, ok := s.ReadBeside(path, query, doc)
+	seconds, ok := s.ReadOrigin(path, query, doc)
 	if until := s.now.Add(time.Duration(seconds) * time.Second); s.until.IsZero() || until.Before(s.until) {
 		s.until = until
 	}
@@ -149,7 +165,7 @@ type Policies struct{ Terms, Privacy, Report string }
 type Offer struct{ Method, Intent, Network, Currency string }
 
 // ring reads the directory.
-func (s *Source) ring() (Ring, error) {
+func (s *Source) ring() Ring {
 	var doc struct {
 		Name        string
 		Description string
@@ -164,14 +180,12 @@ func (s *Source) ring() (Ring, error) {
 		Validation struct{ Rule string }
 		Policies   Policies
 	}
-	if err := s.read("/api", &doc); err != nil {
-		return Ring{}, err
-	}
+	s.read("/api", &doc)
 	return Ring{
 		Name: doc.Name, Base: strings.TrimSuffix(doc.OpenAPI, "/openapi.json"), Description: doc.Description, Synthetic: doc.Synthetic,
 		How: doc.Payments.How, Offers: doc.Payments.Offers, Fee: doc.Payments.Fee, MinBid: doc.Payments.MinBid,
 		Rule: doc.Validation.Rule, Policies: doc.Policies,
-	}, nil
+	}
 }
 
 // Member is a member as documents show it. What it says of itself is data: it is shown as text,
@@ -185,7 +199,7 @@ type Member struct {
 	Description string
 	Joined      time.Time `json:"joined_at"`
 	Paid        string    `json:"paid_total_usd"`    // "" where time has no part in the document
-	Standing    string    `json:"effective_bid_usd"` // likewise
+	Standing    string    `json:"effective_bid_usd"` // the same
 	LastBid     time.Time `json:"last_bid_at"`       // zero for none
 	Rank        int       // on the leaderboard
 	Health      string    // awake or asleep
@@ -193,13 +207,13 @@ type Member struct {
 }
 
 // members reads a part of the ring in ring order, and how many there are.
-func (s *Source) members(offset, limit int) (list []Member, total int, err error) {
+func (s *Source) members(offset, limit int) (list []Member, total int) {
 	var doc struct {
 		Total   int
 		Members []Member
 	}
-	err = s.read(membersTarget(offset, limit), &doc)
-	return doc.Members, doc.Total, err
+	s.read(membersTarget(offset, limit), &doc)
+	return doc.Members, doc.Total
 }
 
 func membersTarget(offset, limit int) string {
@@ -207,10 +221,10 @@ func membersTarget(offset, limit int) string {
 }
 
 // leader reads who holds rank 1; the list is empty in an empty ring.
-func (s *Source) leader() (list []Member, err error) {
+func (s *Source) leader() []Member {
 	var doc struct{ Leaderboard []Member }
-	err = s.read("/api/leaderboard?limit=1", &doc)
-	return doc.Leaderboard, err
+	s.read("/api/leaderboard?limit=1", &doc)
+	return doc.Leaderboard
 }
 
 // example is the address that the example of a registration names. The ledger

@@ -30,7 +30,7 @@ type Tool struct {
 	Varies bool
 
 	op    Operation
-	build func(*Source) ([]byte, error) // nil: the document of a read, or the answer to a request
+	build func(*Source) []byte // nil: the document of a read, or the answer to a request
 }
 
 // Tools lists the tools. The caller owns them.
@@ -70,7 +70,7 @@ func Tools() (all []Tool) {
 }
 
 // Pages that tools give are shorter than those of the reads: a result has its document twice,
-// is made anew for each call, and takes room in the context of a model.
+// is made for each call, and takes room in the context of a model.
 const someItems, mostItems = 20, 100
 
 // pageLength is the limit of a read for the one of a call.
@@ -202,7 +202,8 @@ func (t *Tool) Build(s *Source, arguments json.RawMessage) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.build(s)
+	b := t.build(s)
+	return b, s.err
 }
 
 // ErrNoMember is the error of [Tool.Target] and [Tool.Request] when no member can have the

@@ -2,7 +2,6 @@ package describe
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -15,17 +14,14 @@ const (
 
 // apiCatalog is the API catalog (RFC 9727): a linkset (RFC 9264) of the two APIs that there
 // are.
-func apiCatalog(s *Source) ([]byte, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return nil, err
-	}
+func apiCatalog(s *Source) []byte {
+	ring := s.ring()
 	target := func(path, media string) node { return node{"href": ring.Base + path, "type": media} }
 	guide := []node{target("/llms.txt", "text/plain")}
 	if s.has("/docs") {
 		guide = append(guide, target("/docs", "text/html"))
 	}
-	return json.Marshal(node{"linkset": []node{
+	return s.json(node{"linkset": []node{
 		{
 			"anchor":       ring.Base + "/api",
 			"service-desc": []node{target("/openapi.json", "application/json")},
@@ -80,15 +76,12 @@ func (v Server) PaymentMethods() map[string]any {
 
 // Server reads what the ring's own server is called by now.
 func (s *Source) Server() (Server, error) {
-	ring, err := s.ring()
-	if err != nil {
-		return Server{}, err
-	}
+	ring := s.ring()
 	server := serverOf(ring.Base, ring.Name, s.Version)
 	for _, o := range ring.Offers {
 		server.pays += o.Method + "/" + o.Intent + " "
 	}
-	return server, nil
+	return server, s.err
 }
 
 func serverOf(base, name, version string) Server {
@@ -98,12 +91,9 @@ func serverOf(base, name, version string) Server {
 // serverCard says what the MCP server is and where, before a client connects.
 //
 // Document: SEP-2127.
-func serverCard(s *Source) ([]byte, error) {
-	server, err := s.Server()
-	if err != nil {
-		return nil, err
-	}
-	return json.Marshal(server.entry(cardSchema, serverAbout, server.URL+"mcp"))
+func serverCard(s *Source) []byte {
+	server, _ := s.Server()
+	return s.json(server.entry(cardSchema, serverAbout, server.URL+"mcp"))
 }
 
 // entry says what a server is and where, as cards and registries do. schema names the form,

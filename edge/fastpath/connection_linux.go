@@ -8,8 +8,6 @@ import (
 	"os"
 	"syscall"
 	"time"
-
-	"webring/edge/fastpath/socket"
 )
 
 // serve reads and writes a socket itself while it is ready, and leaves the
@@ -33,7 +31,7 @@ func (c *connection) serve() (w *scratch, n int, what outcome, expired bool) {
 			w = c.s.scratch.Get().(*scratch)
 		}
 		for drained := false; !drained; {
-			got, err := socket.Read(c.fd, w.in[n:])
+			got, err := readSocket(c.fd, w.in[n:])
 			switch {
 			case err == syscall.EINTR:
 			case err == syscall.EAGAIN:
@@ -85,7 +83,7 @@ func (c *connection) socket() syscall.RawConn {
 // writeNow writes what can be written without waiting, and gives the rest.
 func (c *connection) writeNow(head, body []byte) (restOfHead, restOfBody []byte) {
 	for c.fd >= 0 && len(head) > 0 {
-		n, err := socket.Write(c.fd, head, body)
+		n, err := writeSocket(c.fd, head, body)
 		if n > 0 {
 			ofHead := min(n, len(head))
 			head, body = head[ofHead:], body[n-ofHead:]

@@ -18,6 +18,6 @@
 //
 // request.go says which requests are plain, connection.go serves one connection, head.go
 // gives fasthttp one whole request at a time and refuses heads that are not HTTP/1, and
-// server.go takes connections from listeners. Sockets are read and written by
-// [webring/edge/fastpath/socket].
+// server.go takes connections from listeners. Sockets are read and written in
+// socket_linux.go, on amd64 and arm64; elsewhere Go's own calls are used.
 package fastpath

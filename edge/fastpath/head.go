@@ -181,8 +181,8 @@ func readVersion(line []byte) error {
 
 func isDigit(b byte) bool { return '0' <= b && b <= '9' }
 
-// begin gives the request on whose head is whole, if there is room for it. Of its fields
-// only those count that say how long it is and for whom a proxy sends it.
+// begin gives the request on once its head is whole, if there is room for it. Of its fields
+// only those count that say how long it is and which client a proxy sends it for.
 func (c *handedConn) begin() error {
 	head := c.buf[:c.scanned]
 	c.rest = len(head)

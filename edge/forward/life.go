@@ -69,7 +69,7 @@ func (l *life) watch(ctx context.Context, o *follow.Origin, silent func()) {
 }
 
 // there reports whether an origin has answered something within [quietTime], or does so
-// now. All who ask at the same time share one question.
+// now. Callers at the same time share one question.
 func (l *life) there(o *follow.Origin) bool {
 	l.mu.Lock()
 	last := l.last[o]

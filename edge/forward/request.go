@@ -62,7 +62,7 @@ func (f *Forwarder) request(ctx *fasthttp.RequestCtx, client string, secure bool
 	if _, has := r.header["User-Agent"]; !has {
 		r.header["User-Agent"] = nil // or the transport would make one up
 	}
-	// One id stands in the logs of all nodes, whatever the client has sent.
+	// All nodes log the request under one id, whatever the client has sent.
 	if id := in.Header.Peek(front.IDField); len(id) > 0 {
 		r.header[front.IDField] = []string{string(id)}
 	}

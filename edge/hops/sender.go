@@ -23,7 +23,7 @@ const (
 // want this report, now or later. The report is given up.
 var ErrRefused = errors.New("hops: the report was refused")
 
-// Config says what is reported, and to whom.
+// Config says what a [Sender] reports, and where to.
 type Config struct {
 	Counter *Counter
 	// Send delivers a report and returns when the receiver has stored it. It may be called

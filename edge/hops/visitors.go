@@ -11,7 +11,7 @@ import (
 
 // visitors tells which clients have been counted in the present hour, for which members. It
 // keeps hashes with a key that is made anew each hour and kept nowhere, so after the hour
-// nobody can tell of a client whether it was there. Its functions take no lock, and allocate
+// it cannot be told of a client whether it was there. Its functions take no lock, and allocate
 // only when an hour begins.
 //
 // It has places for 2^18 hashes in 2 MB. When the eight that a hash may have are full, the

@@ -20,7 +20,7 @@ type Reply struct {
 	Body   []byte
 }
 
-// caller is what a message says to a tool beside its arguments.
+// caller is what a message says to a tool besides its arguments.
 type caller struct {
 	ask         Ask
 	sends       bool // the message calls a tool that sends
@@ -48,7 +48,7 @@ var sending = func() (names []string) {
 }()
 
 // newCaller reads the metadata of a message as it was sent: the SDK does not keep what
-// stands beside params, nor the spelling of a credential.
+// is next to params, nor the spelling of a credential.
 func newCaller(fields http.Header, body []byte, ask Ask) *caller {
 	c := &caller{ask: ask, modern: fields.Get("Mcp-Protocol-Version") >= stateless}
 	params := member(body, "params")

@@ -9,7 +9,7 @@
 //
 //   - server.go: a message, and the tools that are answered here
 //   - wire.go: what the SDK would change or refuse: ids, batches, encoded names
-//   - caller.go: what a message says beside the arguments of a tool
+//   - caller.go: what a message says besides the arguments of a tool
 //   - payment.go: tools that send, credentials and receipts; challenge.go reads the offers
 //     of a 402
 //
@@ -19,12 +19,12 @@
 //     keeps the codes of MPP's errors for itself, and by such an error before. Instructions
 //     and descriptions of tools say which, so each kind has a server of the SDK of its own.
 //   - A credential that cannot be read is wrong parameters (-32602) in all revisions.
-//   - A credential is taken from params and from beside them; two are refused by the
+//   - A credential is taken from params and from outside of them; two are refused by the
 //     origin, as they are over HTTP. Tools that are free ignore it.
 //   - What the origin answers is not bounded in time here: it holds a payment until its
 //     outcome is known.
 //   - A failed call is a tool error whose text is the problem document, with its code.
-//   - Members' words stand in typed fields of results and nowhere else.
+//   - Members' words are in typed fields of results and nowhere else.
 //   - The id of a call is echoed byte for byte.
 //   - Clients before the revision 2025-06-18 may send batches, of 16 messages at most, each
 //     of which counts as a request. They are answered one after the other.

@@ -40,7 +40,7 @@ func (s *Server) send(ctx context.Context, t *describe.Tool, arguments json.RawM
 		return nil, err
 	}
 	if strings.ContainsFunc(r.IdempotencyKey, func(c rune) bool { return c < '!' || c > '~' }) {
-		return s.refused(api.InvalidIdempotencyKey, "An idempotency_key has 16 to 255 visible ASCII characters."), nil
+		return s.refused(api.InvalidIdempotencyKey, "An idempotency_key must have 16 to 255 visible ASCII characters."), nil
 	}
 	var values []string
 	var challenge string
@@ -48,7 +48,7 @@ func (s *Server) send(ctx context.Context, t *describe.Tool, arguments json.RawM
 		for _, raw := range c.credentials {
 			text, id := credential(raw)
 			if len(text) > maxCredential {
-				return s.refused(api.CredentialTooLarge, "A payment credential may have at most 16384 characters."), nil
+				return s.refused(api.CredentialTooLarge, "A payment credential can have at most 16384 characters."), nil
 			}
 			values, challenge = append(values, "Payment "+text), id
 		}

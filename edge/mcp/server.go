@@ -116,7 +116,7 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 		defer func() {
 			if v := recover(); v != nil {
 				s.log.Error("mcp: a tool panicked", "tool", t.Name, "panic", v)
-				result, err = s.refused(api.Internal, "The call could not be answered. The fault is not in the call."), nil
+				result, err = s.refused(api.Internal, "The call failed here. It is not your fault. Try again later."), nil
 			}
 		}()
 		switch {
@@ -265,7 +265,7 @@ func (s *Server) message(ctx context.Context, fields http.Header, body []byte, a
 		}
 	}
 	if a.Status >= 400 && a.Media != "application/json" {
-		return Answer{}, &MessageError{"The message cannot be taken: " + string(bytes.TrimSpace(a.Body)) + "."}
+		return Answer{}, &MessageError{"The message is invalid: " + string(bytes.TrimSpace(a.Body)) + "."}
 	}
 	return a, nil
 }

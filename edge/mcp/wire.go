@@ -113,7 +113,7 @@ func Messages(body []byte) int {
 // Documents: JSON-RPC 2.0, "Batch"; the Model Context Protocol, revision 2025-03-26.
 func (s *Server) batch(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
 	if fields.Get("Mcp-Protocol-Version") >= noBatches {
-		return Answer{}, &MessageError{"Batches are not taken since the revision " + noBatches + "; send one message."}
+		return Answer{}, &MessageError{"Batches are not supported since revision " + noBatches + ". Send one message."}
 	}
 	var all []json.RawMessage
 	if json.Unmarshal(body, &all) != nil || len(all) == 0 || len(all) > maxBatch {
@@ -144,7 +144,7 @@ func (s *Server) inBatch(ctx context.Context, fields http.Header, message []byte
 	case call.Method == "initialize":
 		refused = &MessageError{"initialize is not sent in a batch."}
 	case full:
-		refused = &MessageError{"The answers of this batch are too long together. Send this message by itself."}
+		refused = &MessageError{"The answers of this batch are too long. Send this message alone."}
 	default:
 		a, err := s.one(ctx, fields, message, ask)
 		if err == nil {
@@ -152,7 +152,7 @@ func (s *Server) inBatch(ctx context.Context, fields http.Header, message []byte
 		}
 		if !errors.As(err, &refused) {
 			s.log.Error("mcp: a message of a batch", "err", err)
-			refused, code = &MessageError{"The message could not be answered. The fault is not in it."}, jsonrpc.CodeInternalError
+			refused, code = &MessageError{"The message failed here. It is not your fault. Try again later."}, jsonrpc.CodeInternalError
 		}
 	}
 	id, _, err := takeID(message)

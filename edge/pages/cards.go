@@ -86,7 +86,7 @@ func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Respo
 		case before != nil:
 			most = mostWithFormer
 		case path == CardPath:
-			most = math.MaxInt32 // it stands for others
+			most = math.MaxInt32 // it replaces others
 		}
 		if !s.cards.begin(most) {
 			if before != nil {
@@ -140,11 +140,10 @@ func (s *cards) begin(most int32) bool {
 func (r *reader) card(path string) drawable {
 	var first boardDocument
 	v, ok := r.survey()
-	there := every(ok, r.document(standings, &first))
+	if !ok || !r.document(standings, &first) {
+		return nil
+	}
 	if path == CardPath {
-		if !there {
-			return nil
-		}
 		view := &card.Home{Ring: v.ring(&first), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.about.Payments.Fee)}
 		if len(first.Leaderboard) > 0 {
 			m := &first.Leaderboard[0]
@@ -158,7 +157,7 @@ func (r *reader) card(path string) drawable {
 		return nil
 	}
 	var detail struct{ Member memberDocument }
-	if there = every(r.document("/api/ring/"+url.PathEscape(slug), &detail), there); !there {
+	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
 		return nil
 	}
 	m := &detail.Member
@@ -183,8 +182,8 @@ func (v *survey) ring(first *boardDocument) card.Ring {
 	return ring
 }
 
-// onCard is a member on a card, from a document that shows standings. Of what stands a card
-// shows whole percents, so that it need not be drawn anew for each cent.
+// onCard is a member on a card, from a document that shows standings. Of what still counts a card
+// shows whole percents, so that it is not drawn again for each cent.
 func (m *memberDocument) onCard() card.Mark {
 	paid := cents(m.Paid)
 	return card.Mark{Position: m.Position, Total: paid, Percent: percent(cents(m.Standing), paid), Kind: m.Kind}

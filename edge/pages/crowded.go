@@ -11,11 +11,11 @@ import (
 )
 
 // crowdedPage is the page of a client that asks too often, without what differs from request
-// to request: when to come again stands after the first part, the address after the second,
+// to request: when to come again follows the first part, the address the second,
 // and the request's id after the third. Without an address the second part is "".
 type crowdedPage [4]string
 
-// What is drawn where those stand: words that no template has, and that HTML spells as they
+// What is drawn in their places: words that no template has, and that HTML spells as they
 // are.
 const (
 	blankWait    = "wait-7d0c4f1b"

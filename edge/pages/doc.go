@@ -4,8 +4,8 @@
 // A [View] fills a page. views.go, ring.go, docs.go and join.go say what is on each page, cards.go
 // what is on the cards for sharing, survey.go reads
 // what pages show of the whole ring, and documents.go has the parts of documents that they
-// show. reader.go reads all documents of a page in one call of the [Core], so a page is of
-// one position and one second. leaderboard.go and standing.go say what standings are and what
+// show. reader.go reads the documents of a page from the [Core], all of
+// one position. leaderboard.go and standing.go say what standings are and what
 // bids do; when.go says in words how long ago something was, and for how long the words hold.
 // cache.go draws a page once for all requests. While it draws
 // a page again, other requests get the page before, if only time has passed. markdown.go

@@ -37,9 +37,6 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	ring := describe.Ring{Base: base, MinBid: about.Payments.MinBid, Offers: about.Payments.Offers}
 	all := describe.References(ring, slug)
 	answers := r.examples(all)
-	if answers == nil {
-		return nil
-	}
 	view := templates.Docs{
 		Page: about.frame(path, "API – "+about.Name, "How programs read the ring, join it and bid: every request with its parameters, an answer and its errors."),
 		Base: base, Payments: about.Payments.How, Networks: about.Payments.Networks,
@@ -67,35 +64,38 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	return drawn(view.HTML())
 }
 
-// examples gives the answers to the examples of operations, "" where there is none, or nil
-// while some have not been read.
+// examples gives the answers to the examples of operations, "" where there is none.
 func (r *reader) examples(all []describe.Reference) []string {
 	answers := make([]string, len(all))
+	var reads []string
 	for i := range all {
-		if all[i].Example == "" || isBeside(all[i].Path) {
+		if all[i].Example != "" && !isOrigins(all[i].Path) {
+			reads = append(reads, all[i].Example)
+		}
+	}
+	r.prefetch(reads...)
+	for i := range all {
+		if all[i].Example == "" || isOrigins(all[i].Path) {
 			continue
 		}
-		if a := r.answerTo(all[i].Example); a != nil && a.Status == fasthttp.StatusOK {
+		if a := r.answerTo(all[i].Example); a.Status == fasthttp.StatusOK {
 			answers[i] = describe.Answer(a.Body)
 		}
 	}
-	if r.missing {
-		return nil
-	}
 	for i := range all {
-		if all[i].Example == "" || !isBeside(all[i].Path) {
+		if all[i].Example == "" || !isOrigins(all[i].Path) {
 			continue
 		}
 		var body json.RawMessage
-		if path, query, _ := strings.Cut(all[i].Example, "?"); r.beside(path, query, &body) {
+		if path, query, _ := strings.Cut(all[i].Example, "?"); r.origin(path, query, &body) {
 			answers[i] = describe.Answer(body)
 		}
 	}
 	return answers
 }
 
-// isBeside says whether the document at a path is none of the core's.
-func isBeside(path string) bool {
+// isOrigins says whether the origin, not the core, has the document at a path.
+func isOrigins(path string) bool {
 	return strings.HasSuffix(path, "/hops") || strings.HasSuffix(path, "/events")
 }
 

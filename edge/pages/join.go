@@ -41,7 +41,7 @@ func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
 func (r *reader) join(path string) (templates.Join, bool) {
 	var board, ten boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document("/api/leaderboard?limit=1", &board), r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(tenth-1), &ten)) {
+	if !ok || !r.document("/api/leaderboard?limit=1", &board) || !r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(tenth-1), &ten) {
 		return templates.Join{}, false
 	}
 	atTen := ""
@@ -55,7 +55,7 @@ func (r *reader) join(path string) (templates.Join, bool) {
 	}, true
 }
 
-// above gives the opening bid with which a new member would stand above m at present, "" if
+// above gives the opening bid with which a new member would now rank above m, "" if
 // the fee alone does that.
 func above(m *memberDocument, fee, least int64) string {
 	bid := cents(m.Standing) + 1 - fee

@@ -21,7 +21,7 @@ type forecastDocument struct {
 	At        time.Time
 	JoinFirst string  `json:"join_at_first_bid_usd"`
 	TakeFirst *string `json:"to_take_first_usd"` // on the document of a member, nil when it is first then
-	Standing  string  `json:"effective_bid_usd"` // likewise
+	Standing  string  `json:"effective_bid_usd"` // the same
 }
 
 // leadsDocument says who has held rank 1, the present holder first.
@@ -41,16 +41,14 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 	}
 	var doc boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document("/api/leaderboard?"+filter.Encode(), &doc)) {
+	if !ok || !r.document("/api/leaderboard?"+filter.Encode(), &doc) {
 		return nil
 	}
 	first := doc.Offset == 0
 	var leads leadsDocument
 	var holders map[string]memberDocument
-	if first && r.beside("/api/events", "limit=1", &leads) {
-		if holders, ok = r.holders(&leads, doc.Leaderboard); !ok {
-			return nil
-		}
+	if first && r.origin("/api/events", "limit=1", &leads) {
+		holders = r.holders(&leads, doc.Leaderboard)
 	}
 	view := templates.Leaderboard{Page: v.about.frame(path, "Leaderboard – "+v.about.Name, "All members by rank, what a bid on each would do, and the price of first place.")}
 	view.Feeds, view.Wallet = feeds, v.about.wallet(r.core.BaseURL())
@@ -107,10 +105,9 @@ func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
 	return b
 }
 
-// holders gives the members who have held rank 1 and are in the ring still, by their slugs.
-// It reports false when some have not been read yet.
-func (r *reader) holders(doc *leadsDocument, rows []memberDocument) (all map[string]memberDocument, ok bool) {
-	all, ok = map[string]memberDocument{}, true
+// holders gives the members who have held rank 1 and are still in the ring, by their slugs.
+func (r *reader) holders(doc *leadsDocument, rows []memberDocument) map[string]memberDocument {
+	all := map[string]memberDocument{}
 	for i := range rows {
 		all[rows[i].Slug] = rows[i]
 	}
@@ -118,10 +115,7 @@ func (r *reader) holders(doc *leadsDocument, rows []memberDocument) (all map[str
 		if _, known := all[lead.Member]; known {
 			continue
 		}
-		switch a := r.answerTo("/api/ring/" + url.PathEscape(lead.Member)); {
-		case a == nil:
-			ok = false
-		case a.Status == fasthttp.StatusOK:
+		if a := r.answerTo("/api/ring/" + url.PathEscape(lead.Member)); a.Status == fasthttp.StatusOK {
 			var detail struct{ Member memberDocument }
 			if err := json.Unmarshal(a.Body, &detail); err != nil {
 				panic(err) // a document of the core that does not have its form
@@ -129,7 +123,7 @@ func (r *reader) holders(doc *leadsDocument, rows []memberDocument) (all map[str
 			all[lead.Member] = detail.Member
 		}
 	}
-	return all, ok
+	return all
 }
 
 // reigns says who has held rank 1 and for how long, the present holder first.

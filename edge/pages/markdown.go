@@ -24,7 +24,7 @@ const MarkdownMedia = "text/markdown; charset=utf-8"
 func (v View) Markdown() View {
 	return func(r *reader, path string, query *fasthttp.Args) *content.Content {
 		page := v(r, path, query)
-		if page == nil || r.missing {
+		if page == nil || r.moved || page.Media() != Media {
 			return page
 		}
 		return content.New(MarkdownMedia, inMarkdown(page.Body(), r.core.BaseURL()+(&url.URL{Path: path}).EscapedPath()))

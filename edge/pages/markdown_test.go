@@ -1,7 +1,6 @@
 package pages
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -122,7 +121,7 @@ func BenchmarkMarkdown(b *testing.B) {
 	page := []byte("<body><main><h1>Leaderboard</h1><table><thead><tr><th>Rank</th><th>Member</th><th>Counts</th></tr></thead><tbody>" + strings.Repeat(row, listRows) + "</tbody></table></main></body>")
 	for b.Loop() {
 		if len(inMarkdown(page, "https://ring.example/leaderboard")) == 0 {
-			b.Fatal(fmt.Sprint("nothing"))
+			b.Fatal("nothing")
 		}
 	}
 }

@@ -97,15 +97,36 @@ func TestNobodyWaitsForADrawingThatTimeAskedFor(t *testing.T) {
 	}
 }
 
-// A ring that never stands still for a page that needs it to is an error, and no hang.
-func TestAPageThatIsNeverCompleteIsAProblem(t *testing.T) {
-	r, round := newReader(New(describe.Site{}, time.Now), newCore(t)), 0
-	r.complete(func() {
-		round++
-		r.document("/api/ring?limit="+strconv.Itoa(round), new(listDocument))
-	})
-	if r.failed == nil || r.failed.Status != 500 || round != maxRounds {
-		t.Errorf("after %d rounds: %v", round, r.failed)
+// movingCore is a ring that moves on at each of so many calls.
+type movingCore struct {
+	*ringCore
+	moves, calls int
+}
+
+func (c *movingCore) AskAll(targets [][]byte, all []api.Response) {
+	c.ringCore.AskAll(targets, all)
+	c.calls++
+	for i := range all {
+		all[i].Seq += uint64(min(c.calls, c.moves))
+	}
+}
+
+// A page is of one position, although the ring moves on while it is filled. A ring that never
+// stands still is an error, and no hang.
+func TestAPageIsOfOnePosition(t *testing.T) {
+	for moves, want := range map[int]int{0: 0, 1: 0, 2: 0, 3: 0, 1 << 30: 500} {
+		c, round := &movingCore{newCore(t), moves, 0}, 0
+		r := newReader(New(describe.Site{}, time.Now), c)
+		var seen [2]uint64
+		r.complete(func() {
+			round++
+			if r.document("/api/ring?limit="+strconv.Itoa(round), new(listDocument)) && r.document("/api/ring?page="+strconv.Itoa(round), new(listDocument)) {
+				seen = [2]uint64{r.read[r.wanted[0]].Seq, r.read[r.wanted[1]].Seq}
+			}
+		})
+		if want == 0 && (r.failed != nil || seen[0] != seen[1] || seen[0] != r.seq) || want != 0 && (r.failed == nil || r.failed.Status != want || round != maxRounds) {
+			t.Errorf("%d moves: after %d rounds: %v %v at %d", moves, round, r.failed, seen, r.seq)
+		}
 	}
 }
 

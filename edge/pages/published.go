@@ -19,14 +19,12 @@ func (s *Pages) Document(c Core, key string, d describe.Document) (*Page, *api.R
 // drawDocument draws what describe makes.
 func drawDocument(d describe.Document) View {
 	return func(r *reader, path string, _ *fasthttp.Args) *content.Content {
-		if r.read == nil { // later rounds read what Build asks for
-			r.wanted = append(r.wanted, d.Reads...)
-		}
+		r.prefetch(d.Reads...)
 		source := describe.NewSource(&factReader{r}, r.pages.site, r.pages.now())
 		body, err := d.Build(source)
 		var refused *describe.Problem
 		switch {
-		case r.missing:
+		case r.moved:
 			return nil
 		case errors.As(err, &refused):
 			r.failed = &api.Response{Status: refused.Status, Media: api.Problem, Seq: r.seq, Body: refused.Body}
@@ -46,11 +44,5 @@ func drawDocument(d describe.Document) View {
 // factReader lets describe read.
 type factReader struct{ *reader }
 
-// Serve is [describe.Reader]'s. What has not been read yet has the status 0.
-func (f *factReader) Serve(target []byte, r *api.Response) {
-	if a := f.answerTo(string(target)); a != nil {
-		*r = *a
-	} else {
-		*r = api.Response{}
-	}
-}
+// Serve is [describe.Reader]'s.
+func (f *factReader) Serve(target []byte, r *api.Response) { *r = *f.answerTo(string(target)) }

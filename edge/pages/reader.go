@@ -2,7 +2,6 @@ package pages
 
 import (
 	"encoding/json"
-	"slices"
 
 	"github.com/valyala/fasthttp"
 
@@ -11,23 +10,23 @@ import (
 	"webring/edge/content"
 )
 
-// reader gives the documents that one page shows. They come from one call of the
-// core, so all are of one ledger position and second.
+// reader reads the documents that one page shows. All are of one ledger position.
 //
-// A page does not say in advance what it reads. It is filled once without any document,
-// which shows what it asks for. Then these documents are read, and it is filled anew, until
-// nothing that it asked for is missing. Each call reads everything again, so a page never
-// mixes what two calls gave.
+// A page reads them one after the other. If the ring moves on meanwhile, the page is filled
+// again, from one call of the core for all that it had asked for.
 type reader struct {
 	pages *Pages
 	core  Core
 
-	wanted  []string                 // targets that the page has asked for, in this round
-	missing bool                     // some of them have not been read
-	read    map[string]*api.Response // by target
-	room    []api.Response           // what read points to
-	seq     uint64                   // position of all that was read
+	wanted []string                 // targets that the page has asked for
+	read   map[string]*api.Response // by target
+	rooms  [][]api.Response         // what read points to
+	free   []api.Response           // the rest of the last of them
+	seq    uint64                   // position of all that was read
+	moved  bool                     // something was of another one, or of another time
 
+	// For how long all answers are true together.
+	allSince, allUntil int64
 	// For how long the page is valid, by what it has asked for and by what it says of the
 	// time.
 	since, until int64
@@ -37,7 +36,7 @@ type reader struct {
 }
 
 func newReader(s *Pages, c Core) *reader {
-	r := &reader{pages: s, core: c}
+	r := &reader{pages: s, core: c, read: map[string]*api.Response{}, until: cache.Forever, allUntil: cache.Forever}
 	r.seq, r.second = c.Head()
 	return r
 }
@@ -55,88 +54,101 @@ const (
 // longestRoom is the longest buffer of an answer that is given back for other pages.
 const longestRoom = 64 << 10
 
-// maxRounds bounds how often a page is filled. Where a document leads to is known from
-// another one, which takes a round more, and the ring may have moved on by then.
-const maxRounds = 10
+// maxRounds bounds how often a page is filled, and mostAsked how much one call asks for.
+const maxRounds, mostAsked = 10, 256
 
-// complete fills a page with documents until none is missing, or reading one failed.
+// complete fills a page with documents of one position, or until reading one failed.
 func (r *reader) complete(fill func()) {
 	defer r.release()
 	for range maxRounds {
-		r.wanted, r.missing, r.failed = nil, false, nil
-		r.since, r.until = 0, cache.Forever
 		fill()
-		if !r.missing || r.failed != nil {
+		if !r.moved {
 			return
 		}
-		r.ask()
+		again, wanted := newReader(r.pages, r.core), r.wanted[:min(len(r.wanted), mostAsked)]
+		r.release()
+		if *r = *again; len(wanted) > 0 {
+			r.ask(wanted...)
+			r.seq, r.moved = r.read[wanted[0]].Seq, false
+		}
 	}
 	r.fail(api.Internal, neverComplete)
 }
 
-// ask reads all that is wanted in one call.
-func (r *reader) ask() {
-	r.release()
-	targets, all := make([][]byte, len(r.wanted)), r.pages.responses(len(r.wanted))
-	r.room = all
-	r.read = make(map[string]*api.Response, len(r.wanted))
-	for i, target := range r.wanted {
-		targets[i], r.read[target] = []byte(target), &all[i]
+// prefetch reads several targets in one call, if they have not been read.
+func (r *reader) prefetch(targets ...string) {
+	if len(targets) > 0 && r.read[targets[0]] == nil {
+		r.ask(targets...)
 	}
-	r.core.AskAll(targets, all)
-	r.seq = all[0].Seq
+}
+
+// ask reads several targets in one call.
+func (r *reader) ask(targets ...string) {
+	asked, all := make([][]byte, len(targets)), r.room(len(targets))
+	for i, target := range targets {
+		asked[i], r.read[target] = []byte(target), &all[i]
+	}
+	r.core.AskAll(asked, all)
+	r.moved = r.moved || all[0].Seq != r.seq
 	_, r.second = r.core.Head() // or the one before: now is within what the answers hold for
 }
 
-// responses gives room for so many answers.
-func (s *Pages) responses(n int) []api.Response {
-	if room, ok := s.rooms.Get().(*[]api.Response); ok && cap(*room) >= n {
-		return (*room)[:n]
+// room gives room for so many answers.
+func (r *reader) room(n int) []api.Response {
+	if len(r.free) < n {
+		made, ok := r.pages.rooms.Get().(*[]api.Response)
+		if !ok || len(*made) < n {
+			fresh := make([]api.Response, max(n, 160))
+			made = &fresh
+		}
+		r.free = *made
+		r.rooms = append(r.rooms, r.free)
 	}
-	return make([]api.Response, n, max(n, 160))
+	room := r.free[:n]
+	r.free = r.free[n:]
+	return room
 }
 
-// release puts the room back into the pool, without long buffers. Nothing that was read
+// release puts the rooms back into the pool, without long buffers. Nothing that was read
 // may be used from then on.
 func (r *reader) release() {
-	if r.room == nil {
-		return
-	}
-	for i := range r.room {
-		if r.room[i].BufferSize() > longestRoom {
-			r.room[i] = api.Response{}
+	for _, room := range r.rooms {
+		for i := range room {
+			if room[i].BufferSize() > longestRoom {
+				room[i] = api.Response{}
+			}
 		}
+		r.pages.rooms.Put(&room)
 	}
-	room := r.room
-	r.pages.rooms.Put(&room)
-	r.room, r.read = nil, nil
+	r.rooms, r.free, r.read = nil, nil, nil
 }
 
-// answerTo gives what the core answered, nil when it has not been asked.
+// answerTo gives what the core answers.
 func (r *reader) answerTo(target string) *api.Response {
+	if r.read[target] == nil {
+		r.ask(target)
+	}
 	r.wanted = append(r.wanted, target)
 	a := r.read[target]
-	if a == nil {
-		r.missing = true
-	} else if a.Status == fasthttp.StatusOK && a.Validity == api.Timed {
+	if a.Status == fasthttp.StatusOK && a.Validity == api.Timed {
 		r.since, r.until = max(r.since, a.Since), min(r.until, a.Until)
+		r.allSince, r.allUntil = max(r.allSince, a.Since), min(r.allUntil, a.Until)
+		r.moved = r.moved || r.allSince >= r.allUntil
 	}
 	return a
 }
 
-// document decodes the document at a target into doc. It reports false when that has not
-// been read, and when the core answered with something else. The page fails with the first
-// such answer.
+// document decodes the document at a target into doc. It reports false when the page cannot be
+// filled with it: the ring has moved on, or the core answered with something else. The page
+// fails with the first such answer.
 func (r *reader) document(target string, doc any) bool {
 	a := r.answerTo(target)
-	switch {
-	case a == nil:
+	if r.moved || r.failed != nil {
 		return false
-	case a.Status != fasthttp.StatusOK:
-		if r.failed == nil {
-			answer := content.Clone(a)
-			r.failed = &answer
-		}
+	}
+	if a.Status != fasthttp.StatusOK {
+		answer := content.Clone(a)
+		r.failed = &answer
 		return false
 	}
 	if err := json.Unmarshal(a.Body, doc); err != nil {
@@ -145,17 +157,13 @@ func (r *reader) document(target string, doc any) bool {
 	return true
 }
 
-// beside decodes what the origin keeps beside the ledger. Pages do without what they do not
-// get, for a while. It is called when all documents are there.
-func (r *reader) beside(path, query string, doc any) bool {
-	seconds, ok := r.pages.site.ReadBeside(path, query, doc)
+// origin decodes data of the origin that is not in the ledger. Pages do without what they do not
+// get, for a while. It is called after all documents were read.
+func (r *reader) origin(path, query string, doc any) bool {
+	seconds, ok := r.pages.site.ReadOrigin(path, query, doc)
 	r.until = min(r.until, r.pages.now().Unix()+int64(seconds))
 	return ok
 }
-
-// every reports whether all documents of a page are there. Its arguments are read
-// first, so all that are missing are found in one round.
-func every(there ...bool) bool { return !slices.Contains(there, false) }
 
 // fail makes the answer a problem.
 func (r *reader) fail(code api.Code, detail string) *content.Content {

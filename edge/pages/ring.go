@@ -46,23 +46,24 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	var some listDocument
 	var board boardDocument
 	v, ok := r.survey()
-	there := every(ok, category == "" || r.document(categoryInUse(category), &struct{}{}), r.document(standings, &board))
+	if !ok || category != "" && !r.document(categoryInUse(category), &struct{}{}) || !r.document(standings, &board) {
+		return nil
+	}
 	state := templates.Searched
 	if words == "" {
-		there = every(r.part(filter, page, newest, &some), there)
+		if !r.part(filter, page, newest, &some) {
+			return nil
+		}
 	} else {
 		// The core finds nothing, but it says whether the other parameters are right.
 		filter.Set("limit", "1")
 		if page != "" {
 			filter.Set("page", page)
 		}
-		there = every(r.document("/api/ring?"+filter.Encode(), &listDocument{}), there)
-		if there {
-			some, state = r.search(words, kind, category, page, newest)
+		if !r.document("/api/ring?"+filter.Encode(), &listDocument{}) {
+			return nil
 		}
-	}
-	if !there {
-		return nil
+		some, state = r.search(words, kind, category, page, newest)
 	}
 	title, description := "The ring", "All members of the ring, in the order of joining."
 	if newest {
@@ -150,7 +151,7 @@ func (r *reader) search(words, kind, category, page string, newest bool) (some l
 	part := pagePart(page)
 	if newest {
 		var all listDocument
-		if !r.beside("/api/ring", listQuery(words, kind, category, "limit=1"), &all) {
+		if !r.origin("/api/ring", listQuery(words, kind, category, "limit=1"), &all) {
 			return some, templates.SearchAway
 		}
 		offset, count := fromTheEnd(all.Total, page)
@@ -160,7 +161,7 @@ func (r *reader) search(words, kind, category, page string, newest bool) (some l
 		}
 		part = "limit=" + strconv.Itoa(count) + "&offset=" + strconv.Itoa(offset)
 	}
-	if !r.beside("/api/ring", listQuery(words, kind, category, part), &some) {
+	if !r.origin("/api/ring", listQuery(words, kind, category, part), &some) {
 		return listDocument{}, templates.SearchAway
 	}
 	return some, templates.Searched

@@ -12,7 +12,7 @@ import (
 // standingDocument is what documents that show standings say of one member's.
 type standingDocument struct {
 	FullUntil *time.Time `json:"full_until"` // nil without bids: for ever
-	GoneAt    *time.Time `json:"gone_at"`    // nil likewise, or when it is too far ahead
+	GoneAt    *time.Time `json:"gone_at"`    // nil also when it is too far ahead
 	ToPass    *struct {
 		Amount string `json:"amount_usd"`
 		Rank   int    // of the member directly above
@@ -41,7 +41,7 @@ func (r *reader) standing(m *memberDocument, minBid string) templates.Row {
 	return row
 }
 
-// percent is how much stands of what was paid, rounded down.
+// percent is how much still counts of what was paid, rounded down.
 func percent(standing, paid int64) int {
 	if paid <= 0 {
 		return 0

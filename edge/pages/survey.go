@@ -20,7 +20,7 @@ type survey struct {
 }
 
 const (
-	// sampled is how many members the picture of a large ring shows beside the first.
+	// sampled is how many members the picture of a large ring shows besides the first.
 	sampled = 80
 	// standings is the target of the first forty members by standing. The picture always shows
 	// these.
@@ -32,58 +32,58 @@ const (
 // surveyTarget is the key of the survey in the cache. No target begins with a space.
 const surveyTarget = " survey"
 
-// survey gives the survey of the position that is read, or reports false when the
-// documents for it are not there.
+// survey gives the survey of the position that is read. It reports false as [reader.document]
+// does.
 func (r *reader) survey() (*survey, bool) {
 	cached := r.core.Cache()
 	key := cached.Key([]byte(surveyTarget))
-	last := 0
-	if e := cached.Get(key); e != nil {
-		if e.Holds(r.core.Build(), r.seq, 0) {
-			return e.Value.(*survey), true
-		}
-		last = e.Value.(*survey).members
+	if e := cached.Get(key); e != nil && e.Holds(r.core.Build(), r.seq, 0) {
+		return e.Value.(*survey), true
 	}
-	v, before := new(survey), len(r.wanted)
-	if !r.fillSurvey(v, last) {
+	v := new(survey)
+	if !r.fillSurvey(v) {
 		return nil, false
 	}
-	r.wanted = r.wanted[:before] // at this position its documents are not needed again
 	e := r.entry(0, cache.Forever)
 	e.Value = v
 	cached.Put(key, e, 1<<10*(len(v.marks)+len(v.categories)))
 	return v, true
 }
 
-// fillSurvey takes a survey. last is how many members there were at an earlier position,
-// which says what to read before it is known how many there are.
-func (r *reader) fillSurvey(v *survey, last int) bool {
+// fillSurvey takes a survey.
+func (r *reader) fillSurvey(v *survey) bool {
 	var all listDocument
 	var categories categoriesDocument
-	there := every(r.document("/api", &v.about), r.document("/api/categories", &categories))
-	if r.document(fmt.Sprintf("/api/ring?limit=%d", sampled), &all) {
-		last = all.Total
-	} else {
-		there = false
+	kinds, list := [...]string{"agent", "mcp", "website"}, fmt.Sprintf("/api/ring?limit=%d", sampled)
+	targets := []string{"/api", "/api/categories", list}
+	for _, kind := range kinds {
+		targets = append(targets, "/api/ring?limit=1&kind="+kind)
 	}
-	for _, kind := range [...]string{"agent", "mcp", "website"} {
+	r.prefetch(targets...)
+	if !r.document("/api", &v.about) || !r.document("/api/categories", &categories) || !r.document(list, &all) {
+		return false
+	}
+	for i, kind := range kinds {
 		var some listDocument
-		there = every(r.document("/api/ring?limit=1&kind="+kind, &some), there)
+		if !r.document(targets[3+i], &some) {
+			return false
+		}
 		v.kinds = append(v.kinds, templates.Kind{Kind: kind, Members: some.Total})
 	}
-	if last > sampled {
+	if all.Total > sampled {
 		// A member at each of so many positions, evenly spread.
+		targets = targets[:0]
 		for i := range sampled {
-			var one listDocument
-			if !r.document(fmt.Sprintf("/api/ring?limit=1&offset=%d", i*last/sampled), &one) {
-				there = false
-			} else if len(all.Members) > i && len(one.Members) > 0 {
-				all.Members[i] = one.Members[0]
-			}
+			targets = append(targets, fmt.Sprintf("/api/ring?limit=1&offset=%d", i*all.Total/sampled))
 		}
-	}
-	if !there {
-		return false
+		r.prefetch(targets...)
+		for i, target := range targets {
+			var one listDocument
+			if !r.document(target, &one) {
+				return false
+			}
+			all.Members[i] = one.Members[0]
+		}
 	}
 	v.members = all.Total
 	fee := cents(v.about.Payments.Fee)
@@ -98,8 +98,8 @@ func (r *reader) fillSurvey(v *survey, last int) bool {
 	return true
 }
 
-// mark is a member in the picture. A list shows neither what was paid in all nor what of it
-// stands: then the present fee is taken for the one that was paid, and nothing stands.
+// mark is a member in the picture. A list shows neither what was paid in total nor what of it
+// counts: then the current fee is taken for the one that was paid, and nothing counts.
 func (m *memberDocument) mark(fee int64) templates.Mark {
 	mark := templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position}
 	if m.Paid == "" {

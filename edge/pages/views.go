@@ -22,7 +22,7 @@ const noSuchMember = "No member of the ring has this slug. GET /api/ring lists t
 func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	var board boardDocument
 	v, ok := r.survey()
-	if !every(ok, r.document(standings, &board)) {
+	if !ok || !r.document(standings, &board) {
 		return nil
 	}
 	home := templates.Home{
@@ -33,7 +33,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	home.Canonical, home.Feeds = home.Base+"/", feeds
 	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
 	var sent hopsDocument
-	if r.beside("/api/hops", "", &sent) {
+	if r.origin("/api/hops", "", &sent) {
 		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
 	}
 	shown := board
@@ -73,25 +73,26 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	var detail struct{ Member memberDocument }
 	var around widgetDocument
 	var first boardDocument
-	there := r.document("/api/ring/"+url.PathEscape(slug), &detail)
+	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
+		return nil
+	}
 	m := &detail.Member
-	if there && m.Slug != slug { // the address is another document's, such as /api/ring/next
+	if m.Slug != slug { // the address is another document's, such as /api/ring/next
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	v, ok := r.survey()
-	there = every(there, ok, r.document("/api/widget?from="+url.QueryEscape(slug), &around), r.document(standings, &first))
-	if !there {
+	if !ok || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) || !r.document(standings, &first) {
 		return nil
 	}
 	var sent hopsDocument
-	hops := r.beside("/api/ring/"+m.Slug+"/hops", "", &sent)
+	hops := r.origin("/api/ring/"+m.Slug+"/hops", "", &sent)
 	view := templates.Member{
 		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
 		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(&first),
 		Owner: m.Owner, Claimed: m.Claimed,
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
-	if r.pages.site.Beside != nil {
+	if r.pages.site.OriginData != nil {
 		view.Feeds = memberFeeds(m.Slug)
 	}
 	here := m.mark(cents(v.about.Payments.Fee))
@@ -131,7 +132,7 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content.Content {
 	from := strings.ToValidUTF8(string(query.Peek("from")), "\ufffd")
 	var around widgetDocument
 	v, ok := r.survey()
-	if !every(ok, r.document("/api/widget?from="+url.QueryEscape(from), &around)) {
+	if !ok || !r.document("/api/widget?from="+url.QueryEscape(from), &around) {
 		return nil
 	}
 	view := templates.Embed{
@@ -172,7 +173,7 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	var around widgetDocument
 	var about directoryDocument
-	if !every(r.document("/api", &about), r.document("/api/widget?from="+url.QueryEscape(slug), &around)) {
+	if !r.document("/api", &about) || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) {
 		return nil
 	}
 	m := around.Member

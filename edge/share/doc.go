@@ -35,8 +35,8 @@
 // remembers for some minutes what askers have cost: each question, the time that their
 // sites took, and each time that they were refused and asked on. That counts in addition to
 // what they have: up to three times Half, and for the widest network up to Half. So a crowd that
-// goes on asking is held to a quarter of a resource, neighbours of it have half, and the rest
-// is for those around whom little was asked for, or nothing.
+// goes on asking is held to a quarter of a resource, and its neighbours to half. The rest is
+// for clients of networks that have asked for little, or nothing.
 //
 // [Shares] is for what is counted anew each minute, such as requests to a site.
 // [Semaphore] is for what is given back, such as room for scans.

@@ -39,7 +39,7 @@ const (
 // are at most too high.
 type Limiter struct {
 	limit  uint32
-	fields []byte // RateLimit-Limit and RateLimit-Policy, as they stand on the wire
+	fields []byte // RateLimit-Limit and RateLimit-Policy, as they are sent
 	start  time.Time
 	seed   maphash.Seed
 	locks  [lockCount]sync.Mutex

@@ -8,8 +8,8 @@ import (
 const (
 	// Piece is what one piece of work costs an asker that is charged for it.
 	Piece = 64
-	// refusal is what it costs to be refused: a crowd that goes on asking falls behind those
-	// who come back when they were told to.
+	// refusal is what it costs to be refused: a crowd that goes on asking falls behind
+	// clients that come back when they were told to.
 	refusal = Piece / 8
 	// fades is in what time half of a cost is forgotten.
 	fades = 5 * time.Minute

@@ -10,8 +10,8 @@ type Rule struct {
 	// Step is how much one piece of work needs. What an asker has had counts in whole
 	// steps, so that it is not refused in the middle of its first. By default 1.
 	Step int
-	// Past has what askers cost before, which counts beside what they have. Who asks in
-	// vain is charged there. nil: nothing but what they have counts.
+	// Past has what askers cost before, which counts in addition to what they have. A
+	// refused asker is charged there. nil: nothing but what they have counts.
 	Past *Past
 }
 

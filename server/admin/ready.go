@@ -56,7 +56,7 @@ func (s *Server) StartedWith(checks func() []Check) {
 	s.starting, s.checks = "", checks
 }
 
-// Stopping makes the process not ready, for good: it is called at the beginning of a stop,
+// Stopping makes the process not ready, permanently: it is called at the beginning of a stop,
 // while requests are still answered. It may be called more than once.
 func (s *Server) Stopping() {
 	if s == nil {

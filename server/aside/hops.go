@@ -21,7 +21,7 @@ const (
 	senderDays = 30
 	// swept is how many rows are deleted in one transaction.
 	swept = 500
-	// wholeRing stands in the place of a row for all of them.
+	// wholeRing takes the place of a row in the counts of the whole ring.
 	wholeRing = 1<<32 - 1
 
 	dayPrefix    = "d"

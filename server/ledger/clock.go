@@ -103,11 +103,14 @@ func (c *Clock) Told(teller string, at time.Time) {
 
 // hear is Told for a caller that holds mu.
 func (c *Clock) hear(teller string, at time.Time) {
-	if !c.told.known() {
+	// What was ahead of this machine's clock, and is taken back by a lower time from the same
+	// teller, counts no more. A teller that lags for once takes nothing back.
+	back := teller == c.teller && c.told.at.Sub(at) > MaxSkew && c.told.now().Sub(c.reading()) > MaxSkew
+	if !c.told.known() || back {
 		c.first = at
 	}
 	c.goesOn = c.goesOn || at.After(c.first)
-	if !c.told.known() || at.After(c.told.now()) {
+	if !c.told.known() || back || at.After(c.told.now()) {
 		c.told, c.teller = now(at), teller
 	}
 }

@@ -33,17 +33,30 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 		"a new ring, of which nothing is known":       {ahead: 9 * day, tell: func(given) {}, believed: true},
 		"right, after a year without an event":        {tell: func(g given) { g.clock.Kept(g.start.Add(-365 * day)); g.clock.Told("chain", g.start) }, believed: true},
 		"a year ahead, after a year without an event": {ahead: 365 * day, tell: func(g given) { g.clock.Kept(g.start.Add(-365 * day)); g.clock.Told("chain", g.start) }},
-		"two days ahead":                              {ahead: 2 * day, tell: func(g given) { g.clock.Told("chain", g.start) }},
-		"a minute ahead":                              {ahead: time.Minute, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
-		"a minute and two seconds ahead":              {ahead: 62 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start) }},
-		"a year behind":                               {ahead: -365 * day, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
-		"right, and the chain is silent for long":     {tell: func(g given) { g.clock.Told("chain", g.start); time.Sleep(90 * day) }, believed: true},
-		"goes ahead while the chain is silent":        {tell: func(g given) { g.clock.Told("chain", g.start); time.Sleep(day); *g.ahead = 2 * hour }},
-		"goes ahead, and comes back":                  {tell: func(g given) { g.clock.Told("chain", g.start); *g.ahead = 2 * hour; _ = g.clock.Check(0); *g.ahead = 0 }, believed: true},
-		"right, and one chain of two stands still":    {tell: func(g given) { g.clock.Told("still", g.start.Add(-day)); g.clock.Told("chain", g.start) }, believed: true},
-		"right, and a chain is told to be ahead":      {tell: func(g given) { g.clock.Told("chain", g.start.Add(day)) }, believed: true},
-		"ahead, and the only chain stands far behind": {ahead: day, tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)) }},
-		"right, but the only chain stands far behind": {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)) }},
+		"two days ahead":                           {ahead: 2 * day, tell: func(g given) { g.clock.Told("chain", g.start) }},
+		"a minute ahead":                           {ahead: time.Minute, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
+		"a minute and two seconds ahead":           {ahead: 62 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start) }},
+		"a year behind":                            {ahead: -365 * day, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
+		"right, and the chain is silent for long":  {tell: func(g given) { g.clock.Told("chain", g.start); time.Sleep(90 * day) }, believed: true},
+		"goes ahead while the chain is silent":     {tell: func(g given) { g.clock.Told("chain", g.start); time.Sleep(day); *g.ahead = 2 * hour }},
+		"goes ahead, and comes back":               {tell: func(g given) { g.clock.Told("chain", g.start); *g.ahead = 2 * hour; _ = g.clock.Check(0); *g.ahead = 0 }, believed: true},
+		"right, and one chain of two stands still": {tell: func(g given) { g.clock.Told("still", g.start.Add(-day)); g.clock.Told("chain", g.start) }, believed: true},
+		"right, and a chain is told to be ahead":   {tell: func(g given) { g.clock.Told("chain", g.start.Add(day)) }, believed: true},
+		"goes ahead, after a chain was told to be ahead and came back": {tell: func(g given) {
+			g.clock.Told("chain", g.start.Add(9*day))
+			g.clock.Told("chain", g.start)
+			*g.ahead = 2 * day
+		}},
+		"goes ahead, after one chain of two was told to be ahead and came back": {tell: func(g given) {
+			g.clock.Told("other", g.start)
+			g.clock.Told("chain", g.start.Add(9*day))
+			g.clock.Told("other", g.start)
+			g.clock.Told("chain", g.start)
+			*g.ahead = 2 * day
+		}},
+		"right, and a node of the chain lags for once": {tell: func(g given) { g.clock.Told("chain", g.start); g.clock.Told("chain", g.start.Add(-hour)) }, believed: true},
+		"ahead, and the only chain stands far behind":  {ahead: day, tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)) }},
+		"right, but the only chain stands far behind":  {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)) }},
 		"a restart, and the chain stands still": {tell: func(g given) {
 			g.clock.Kept(g.start.Add(-30 * time.Second))
 			g.clock.Told("still", g.start.Add(-day))

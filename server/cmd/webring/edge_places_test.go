@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -116,5 +118,47 @@ func TestFewPayersDoNotFillAnEdge(t *testing.T) {
 	t.Logf("%d payments of %d wallets held: %d refusals in a row of %d for another payer, who waited %s at most", forward.MaxPayments, wallets, most, rounds, slowest)
 	if most > 0 {
 		t.Errorf("%d payments in a row were refused", most)
+	}
+}
+
+// TestACrowdOfFollowersLeavesRoomForEdges has 48 clients, each of a network of its own, take all the
+// streams of checkpoints that they get. An edge that nobody knows begins beside them, and one that
+// was there goes on: what a payer has bought is read at both.
+func TestACrowdOfFollowersLeavesRoomForEdges(t *testing.T) {
+	t.Parallel()
+	const proxy = "127.0.0.9"
+	o := ring(t, "--core", "native", "--trusted-proxy", proxy)
+	slug := o.join("Target", "agent", "")
+	old := o.follow(t, o.verifier(), "--core", "native")
+	statuses := map[int]int{}
+	for i := range 48 {
+		for range 17 {
+			from := net.Dialer{Timeout: longEnough, LocalAddr: &net.TCPAddr{IP: net.ParseIP(proxy)}}
+			c, err := from.Dial("tcp", strings.TrimPrefix(o.base, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close() })
+			fmt.Fprintf(c, "GET /sync/checkpoint HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\nX-Forwarded-For: 100.%d.0.1\r\n\r\n", i)
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			statuses[res.StatusCode]++
+		}
+	}
+	t.Logf("statuses of the crowd: %v", statuses)
+	if statuses[http.StatusOK] < 256 || statuses[http.StatusTooManyRequests] == 0 || len(statuses) != 2 {
+		t.Errorf("statuses of the crowd: %v", statuses)
+	}
+	begins := o.follow(t, o.verifier(), "--core", "native")
+	for range 3 {
+		o.bid(slug, "1.00")
+		alike(t, o, old, begins)
+	}
+	for _, e := range []*origin{old, begins} {
+		if log := e.log.String(); strings.Contains(log, "429") {
+			t.Errorf("an edge was refused:\n%s", log)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -173,8 +174,9 @@ type origin struct {
 	recipient common.Address
 	args      []string
 	env       []string
-	socket    *os.File // passed to the process as its listener, nil for none
-	program   string   // the binary; that of all tests unless it is set
+	socket    *os.File       // passed to the process as its listener, nil for none
+	program   string         // the binary; that of all tests unless it is set
+	trusts    *x509.CertPool // by which its certificate is known, if it speaks TLS
 
 	cmd  *exec.Cmd
 	log  *logBuffer

@@ -12,10 +12,10 @@ import (
 
 	"webring/core/api"
 	"webring/edge"
+	"webring/edge/cache"
 	"webring/edge/follow"
 	"webring/edge/forward"
 	"webring/edge/hops"
-	"webring/edge/relay"
 	"webring/edge/voucher"
 	"webring/server/aside"
 	"webring/server/ledger"
@@ -32,7 +32,7 @@ const ringPath = "/api/ring"
 // the ledger, but for words that r has seen withdrawn. Without a secret the origin takes no
 // reports. run reports until its context ends.
 func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run func(ctx context.Context)) {
-	cfg.Beside = relay.New(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
+	cfg.OriginData = cache.NewRelay(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
 		a, err := f.Own(ctx, http.MethodGet, target, nil)
 		if err != nil {
 			return 0, nil, nil, err
@@ -107,7 +107,7 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 // keeps. run reports until its context ends.
 func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context)) {
 	cfg.Hops = hops.NewCounter()
-	cfg.Beside = n.besides
+	cfg.OriginData = n.originData
 	here, anywhere := receiveHops(n.hops.Receive, n.origin.Core.BaseURL), receiveHops(n.deliverHops, n.origin.Core.BaseURL)
 	cfg.Sync["POST "+hopsPath] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
 		if len(ctx.Request.Header.Peek(voucher.ToLeaderField)) > 0 {
@@ -119,8 +119,8 @@ func (n *originNode) countHops(cfg *edge.Config) (run func(ctx context.Context))
 	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: n.deliverHops, Log: n.log}).Run
 }
 
-// besides answers from what this origin keeps beside the ledger.
-func (n *originNode) besides(ctx context.Context, path, query string) (d api.Document) {
+// originData answers from what this origin has besides the ledger.
+func (n *originNode) originData(ctx context.Context, path, query string) (d api.Document) {
 	switch {
 	case strings.HasSuffix(path, "/hops"):
 		return n.hops.Document(path, query)

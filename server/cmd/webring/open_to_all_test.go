@@ -5,6 +5,9 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+
+	"webring/core"
+	"webring/server/devchain"
 )
 
 // TestNewcomersComeInBesideAttackers holds that strangers who fill a shared host do not keep out
@@ -57,4 +60,54 @@ func TestNewcomersComeInBesideAttackers(t *testing.T) {
 	}
 	o.confirmed()
 	o.balanced()
+}
+
+// TestASiteOpensACategoryBesideBoughtOnes has all categories bought that money opens. The default
+// one is open, and a newcomer whose site names its account opens one of its own; a stranger pays for
+// nothing, and the owner of a bought place changes what is said of it.
+func TestASiteOpensACategoryBesideBoughtOnes(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	sites := newOwnSites(t)
+	o := prepare(t, nil, append([]string{"--tempo-rpc", c.RPC, "--core", "native"}, sites.args()...)...)
+	buyer := wallet(t)
+	o.write(func(f *founding) {
+		events := []core.Event{&core.Rules{Name: "Ring", BaseURL: o.base, Fee: 100, MinBid: 100, Decay: 7 * 24 * 3600, Scorer: "none"}}
+		texts := []*core.Texts{nil}
+		for i := range core.MaxCategories {
+			events = append(events, &core.Joined{Slug: fmt.Sprint("b", i), Kind: core.Agent, Category: fmt.Sprint("bought-", i), Fee: 100,
+				Payment: core.Payment{Payer: buyer.Address.Hex()}})
+			texts = append(texts, &core.Texts{Name: core.Text{Value: fmt.Sprint("Bought ", i)}, URL: core.Text{Value: fmt.Sprintf("https://b%d.dev/", i)}})
+		}
+		f.append(texts, events...)
+	})
+	o.launch()
+	t.Cleanup(o.kill)
+	body := func(name, category string) string {
+		return fmt.Sprintf(`{"name":%q,"url":"http://%s.strangers.test/","kind":"website","category":%q}`, name, name, category)
+	}
+	joins := func(w devchain.Account, name, category string) {
+		t.Helper()
+		if p := o.pay(w, "/api/register", body(name, category)); p.Status != http.StatusCreated {
+			t.Errorf("%s in %s: %d %s", name, category, p.Status, p.Body)
+		}
+	}
+	joins(wallet(t), "plain", "general")
+	joins(wallet(t), "joiner", "bought-7")
+	honest, stranger := wallet(t), wallet(t)
+	received := o.received()
+	o.refused(o.post("/api/register", body("honest", "mine")), 422, "category_unavailable")
+	sites.show(sites.files, "honest.strangers.test", honest.Address.Hex())
+	if p, err := o.tryPay(stranger, "/api/register", body("honest", "mine")); err == nil && p.Status != 422 {
+		t.Errorf("a stranger opens a category: %d %s", p.Status, p.Body)
+	}
+	if now := o.received(); now != received {
+		t.Errorf("%d cents were charged for what was refused", now-received)
+	}
+	joins(honest, "honest", "mine")
+	joins(wallet(t), "second", "mine") // it is open to all now
+	o.prove(buyer, http.MethodPatch, "/api/ring/b7", `{"description":"changed"}`).does(t, 200, "")
+	if now := o.received(); now != received+200 {
+		t.Errorf("%d cents were charged for two places", now-received)
+	}
 }

@@ -101,7 +101,7 @@ func TestReadersOfOthersReadTheDocuments(t *testing.T) {
 		news := r.Members["bob"]
 		// The ring's first rules let standings end at once, those of its start do not.
 		if titles := news.Atom.Entries; len(titles) != 3 || titles[0].Title.Value != "Bob has another rank, rank 1 after 2" ||
-			titles[1].Title.Value != "Bob got a bid of 3.00 USD" || titles[2].Title.Value != "Bob joined" ||
+			titles[1].Title.Value != "Bob got a bid of $3.00" || titles[2].Title.Value != "Bob joined" ||
 			news.Atom.ID == "" || news.Atom.Updated == "" || len(news.JSON.Items) != 3 || news.JSON.Items[0].ID != titles[0].ID || news.JSON.Items[0].URL != o.base+"/members/bob" {
 			t.Errorf("the news of bob: %+v", news)
 		}

@@ -30,7 +30,7 @@ var titles = []string{"official", "verified", "admin", check}
 // the member.
 const (
 	check  = "\u2713"
-	checks = "\u2713\u2714\u2705\u2611\U0001f5f8\U0001f5f9\U0001f5f5\U0001f5f6\u237b"
+	checks = "\u2713\u2714\u2705\u2611\U0001f5f8\U0001f5f9\U0001f5f5\U0001f5f6\u237b\U00010102\U0001fbb1"
 )
 
 // Validate reports the first entry that allows nothing.
@@ -152,8 +152,8 @@ type word struct {
 	number  bool
 }
 
-// words gives the words of a text. Letters and digits are words apart, and each check mark
-// is one.
+// words gives the words of a text. Letters and digits are words apart, and so are letters of
+// East Asia, before and after which no space is written, and others. Each check mark is one.
 func words(text string) (all []word) {
 	var letters []rune // of the word that is being read
 	end := func() {
@@ -164,6 +164,11 @@ func words(text string) (all []word) {
 	}
 	for _, r := range norm.NFKD.String(text) {
 		r = boxed(r)
+		if unicode.Is(unicode.Mc, r) { // some are drawn as letters are, beside those
+			if like := confusables.Skeleton(string(r)); like != "" && isASCII(like) {
+				r = rune(like[0])
+			}
+		}
 		switch {
 		case unicode.In(r, unicode.M, unicode.Cf):
 		case strings.ContainsRune(checks, r):
@@ -172,7 +177,7 @@ func words(text string) (all []word) {
 		case !unicode.IsLetter(r) && !unicode.IsNumber(r):
 			end()
 		default:
-			if len(letters) > 0 && unicode.IsNumber(letters[0]) != unicode.IsNumber(r) {
+			if len(letters) > 0 && (unicode.IsNumber(letters[0]) != unicode.IsNumber(r) || eastAsian(letters[0]) != eastAsian(r)) {
 				end()
 			}
 			letters = append(letters, r)
@@ -180,6 +185,10 @@ func words(text string) (all []word) {
 	}
 	end()
 	return all
+}
+
+func eastAsian(r rune) bool {
+	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Bopomofo)
 }
 
 // fold spells a word in small letters of ASCII if all its letters look like some, so that no

@@ -50,6 +50,9 @@ func TestDisguisedReservedWordsAreRefused(t *testing.T) {
 		"marks":               "a\u0336d\u0336m\u0336i\u0336n|Öffïcïàl",
 		"check marks":         "Acme \u2713|\u2714 Acme|Acme\u2705|\u2611\ufe0f Acme|Ac\u2714\ufe0fme|\U0001f5f8 Acme",
 		"joiners":             "ad\u200dmin|o\u200cfficial",
+		"no space":            "Admin公式|Officialサイト|管理admin|관리admin",
+		"marks like letters":  "\u0d82fficial",
+		"rare check marks":    "Acme \U0001fbb1|Acme \U00010102",
 	} {
 		for name := range strings.SplitSeq(names, "|") {
 			if p.check(name, "Webring") == nil {
@@ -58,7 +61,7 @@ func TestDisguisedReservedWordsAreRefused(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"Modern Corner", "Savvy Agents", "Officina", "Adminton", "Ранний старт", "Новини дня", "ご案内", "Αθήνα", "دفتر رسمی", "می\u200cخواهم", "ශ්\u200dරී ලංකා",
-		"Veritas", "Ring of Webs", "Webbing", "Ranked Choice", "Acme 🇩🇪 2", "★ Acme", "Ödland", "C++ & Co", "Ärzte 1", "हिन्दी", "한국어", "שלום", "ᏣᎳᎩ", "ᐃᓄᒃᑎᑐᑦ", "Square \u221a2"} {
+		"Veritas", "Ring of Webs", "Webbing", "Ranked Choice", "Acme 🇩🇪 2", "★ Acme", "Ödland", "C++ & Co", "Ärzte 1", "हिन्दी", "한국어", "שלום", "ᏣᎳᎩ", "ᐃᓄᒃᑎᑐᑦ", "Square \u221a2", "Rankin 株式会社 3", "オフィス Office", "サーバー"} {
 		if err := p.check(name, "Webring"); err != nil {
 			t.Errorf("%q is refused: it %v", name, err)
 		}

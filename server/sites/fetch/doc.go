@@ -14,7 +14,7 @@
 //     for the whole
 //   - how many there are: fetches at a time, in all and for each site, and requests a
 //     minute for each site and each address, so that the origin cannot be used to flood
-//     a third party. Package fair shares these, so one client cannot use up a site's
+//     a third party. Package share shares these, so one client cannot use up a site's
 //     requests
 //
 // TXT records of sites' names are looked up within the same limits.

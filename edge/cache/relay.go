@@ -1,24 +1,24 @@
-package relay
+package cache
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 
 	"webring/core/api"
-	"webring/edge/cache"
 )
 
 const (
-	// cacheBytes is how many bytes of documents are cached.
-	cacheBytes = 8 << 20
+	// relayBytes is how many bytes of documents are cached, and failureBytes how many of
+	// questions that have failed.
+	relayBytes, failureBytes = 8 << 20, 1 << 20
 	// askTime bounds one question to the origin.
 	askTime = 5 * time.Second
 	// askAgainTime is how long a reader waits for the answer to a question that has failed
@@ -27,6 +27,10 @@ const (
 	// refusedAge is for how many seconds a refusal is cached, and what is shown while the
 	// origin cannot be reached before it is asked again.
 	refusedAge = 5
+	// askAgain is how long after a failure the same question is asked again, and failingFor
+	// how long a failure is remembered. The next reader after that waits as if there had been
+	// none.
+	askAgain, failingFor = refusedAge * time.Second, time.Minute
 	// staleFor is for how long a document is shown that the origin cannot be asked for anew.
 	staleFor = 24 * time.Hour
 )
@@ -40,16 +44,16 @@ type Relay struct {
 	baseURL   func() string
 	withdrawn func() uint64
 	now       func() time.Time
-	held      *cache.Cache
+	documents *Cache // of *held
+	failures  *Cache // of *atomic.Int64: when a question was asked last or failed, in nanoseconds
 	asking    singleflight.Group
-	failures  failures
 }
 
-// New prepares a relay. baseURL is what links begin with. withdrawn gives the ledger position
+// NewRelay prepares a relay. baseURL is what links begin with. withdrawn gives the ledger position
 // from which on no words are shown that were withdrawn: of an earlier one no document is
 // shown that has words of members.
-func New(ask Ask, baseURL func() string, withdrawn func() uint64, now func() time.Time) *Relay {
-	return &Relay{ask: ask, baseURL: baseURL, withdrawn: withdrawn, now: now, held: cache.New(cacheBytes), failures: failures{seed: maphash.MakeSeed()}}
+func NewRelay(ask Ask, baseURL func() string, withdrawn func() uint64, now func() time.Time) *Relay {
+	return &Relay{ask: ask, baseURL: baseURL, withdrawn: withdrawn, now: now, documents: New(relayBytes), failures: New(failureBytes)}
 }
 
 // held is a document with when it came, and until when it is fresh.
@@ -70,7 +74,7 @@ func (r *Relay) Document(ctx context.Context, path, query string) api.Document {
 	if h != nil && now.Before(h.until) {
 		return h.left(now)
 	}
-	failing, ask := r.failures.turn(target, now)
+	failing, ask := r.failing(target, now)
 	if !ask {
 		return r.without(h)
 	}
@@ -91,7 +95,7 @@ func (r *Relay) Document(ctx context.Context, path, query string) api.Document {
 
 // find gives the document that is cached for a target, if it may be shown.
 func (r *Relay) find(target string, now time.Time) *held {
-	e := r.held.Get(r.held.Key([]byte(target)))
+	e := r.documents.Get(r.documents.Key([]byte(target)))
 	if e == nil {
 		return nil
 	}
@@ -125,7 +129,7 @@ func (r *Relay) without(last *held) api.Document {
 
 // fetch asks the origin, and caches what it answers.
 func (r *Relay) fetch(target string) (h *held, err error) {
-	defer func() { r.failures.ended(target, r.now(), err) }()
+	defer func() { r.ended(target, err) }()
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	status, header, body, err := r.ask(ctx, target)
@@ -133,7 +137,7 @@ func (r *Relay) fetch(target string) (h *held, err error) {
 		return nil, err
 	}
 	if status >= 500 || status == http.StatusTooManyRequests {
-		return nil, fmt.Errorf("relay: status %d", status)
+		return nil, fmt.Errorf("cache: status %d", status)
 	}
 	d := api.Document{Status: status, Media: header.Get("Content-Type"), Body: body}
 	if d.Seq, err = position(header.Get("Webring-Seq")); err != nil {
@@ -149,12 +153,42 @@ func (r *Relay) fetch(target string) (h *held, err error) {
 	}
 	now := r.now()
 	h = &held{d, now, now.Add(time.Duration(age) * time.Second)}
-	r.held.Put(r.held.Key([]byte(target)), &cache.Entry{Value: h}, len(body)+len(h.Media))
+	r.documents.Put(r.documents.Key([]byte(target)), &Entry{Value: h}, len(body)+len(h.Media))
 	return h, nil
 }
 
-// errBehind says that who answered is behind this edge: a node of a cluster that follows.
-var errBehind = errors.New("relay: the answer may have words that were withdrawn since")
+// ended notes how a question ended.
+func (r *Relay) ended(target string, err error) {
+	key := r.failures.Key([]byte(target))
+	if err == nil && r.failures.Get(key) == nil {
+		return
+	}
+	at := new(atomic.Int64) // 0: it has not failed
+	if err != nil {
+		at.Store(r.now().UnixNano())
+	}
+	r.failures.Put(key, &Entry{Value: at}, 0)
+}
+
+// failing says whether a question failed when it was asked last, and whether the caller is
+// to ask it again.
+func (r *Relay) failing(target string, now time.Time) (failing, ask bool) {
+	e := r.failures.Get(r.failures.Key([]byte(target)))
+	if e == nil {
+		return false, true
+	}
+	at := e.Value.(*atomic.Int64)
+	last := at.Load()
+	since := time.Duration(now.UnixNano() - last)
+	if last == 0 || since >= failingFor {
+		return false, true
+	}
+	return true, since >= askAgain && at.CompareAndSwap(last, now.UnixNano())
+}
+
+// errBehind says that the answer comes from a node that is behind this edge: a follower in a
+// cluster.
+var errBehind = errors.New("cache: the answer may have words that were withdrawn since")
 
 // position reads a Webring-Seq field, 0 without one.
 func position(field string) (uint64, error) {

@@ -1,6 +1,6 @@
 //go:build race
 
-package relay
+package cache
 
 import "runtime"
 

@@ -77,7 +77,7 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 		return api.Document{Status: 200, Media: "application/json", MaxAge: 60,
 			Body: []byte(`{"member":"alpha","counted":"","total":{"from":7654,"to":3,"hops":98765},"days":[{"day":"2026-11-24","from":7654,"to":3,"hops":98765}]}`)}
 	}
-	s := serve(t, Config{Core: newRing(t), Beside: beside})
+	s := serve(t, Config{Core: newRing(t), OriginData: beside})
 	r := s.get("/api/ring/alpha/hops?days=7&other=x&days=8")
 	if r.status != 200 || asked[0] != "/api/ring/alpha/hops?days=7" {
 		t.Errorf("%d %s, asked for %v", r.status, r.body, asked)
@@ -143,7 +143,7 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 		}
 		return api.Document{Status: 200, Media: "application/json", MaxAge: 10, Body: []byte(`{"total":0,"members":[]}`)}
 	}
-	s := serve(t, Config{Core: newRing(t), Beside: beside})
+	s := serve(t, Config{Core: newRing(t), OriginData: beside})
 	alone := serve(t, Config{Core: newRing(t)})
 	c, cAlone := dial(t, s), dial(t, alone)
 	r, rAlone := bufio.NewReader(c), bufio.NewReader(cAlone)

@@ -15,12 +15,12 @@ import (
 	"webring/edge/pages"
 )
 
-// Beside answers a GET for a path and a query of the form name=value: with what the origin
-// keeps beside the ledger. ctx bounds how long it may take.
-type Beside func(ctx context.Context, path, query string) api.Document
+// OriginData answers a GET for a path and a query of the form name=value: with what the origin
+// has besides the ledger. ctx bounds how long it may take.
+type OriginData func(ctx context.Context, path, query string) api.Document
 
-// besidePaths are what a [Beside] answers, with the parameters that it looks at.
-var besidePaths = map[string][]string{
+// originPaths are what [OriginData] answers, with the parameters that it looks at.
+var originPaths = map[string][]string{
 	"/api/hops":               {"days"},
 	"/api/ring/{slug}/hops":   {"days"},
 	"/api/events":             {"since", "limit"},
@@ -35,7 +35,7 @@ var searchParameters = []string{"q", "kind", "category", "limit", "offset", "pag
 
 // asksForWords says whether a query is a search, which only the origin answers.
 func (s *Shell) asksForWords(given *fasthttp.Args) bool {
-	return s.beside != nil && slices.ContainsFunc(given.PeekMulti("q"), func(v []byte) bool { return len(v) > 0 })
+	return s.originData != nil && slices.ContainsFunc(given.PeekMulti("q"), func(v []byte) bool { return len(v) > 0 })
 }
 
 // mayAskForWords is asksForWords for the fast path: false is certain.
@@ -58,33 +58,33 @@ func (s *Shell) readRing(ctx *fasthttp.RequestCtx) {
 			}
 		}
 	}
-	s.answerBeside(ctx, ringPath, besideQuery(given, searchParameters, longestSearched))
+	s.answerOriginData(ctx, ringPath, originQuery(given, searchParameters, longestSearched))
 }
 
 // longestSearched is the longest value of a parameter of a search, in bytes.
 const longestSearched = 512
 
-// ofMember are what the paths of documents of one member end in, by which [besidePaths] has
+// ofMember are what the paths of documents of one member end in, by which [originPaths] has
 // them.
 var ofMember = [...]string{"/hops", "/events"}
 
-// besides adds documents that no core has to the table of paths.
-func (s *Shell) besides(get func(path string, h fasthttp.RequestHandler)) {
-	if s.beside == nil {
+// originDocuments adds documents that no core has to the table of paths.
+func (s *Shell) originDocuments(get func(path string, h fasthttp.RequestHandler)) {
+	if s.originData == nil {
 		return
 	}
-	for pattern, parameters := range besidePaths {
-		get(pattern, func(ctx *fasthttp.RequestCtx) { s.readBeside(ctx, parameters) })
+	for pattern, parameters := range originPaths {
+		get(pattern, func(ctx *fasthttp.RequestCtx) { s.readOriginData(ctx, parameters) })
 	}
 }
 
-// besideParameters gives the parameters of a document that no core has. known says whether
+// originParameters gives the parameters of a document that no core has. known says whether
 // there is one at this path.
-func (s *Shell) besideParameters(path []byte) (parameters []string, known bool) {
-	if s.beside == nil {
+func (s *Shell) originParameters(path []byte) (parameters []string, known bool) {
+	if s.originData == nil {
 		return nil, false
 	}
-	if parameters, known = besidePaths[string(path)]; known {
+	if parameters, known = originPaths[string(path)]; known {
 		return parameters, true
 	}
 	below, ok := bytes.CutPrefix(path, ringPrefix)
@@ -94,15 +94,15 @@ func (s *Shell) besideParameters(path []byte) (parameters []string, known bool) 
 	}
 	for _, end := range ofMember {
 		if string(below[slash:]) == end {
-			return besidePaths["/api/ring/{slug}"+end], true
+			return originPaths["/api/ring/{slug}"+end], true
 		}
 	}
 	return nil, false
 }
 
-// besideQuery gives the query of a document that no core has: what was given for its
+// originQuery gives the query of a document that no core has: what was given for its
 // parameters and is no longer than longest, in one order, so that caches keep it once.
-func besideQuery(given *fasthttp.Args, parameters []string, longest int) (query string) {
+func originQuery(given *fasthttp.Args, parameters []string, longest int) (query string) {
 	for _, name := range parameters {
 		for _, v := range given.PeekMulti(name) {
 			if len(v) > 0 && len(v) <= longest {
@@ -119,15 +119,15 @@ func besideQuery(given *fasthttp.Args, parameters []string, longest int) (query 
 	return query
 }
 
-// readBeside answers with a document that no core has.
-func (s *Shell) readBeside(ctx *fasthttp.RequestCtx, parameters []string) {
+// readOriginData answers with a document that no core has.
+func (s *Shell) readOriginData(ctx *fasthttp.RequestCtx, parameters []string) {
 	target, _ := front.Target(&ctx.Request.Header)
-	s.answerBeside(ctx, string(front.DecodePath(front.Path(target))), besideQuery(ctx.QueryArgs(), parameters, maxBesideParameter))
+	s.answerOriginData(ctx, string(front.DecodePath(front.Path(target))), originQuery(ctx.QueryArgs(), parameters, maxOriginParameter))
 }
 
-// answerBeside answers with the document that no core has for a path and a query.
-func (s *Shell) answerBeside(ctx *fasthttp.RequestCtx, path, query string) {
-	d := s.beside(ctx, path, query)
+// answerOriginData answers with the document that no core has for a path and a query.
+func (s *Shell) answerOriginData(ctx *fasthttp.RequestCtx, path, query string) {
+	d := s.originData(ctx, path, query)
 	if d.Status != fasthttp.StatusOK {
 		ctx.SetStatusCode(d.Status)
 		ctx.Response.Header.SetContentType(d.Media)
@@ -150,5 +150,5 @@ func (s *Shell) answerBeside(ctx *fasthttp.RequestCtx, path, query string) {
 	ctx.Response.SetBodyRaw(body)
 }
 
-// maxBesideParameter is the longest value of a parameter that is looked at.
-const maxBesideParameter = 64
+// maxOriginParameter is the longest value of a parameter that is looked at.
+const maxOriginParameter = 64

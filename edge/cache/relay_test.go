@@ -1,4 +1,4 @@
-package relay
+package cache
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func (o *origin) set(change func()) {
 
 // reader reads one document of a relay, and says what it got and after how long.
 func (o *origin) reader(t *testing.T) (want func(within time.Duration, want string, after time.Duration)) {
-	r := New(o.ask, func() string { return "https://ring.example" }, func() uint64 {
+	r := NewRelay(o.ask, func() string { return "https://ring.example" }, func() uint64 {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return o.withdrawn
@@ -155,28 +155,27 @@ func TestReadersDoNotWaitForAnOriginThatIsAway(t *testing.T) {
 	}
 }
 
-// A question takes a slot of another one's failure, and then that one is asked again. There
-// are never more of them than slots.
+// Failures of many questions take a bounded room. One that is forgotten is asked again.
 func TestFailuresAreBounded(t *testing.T) {
-	r := New(nil, nil, nil, nil)
 	now, away := time.Now(), errors.New("away")
+	r := NewRelay(nil, nil, nil, func() time.Time { return now })
 	const questions = 100_000
 	for i := range questions {
-		r.failures.ended(fmt.Sprint(i), now, away)
+		r.ended(fmt.Sprint(i), away)
 	}
 	remembered := 0
 	for i := range questions {
-		if failing, ask := r.failures.turn(fmt.Sprint(i), now); failing {
+		if failing, ask := r.failing(fmt.Sprint(i), now); failing {
 			remembered++
 		} else if !ask {
 			t.Fatal("a question that has not failed is not asked")
 		}
 	}
-	if n := len(r.failures.slots); remembered > n || remembered < n/2 {
-		t.Errorf("%d failures are remembered in %d slots", remembered, n)
+	if n := failureBytes / overhead; remembered > n || remembered < n/2 {
+		t.Errorf("%d failures are remembered, room is for %d", remembered, n)
 	}
-	r.failures.ended(fmt.Sprint(questions-1), now, nil)
-	if failing, _ := r.failures.turn(fmt.Sprint(questions-1), now); failing {
+	r.ended(fmt.Sprint(questions-1), nil)
+	if failing, _ := r.failing(fmt.Sprint(questions-1), now); failing {
 		t.Error("it has succeeded since")
 	}
 }
