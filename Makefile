@@ -193,7 +193,7 @@ clean-tree:
 # What make test does a little of: every cell of the crash matrix twice, half an
 # hour of payments through a faulty chain with an origin that keeps dying, half
 # an hour of payments at a cluster whose machines and links fail, 201 payments through
-# three edges, all histories in the interpreter, too, and ten minutes of transactions
+# three edges, all histories, also in the interpreter, and ten minutes of transactions
 # while etcd, nodes and links fail. A node is added to a ring of a million members.
 soak: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
@@ -201,7 +201,8 @@ soak: wasm
 	$(GO) test -count=1 -timeout 60m -run '^(TestSoak|TestARingOutlives)' -v ./server/cmd/webring -soak.time 30m
 	$(GO) test -count=1 -timeout 60m -run 'TestANodeIsAddedWhileBidsArePaid' -v ./server/cmd/webring -added.members 999000
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67
-	$(GO) test -count=1 -timeout 60m -run 'TestEveryBuildAnswersTheSame' -v ./wasm/host -interpreted 1000
+	$(GO) test -count=1 -timeout 60m -run 'TestEveryBuildAnswersTheSame' -v ./wasm/host -scripts 1000 -interpreted 1000
+	$(GO) test -count=1 -timeout 60m -v ./core/coretest -histories 1000
 	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/cluster -history.time 10m
 
 # Every fuzz target for $(FUZZ) each.

@@ -50,26 +50,15 @@ func (a Account) Append(dst []byte) []byte {
 }
 
 // A row has its owner in two parts. The digest of a state covers the end of the account
-// alone, so that earlier ledgers keep the digests that they had when rows held nothing else
-// of it; that of a snapshot covers the beginning, too.
+// alone, and that of a snapshot covers the beginning, too.
 const (
 	ownerBegin = 8
 	ownerEnd   = len(Account{}) - ownerBegin
 )
 
 // Owner gives the account to which the member with row o belongs: the one that paid its
-// registration, or the one that the site has named since. It is not known of rows that came
-// through [Earlier].
-func (s *store) Owner(o Ordinal) Account {
-	a := s.account(o)
-	if [ownerBegin]byte(a[:]) == lost {
-		return Account{}
-	}
-	return a
-}
-
-// account gives the owner as it stands in the row.
-func (s *store) account(o Ordinal) (a Account) {
+// registration, or the one that the site has named since.
+func (s *store) Owner(o Ordinal) (a Account) {
 	copy(a[:ownerBegin], s.texts[4*int(s.at[o])+ownerAt:])
 	_, head := s.row(o)
 	copy(a[ownerBegin:], head[len(head)-8-ownerEnd:])
@@ -87,9 +76,9 @@ func (s *State) own(o Ordinal, a Account) {
 }
 
 // sameOwner reports whether two members have the same known owner. It compares what the
-// digest covers: no two keys are found whose accounts end alike.
+// digest of a state covers.
 func (s *store) sameOwner(o, other Ordinal) bool {
-	a, b := s.account(o), s.account(other)
+	a, b := s.Owner(o), s.Owner(other)
 	end := [ownerEnd]byte(a[ownerBegin:])
 	return end == [ownerEnd]byte(b[ownerBegin:]) && end != [ownerEnd]byte{}
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// categories are those in use. There are few, so they stand beside the region,
+// categories are those in use. There are few, so they are kept outside the region,
 // in ordinary memory.
 type categories struct {
 	names []string       // in use, sorted

@@ -10,7 +10,7 @@
 //
 //   - event.go: the events of a ledger, and the limits of each
 //   - encoding.go: their bytes, a format that never changes
-//   - text.go: members' words. They travel beside the events, which hold only
+//   - text.go: members' words. They travel with the events, which hold only
 //     salted hashes of them, so that words can be redacted
 //   - limits.go: the bounds of everything
 //   - state.go: [State], what the ledger and an instant determine
@@ -20,7 +20,7 @@
 //   - ring.go, walk.go: ring order, filters, next, previous, random, and who is left out
 //   - category.go: the categories in use
 //   - rank.go, recent.go: standing, decay, rank, the price of rank 1
-//   - forecast.go: what that is in days to come if nobody bids
+//   - forecast.go: what that is in days to come without another bid
 //   - url.go: one spelling and one identity for each site
 //   - key.go: the identity key of a member, and a fast test for plain URLs
 //   - lookup.go: the member that a reference names
@@ -31,9 +31,8 @@
 //   - row.go, digest.go: the rows as bytes, and one number over all of them
 //   - restore.go: a state from its rows, which may come in pieces, in steps that a host
 //     may run in parallel
-//   - earlier.go: the rows of snapshots of an earlier version
 //
-// README.md beside this file has the rules with their numbers, the formats in short,
+// README.md in this folder has the rules with their numbers, the formats in short,
 // and the reasons for what was chosen.
 //
 // # Time

@@ -183,7 +183,7 @@ func (e *Rules) appendBody(b []byte) []byte {
 	return b
 }
 
-// rules reads rules, behind which nothing else stands.
+// rules reads rules, which nothing may follow.
 func (r *reader) rules(when int64) *Rules {
 	e := &Rules{Stamp: when, Name: r.string(), BaseURL: r.string(),
 		Fee: r.number(), MinBid: r.number(), Grace: r.number(), Decay: r.number()}

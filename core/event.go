@@ -51,7 +51,7 @@ type Network struct {
 }
 
 // Joined is a paid registration. Name, Description, URL and Report stand in
-// it as commitments; the words travel beside the event as [Texts].
+// it as commitments; the words travel with the event as [Texts].
 type Joined struct {
 	Stamp       int64
 	Slug        string
@@ -152,10 +152,10 @@ type Score struct {
 	ScannedAt int64  // milliseconds, 0 when unknown
 }
 
-// Commitment is SHA-256(salt ‖ text); the zero value stands for no text.
+// Commitment is SHA-256(salt ‖ text); the zero value means no text.
 type Commitment [32]byte
 
-// Given says whether the commitment stands for a text.
+// Given says whether the commitment is one to a text.
 func (c Commitment) Given() bool { return c != Commitment{} }
 
 // When gives the writer's stamp in milliseconds.

@@ -8,7 +8,7 @@ import (
 )
 
 // imageLayout is the version of how a state lies in memory. It grows with any
-// change to the sections, to what stands in them, or to the header below.
+// change to the sections, to what is in them, or to the header below.
 const imageLayout = 11
 
 // Image gives the memory of the state, from which [Attach] makes another state in
@@ -75,7 +75,7 @@ func (s *State) Image(dst []byte) (header, memory []byte) {
 // clock write behind it.
 func (s *State) Lasting() int { return s.region.Offset(ofAccounts) }
 
-// counts are the numbers that go with what stands in the region.
+// counts are the numbers that go with the region.
 func (s *State) counts() []*int {
 	list := []*int{&s.rows, &s.used, &s.waste, &s.due.Len}
 	for k := range s.marks {

@@ -39,7 +39,7 @@ const (
 	ReturnSpan = 7 * 24 * 3600 * 1000
 
 	// MaxEvent is the longest encoding of an event in bytes, and MaxTexts
-	// that of the texts beside one.
+	// that of the texts of one.
 	MaxEvent = 8 << 10
 	MaxTexts = 8 << 10
 	// maxNetworks is how many payment networks the rules may name.

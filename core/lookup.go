@@ -35,7 +35,7 @@ func (s *State) ByKey(key []byte) (Ordinal, bool) {
 }
 
 // Holder finds the member that has the URL with this identity key, in the ring, hidden or
-// departed. As long as there is one, nobody else can register the URL.
+// departed. As long as there is one, no other member can register the URL.
 func (s *State) Holder(key []byte) (Ordinal, bool) {
 	if len(key) > MaxURL {
 		return 0, false
@@ -43,7 +43,7 @@ func (s *State) Holder(key []byte) (Ordinal, bool) {
 	return s.findKey(s.seed.Hash(flat.View(key)), flat.View(key))
 }
 
-// holdsURL says whether a row has a URL that nobody else can register.
+// holdsURL says whether a row has a URL that no other member can register.
 func (s *State) holdsURL(o Ordinal) bool {
 	return s.has(o, live) || s.has(o, hidden) && s.url(o) != ""
 }
@@ -75,7 +75,7 @@ func (s *State) Verified(o Ordinal) (how Proof, at int64) {
 }
 
 // Asleep says whether the member with row o is asleep, and in milliseconds since when it is
-// or is not: 0 stands for when it joined.
+// or is not: 0 means when it joined.
 func (s *State) Asleep(o Ordinal) (asleep bool, since int64) {
 	return s.has(o, sleeping), s.statuses[o].since
 }
@@ -127,7 +127,7 @@ func (s *State) Named(slug []byte) (Ordinal, bool) {
 //   - an exact slug
 //   - a canonical URL
 //   - the longest member URL that is a prefix of from, by whole path segments, on the
-//     same host. If a member stands at the root of the host, one below it is found for
+//     same host. If a member is at the root of the host, one below it is found for
 //     pages other than its own address only if its site is verified or the same account
 //     owns both: strangers do not name other people's pages
 //   - a bare host, if from has no scheme, port or path: the member at the root of the
@@ -207,7 +207,7 @@ func (s *State) ResolveAddress(from []byte, scratch *[]byte) (Ordinal, bool) {
 }
 
 // holdsBelow reports whether the member with this key is found for the pages below
-// its address, too: if another member stands at the root of the host, only if its site has
+// its address, too: if another member is at the root of the host, only if its site has
 // proved itself, or one account owns both.
 func (s *State) holdsBelow(o Ordinal, key []byte) bool {
 	end := bytes.IndexAny(key, "/?")
@@ -245,7 +245,7 @@ func missingScheme(page []byte) string {
 		}
 	}
 	switch string(bytes.TrimLeft(port, "0")) {
-	case "": // none: what stands before the colon may be a scheme
+	case "": // none: what is before the colon may be a scheme
 		return ""
 	case "80":
 		return "http://"

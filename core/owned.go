@@ -24,7 +24,7 @@ func (p Proof) String() string {
 }
 
 // Claimed makes an account the owner of a member, which its site has named. The site
-// stands as verified from then on.
+// counts as verified from then on.
 type Claimed struct {
 	Stamp  int64
 	Member string // slug

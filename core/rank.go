@@ -175,7 +175,7 @@ func (s *State) step(o Ordinal) {
 	}
 }
 
-// rank puts a member that stands in the ring into the ranking.
+// rank puts a member that is in the ring into the ranking.
 func (s *State) rank(o Ordinal) {
 	if s.flags[o]&(live|ranked) != live {
 		return
@@ -204,7 +204,7 @@ func (s *State) unrank(o Ordinal) {
 	s.due.Remove(uint32(o))
 }
 
-// rankAll derives the whole ranking. It sorts by radix, and takes no memory beside that of
+// rankAll derives the whole ranking. It sorts by radix, and takes no memory but that of
 // the ranking itself.
 func (s *State) rankAll() {
 	k := &s.ranking

@@ -135,7 +135,7 @@ func (r *Restorer) all(rows []byte) (rest []byte, err error) {
 	}
 }
 
-// State gives the state when all rows have been added. The clock stands at the last event, and
+// State gives the state when all rows have been added. The clock is at the last event, and
 // ranks may only be read after the next [State.Advance].
 func (r *Restorer) State() (*State, error) {
 	if r.to.rows < r.count || r.left > 0 {
@@ -193,7 +193,7 @@ func (r *restoring) gather(n int) error {
 	return nil
 }
 
-// rowLength is the length of the first row with what stands before it, or 4 if rows does not
+// rowLength is the length of the first row with what is before it, or 4 if rows does not
 // hold that whole.
 func rowLength(rows []byte) (int, error) {
 	if len(rows) < 4 {

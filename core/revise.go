@@ -47,7 +47,7 @@ func (m *Member) verification() int64 { return verification(m.Verified, m.Proof)
 
 func verification(at int64, proof Proof) int64 { return at<<2 | int64(proof) }
 
-// note changes what the digest covers of a row beside its head.
+// note changes what the digest covers of a row besides its head.
 func (s *State) note(o Ordinal, change func(told *status)) {
 	s.digest.sub(s.hashRow(o))
 	change(&s.statuses[o])
@@ -135,7 +135,7 @@ func (s *State) wake(e *Awake) error {
 	return nil
 }
 
-// depart takes a member out of the ring. It keeps its URL, and is marked as hidden beside
+// depart takes a member out of the ring. It keeps its URL, and is marked as hidden besides
 // removed.
 func (s *State) depart(e *Departed) error {
 	o, err := s.standingMember(e.Member)
@@ -279,7 +279,7 @@ func (s *State) revise(o Ordinal, edit func(*Member)) {
 // rewrite writes the words of a row anew, in its place or behind all others. The owner stays.
 // m must not lie in the memory of the state. What the row said before is deleted.
 func (s *State) rewrite(o Ordinal, m *Member) {
-	m.Owner = s.account(o)
+	m.Owner = s.Owner(o)
 	s.scratch = m.appendHead(s.scratch[:0])
 	_, head := s.row(o)
 	size, old := rowSize(len(s.scratch)), rowSize(len(head))

@@ -39,7 +39,7 @@ type Member struct {
 	Departed    bool // its owner took it out and can take that back; then it is Removed, too
 	Claimed     bool // the site has named the owner
 	Asleep      bool
-	HealthSince int64 // milliseconds since which it is asleep or awake; 0 stands for Joined
+	HealthSince int64 // milliseconds since which it is asleep or awake; 0 means Joined
 	Proof       Proof // of the site, 0 when it is not verified
 	Verified    int64 // milliseconds; when it proved itself
 	Changed     int64 // milliseconds of the owner's last change, move, departure or return; 0 for none
@@ -95,7 +95,7 @@ func (s *State) Expect(rows, size int) {
 	for _, x := range s.indexes() {
 		x.Presize(rows)
 	}
-	// In memory a row has no tail, but what stands before its head.
+	// In memory a row has no tail, but what is before its head.
 	s.reserve(rows, max(0, size-rows*(tail-rowHead-3)))
 }
 

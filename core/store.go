@@ -38,10 +38,10 @@ const (
 const (
 	removed  = 1 << iota
 	redacted // by a removal
-	ranked   // stands in the ranking
-	live     // stands in the ring
+	ranked   // is in the ranking
+	live     // is in the ring
 	funded   // has bids, and so decays
-	hidden   // by the operator, and not removed since; beside removed: departed
+	hidden   // by the operator, and not removed since; together with removed: departed
 	sleeping // does not answer
 	claimed  // has an owner that its site has named
 
@@ -60,7 +60,7 @@ type account struct {
 // status is the part of a row that an owner's and a visit's events change beside its
 // flags. Most rows have a zero one. Instants are in milliseconds.
 type status struct {
-	since    int64 // when it fell asleep or woke; 0 stands for when it joined
+	since    int64 // when it fell asleep or woke; 0 means when it joined
 	verified int64 // when its site proved itself, times 4, and the proof; 0 for never
 	changed  int64 // the owner's last change, move, departure or return
 }
@@ -195,7 +195,7 @@ func (s *store) view() {
 	s.due.Places, s.due.Entries = r.Uint32s(ofPlaces), r.Uint64s(ofDue)[flat.HeapAhead:]
 }
 
-// What stands in texts for a row:
+// What texts has for a row:
 //
 //	size(2 bytes) fee(4 bytes) beginning of the owner(8 bytes) head
 //
@@ -258,7 +258,7 @@ func (s *store) row(o Ordinal) (fee int64, head []byte) {
 
 func (s *store) has(o Ordinal, flag byte) bool { return s.flags[o]&flag != 0 }
 
-// read gives a reader at what stands in texts for a row.
+// read gives a reader of what texts has for a row.
 func (s *store) read(o Ordinal) flat.Reader { return flat.Read(s.texts[4*int(s.at[o]):]) }
 
 // Slug gives the slug of a row, its first field: see [State.Member] for how long

@@ -15,8 +15,8 @@ type Text struct {
 	Value string
 }
 
-// Texts are what a [Joined], [Changed] or [Moved] event commits to. They are kept beside
-// the event, so that redaction can delete them while the hash of the event stands.
+// Texts are what a [Joined], [Changed] or [Moved] event commits to. They are kept apart
+// from the event, so that redaction can delete them and the hash of the event stays.
 // An empty Value is a text that was not given.
 type Texts struct {
 	Name, URL, Description, Report Text
@@ -102,7 +102,7 @@ func (c Commitments) All() [4]*Commitment {
 	return [...]*Commitment{c.Name, c.URL, c.Description, c.Report}
 }
 
-// Some says whether a text is committed to: then the event has texts beside it until they
+// Some says whether a text is committed to: then the event has texts until they
 // are redacted.
 func (c Commitments) Some() bool {
 	for _, x := range c.All() {

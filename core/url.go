@@ -266,7 +266,7 @@ func appendAuthority(dst, authority []byte, https bool) ([]byte, error) {
 	return strconv.AppendInt(append(dst, ':'), int64(number), 10), nil
 }
 
-// parsePort reads ":" and digits; 0 stands for no port, or an empty one.
+// parsePort reads ":" and digits; 0 means no port, or an empty one.
 func parsePort(port []byte) (int, error) {
 	if len(port) <= 1 {
 		return 0, nil

@@ -22,7 +22,7 @@ var (
 	reply []byte
 )
 
-// Go's collector runs beside the program, but a guest runs only during calls: a collection
+// Go's collector runs at the same time as the program, but a guest runs only during calls: a collection
 // that one call began would go on in the calls that follow, and slow down every store of a
 // pointer. So the collector is off, and calls that allocate collect at their end. Answers
 // allocate nothing.

@@ -19,7 +19,7 @@ const Timed = api.Timed
 type Record = snap.Record
 
 // Core is a state and the functions by which a host drives it. It has one
-// owner: any number of calls to Serve may run at a time, but none beside a call
+// owner: any number of calls to Serve may run at a time, but none during a call
 // that changes the state.
 //
 // The functions below are for hosts that share its memory; [Core.Call] is the
@@ -70,7 +70,7 @@ func (c *Core) Serve(target []byte, random uint64, r *Response) {
 
 // ServeAll answers a GET for each of the targets, at one position and second, into
 // the response in the same place; random are 64 uniformly random bits for all. It may
-// run beside Serve.
+// run at the same time as Serve.
 func (c *Core) ServeAll(targets [][]byte, random uint64, all []Response) {
 	for i, target := range targets {
 		c.Serve(target, random, &all[i])
@@ -78,7 +78,7 @@ func (c *Core) ServeAll(targets [][]byte, random uint64, all []Response) {
 }
 
 // Digest gives 128 bits over all that the records applied determine, and their
-// number; see [core.State.Digest]. It must not run beside anything else.
+// number; see [core.State.Digest]. Nothing else may run at the same time.
 func (c *Core) Digest() (seq uint64, digest [16]byte) { return c.state.Seq(), c.state.Digest() }
 
 // Seq is the number of records applied.

@@ -109,8 +109,8 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 }
 
 // Call is the single entry by which a host drives a core whose memory it does not share:
-// an operation, a number and bytes in, bytes out. It must not run beside any other call on
-// the same core. It answers any input, and the core stays usable: it refuses what it
+// an operation, a number and bytes in, bytes out. No other call on the
+// same core may run at the same time. It answers any input, and the core stays usable: it refuses what it
 // cannot do.
 //
 // The reply is valid until the next call. Integers are little-endian:
@@ -141,7 +141,7 @@ func (c *Core) putHeader(w flat.Pen) {
 	w.Put(c.Seq(), 8).Put(uint64(c.Second()), 8).Put(uint64(c.Last()), 8)
 }
 
-// ahead is the length of what stands before the texts in the reply to OpServe.
+// ahead is the length of what is before the texts in the reply to OpServe.
 const ahead = replyHeader + responseHeader
 
 // leastAnswer is the length of the first buffer for answers.

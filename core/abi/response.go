@@ -36,7 +36,7 @@ func putResponse(w flat.Pen, r *Response, at int) {
 }
 
 // DecodeResponse reads all of b into r and reuses the buffers of r. It does not set r.Seq:
-// the position of an answer stands in the reply's header. It reports false for anything but a
+// the position of an answer is in the reply's header. It reports false for anything but a
 // response, and then r means nothing. Integers are little-endian:
 //
 //	response = status(u16) media(u8) validity(u8) since(i64) until(i64) from(u32) to(u32)

@@ -1,6 +1,6 @@
 package api
 
-// Document is an answer from what the origin keeps beside the ledger, which no core has.
+// Document is an answer from what the origin keeps outside the ledger, which no core has.
 type Document struct {
 	Status int
 	Media  string // Content-Type

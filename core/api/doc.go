@@ -3,7 +3,7 @@
 // There is one function to know: [Serve] takes a state of the ring, the target
 // of a GET as it stood on the wire, and 64 random bits, and fills a
 // [Response]. It has no clock, no randomness and no network of its own, so the
-// same three inputs give the same bytes wherever it runs: natively beside the
+// same three inputs give the same bytes wherever it runs: natively next to the
 // ledger, or as WebAssembly at an edge. A host routes requests to it ([Serves],
 // [Paths]), turns a Response into header fields, and moves bytes.
 //

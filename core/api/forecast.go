@@ -5,7 +5,7 @@ import (
 	"webring/core/flat"
 )
 
-// prospectRoom is at least the length of what [prospect] writes, beside what the row that it
+// prospectRoom is at least the length of what [prospect] writes, without what the row that it
 // names needs.
 const prospectRoom = 512
 

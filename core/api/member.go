@@ -26,11 +26,11 @@ func appendMember(dst []byte, st *core.State, o core.Ordinal, timed bool, l *lin
 // memberRoom is at least the length of the Member object of a row, and of what
 // a list adds to one.
 func memberRoom(row core.Row, l *links) int {
-	const around = 1280 // more than stands around its texts
+	const around = 1280 // more than is around its texts
 	return around + 2*escaped*row.Size() + 3*l.base.Len()
 }
 
-// links has the base URL of a ring as it stands in JSON: each member has it three times.
+// links has the base URL of a ring as it is in JSON: each member has it three times.
 type links struct {
 	rules  *core.Rules // that the base URL is of; they never change
 	base   flat.Text

@@ -77,7 +77,7 @@ func (r *Response) rest() {
 type Texts struct{ Body, LocationAt, Location, Next, Prev uint32 }
 
 // Fit says whether there are such texts among so many bytes, and nothing else:
-// Location is a part of Body, or stands behind it, and an empty one is at 0.
+// Location is a part of Body, or follows it, and an empty one is at 0.
 func (t *Texts) Fit(size int) bool {
 	if t.Location == 0 && t.LocationAt != 0 {
 		return false

@@ -9,7 +9,7 @@ import (
 // MemberList of those in the ring that find gives for them, by the other parameters. find
 // gives rows in ring order, and reports false for words that cannot be looked for.
 //
-// A core alone finds nobody by words: it has no index of them, and [Serve] refuses q there.
+// A core finds no member by words: it has no index of them, and [Serve] refuses q.
 //
 // Document: the service interface, "Ring reads", with the parameter q.
 func Search(st *core.State, query []byte, find func(q []byte) (found []core.Ordinal, ok bool), r *Response) {

@@ -59,10 +59,10 @@ func general(st *core.State, target []byte, random uint64, unnamed int, r *Respo
 	a.route(path, rawQuery)
 }
 
-// unopened stands in for the rules of a state that has none.
+// unopened are the rules of a state that has none.
 var unopened core.Rules
 
-// route finds the endpoint of a path. [endpoints] describes what stands here.
+// route finds the endpoint of a path. [endpoints] describes the same.
 func (a *answer) route(path, query []byte) {
 	switch string(path) {
 	case "/api":

@@ -46,7 +46,7 @@ func straight(st *core.State, target []byte, r *Response) (unnamed int, ok bool)
 	return len(from), false
 }
 
-// straightRing is straight for what stands below /api/ring/.
+// straightRing is straight for paths below /api/ring/.
 func straightRing(st *core.State, target []byte, r *Response) (unnamed int, ok bool) {
 	switch {
 	case flat.Begins(target, "next?from="):

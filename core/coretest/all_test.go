@@ -2,5 +2,5 @@
 
 package coretest
 
-// histories is how many there are.
-const histories = 1000
+// usual is how many histories there are without the flag.
+const usual = 250

@@ -13,7 +13,10 @@ import (
 	"webring/core/api"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var (
+	update    = flag.Bool("update", false, "write the golden files anew")
+	histories = flag.Int("histories", usual, "how many random `histories` each test goes through")
+)
 
 // golden compares with a file under testdata, or writes it with -update.
 func golden(t *testing.T, name string, got []byte) {
@@ -41,7 +44,7 @@ const (
 
 // each runs a test on every seed, and says which one fails.
 func each(t *testing.T, f func(t *testing.T, seed uint64)) {
-	for seed := range uint64(histories) {
+	for seed := range uint64(*histories) {
 		if t.Failed() {
 			return
 		}
@@ -149,8 +152,8 @@ func TestRedactedTextsEndInTheSameAnswers(t *testing.T) {
 		}
 		differ(t, "without redacted texts", served(without), served(st))
 	})
-	if redactions < histories {
-		t.Errorf("only %d redactions in %d histories", redactions, histories)
+	if redactions < *histories {
+		t.Errorf("only %d redactions in %d histories", redactions, *histories)
 	}
 }
 
@@ -216,7 +219,7 @@ func TestTimedAnswersHoldFromSinceUntilUntil(t *testing.T) {
 			}
 		}
 	})
-	if bounds < histories {
+	if bounds < *histories {
 		t.Errorf("only %d bounds were met", bounds)
 	}
 }
@@ -269,7 +272,7 @@ func TestExactlyToTakeFirstTakesRankOneAndACentLessDoesNot(t *testing.T) {
 			t.Fatalf("an opening bid of %d cents would have joined at rank 1, %d were asked", e.Bid, e.Bid+1)
 		}
 	})
-	if quotes < histories || joins < histories/10 {
+	if quotes < *histories || joins < *histories/10 {
 		t.Errorf("only %d quotes and %d opening bids were tried", quotes, joins)
 	}
 }
@@ -293,7 +296,7 @@ func replay(t *testing.T, steps []Step, now int64) *core.State {
 func TestAFailedApplyLeavesTheStateAsItWas(t *testing.T) {
 	failures, luck := 0, 0
 	each(t, func(t *testing.T, seed uint64) {
-		if seed >= histories/5 {
+		if seed >= uint64(*histories)/5 {
 			return
 		}
 		random := rand.New(rand.NewPCG(seed, 3))

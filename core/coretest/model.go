@@ -44,10 +44,10 @@ type Member struct {
 	site *site // what Texts.URL says
 }
 
-// Live says whether the member stands in the ring.
+// Live says whether the member is in the ring.
 func (m *Member) Live() bool { return m.holdsURL() && !m.Hidden && !m.Departed }
 
-// holdsURL says whether nobody else can register the member's URL.
+// holdsURL says whether no other member can register the member's URL.
 func (m *Member) holdsURL() bool { return (!m.Removed || m.Departed) && m.Texts != nil }
 
 // Total is the fee and every bid, in cents.

@@ -75,7 +75,7 @@ func (h *Heap) Order(n int) {
 	}
 }
 
-// put lets e, which stands for what was at a place, find its own.
+// put lets e, which replaces what was at a place, find its own.
 func (h *Heap) put(at int, e uint64) {
 	if at > 0 && e < h.Entries[(at-1)/heapChildren] {
 		h.up(at, e)

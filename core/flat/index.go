@@ -10,7 +10,7 @@ import (
 // in two, so that no insertion pays for more than the few entries of one.
 //
 // A bucket has room for 12 entries in a line of 64 bytes; further ones stand in extra
-// buckets that it links to. Eight bits of each hash stand beside the entries, so few entries
+// buckets that it links to. Eight bits of each hash are stored with the entries, so few entries
 // with another hash are looked at. Ahead has, by entry, the bits of the hash by which later
 // splits divide buckets: to hash all entries of a bucket again would take a hundred times
 // as long as the rest of a split. It is apart from the buckets because lookups, which read
@@ -47,7 +47,7 @@ const (
 	mostBuckets = 1 << (firstAhead + 16)
 )
 
-// bucket is the form of a bucket. A tag of 0 stands for no entry.
+// bucket is the form of a bucket. A tag of 0 means no entry.
 type bucket struct {
 	tags    [bucketEntries]uint8
 	more    uint32 // in Extra, + 1
@@ -74,7 +74,7 @@ func (x *Index) Sound() bool {
 // Presize has an empty index use the buckets that count entries will need.
 func (x *Index) Presize(count int) { x.Used = BucketsFor(count) }
 
-// tag is the part of a hash that stands beside an entry, and never 0.
+// tag is the part of a hash that is stored with an entry, and never 0.
 func tag(hash uint64) uint8 {
 	high := hash >> 56
 	return uint8(high + (high-1)>>63)

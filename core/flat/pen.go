@@ -17,7 +17,7 @@ const Slack = 64
 // A check costs more than 5 % of a request: with one comparison before each piece, a widget
 // takes 580 ns natively instead of 370 and 4.8 µs in the module instead of 2.4, a page of
 // 100 members 22 µs instead of 13 and 126 instead of 72. A request at an edge takes some
-// 6 µs beside its document.
+// 6 µs more than its document.
 //
 // There are several functions for literals, by length, because the compiler turns each
 // into a few stores of constants. In WebAssembly a call costs as much as a dozen
@@ -153,7 +153,7 @@ func (w Pen) Passage(t Text) Pen {
 	return Pen{unsafe.Add(w.at, t.n)}
 }
 
-// thirtyTwo are likewise 32 bytes.
+// thirtyTwo are 32 bytes.
 type thirtyTwo struct{ a, b, c, d uint64 }
 
 // Put writes the n lowest bytes of x, the lowest first; n is at most 8.

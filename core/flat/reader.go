@@ -29,7 +29,7 @@ func (r Reader) Uint32() uint32 { return load32(r.at, 0) }
 // Big64 is the next number of 64 bits, big-endian.
 func (r Reader) Big64() uint64 { return bits.ReverseBytes64(load64(r.at, 0)) }
 
-// Text is the next text, which stands behind its length in two bytes,
+// Text is the next text, which follows its length in two bytes,
 // big-endian, and the reader behind it. It aliases the memory.
 func (r Reader) Text() (Text, Reader) {
 	n := int(bits.ReverseBytes16(*(*uint16)(r.at)))

@@ -330,7 +330,7 @@ type Builder struct {
 	leaf []uint64 // the keys of the last one
 }
 
-// Rebuild begins to make the tree anew, for whose keys there must be room: see
+// Rebuild begins to make the tree anew. There must be room for its keys: see
 // [NodesFor].
 func (t *Tree) Rebuild() *Builder {
 	*t = Tree{Nodes: t.Nodes}
@@ -368,10 +368,10 @@ func (b *Builder) flush() {
 }
 
 // hang puts node n, with count keys below it, under the open node of level, or
-// a new one beside it.
+// a new one next to it.
 func (t *Tree) hang(open *[maxDepth]int, level, n int, least uint64, count int) {
 	if level == t.Depth {
-		// The node beside it was the root so far.
+		// The node next to it was the root so far.
 		first := open[level-1]
 		open[level] = t.take()
 		parent := t.node(open[level])

@@ -31,7 +31,7 @@ type Checkpoint struct {
 }
 
 // Snapshot names a snapshot's file: digest and length of the compressed bytes,
-// and the number of events that it lies at. The zero value stands for none.
+// and the number of events that it lies at. The zero value means none.
 type Snapshot struct {
 	Digest [32]byte
 	Bytes  int64

@@ -1,7 +1,7 @@
 // Package snap holds the formats by which a follower checks an origin without
 // trusting the sender of the bytes.
 //
-//   - commitment.go: salted hashes of members' words. The words travel beside a
+//   - commitment.go: salted hashes of members' words. The words travel with a
 //     registration, and the event holds only the hashes, so a text can be redacted
 //     everywhere while the hash of the event, and every tree above it, stays
 //   - record.go: events and their texts as they travel

@@ -48,7 +48,7 @@ func (l *Loader) add(piece []byte) error {
 		if len(l.head) < HeadSize && l.left > 0 {
 			return nil
 		}
-		h, err := open(l.head, magic)
+		h, err := open(l.head)
 		if err != nil {
 			return err
 		}

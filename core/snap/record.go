@@ -8,7 +8,7 @@ import (
 )
 
 // Record is one entry of the ledger as it travels: the event's encoding, and
-// beside it the encoding of its texts, which is empty where there are none or
+// with it the encoding of its texts, which is empty where there are none or
 // where they were redacted.
 type Record struct {
 	Event, Texts []byte
@@ -28,7 +28,7 @@ const (
 // ErrRecord is wrapped by every error about bytes that are no range of records.
 var ErrRecord = errors.New("snap: malformed range of records")
 
-// AppendRecord appends r as it stands in a range:
+// AppendRecord appends r as it is in a range:
 //
 //	range  = record…
 //	record = length(4 bytes, big endian) event length(4 bytes, big endian) texts

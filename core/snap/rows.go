@@ -14,16 +14,13 @@ import (
 // of any state.
 var ErrSnapshot = errors.New("snap: malformed snapshot")
 
-// ErrVersion is wrapped, beside [ErrSnapshot], by errors about snapshots that another
-// version of the program has made: of its events, this one makes its own. See also
-// [CutEarlier].
+// ErrVersion is wrapped, with [ErrSnapshot], by errors about snapshots of another version
+// of the program: the same events give a snapshot of this version.
 var ErrVersion = errors.New("version")
 
-// magic begins every snapshot. The number in it is the version of the rows. For earlier see
-// [CutEarlier].
+// magic begins every snapshot. The number in it is the version of the rows.
 const (
 	magic    = anyMagic + "4\n"
-	earlier  = anyMagic + "3\n"
 	anyMagic = "webring snapshot "
 )
 
@@ -94,54 +91,17 @@ func WriteFile(write func(piece []byte) (int, error), st *core.State, tree *Tree
 // yet: that is for [Open]. The caller compares the root of the tree with a signed
 // root, or the file with a signed hash. Errors wrap [ErrSnapshot].
 func CutFile(b []byte) (snapshot []byte, tree Tree, err error) {
-	h, tree, err := cut(b, magic)
+	h, err := open(b)
 	if err != nil {
 		return nil, Tree{}, err
 	}
-	at := len(b) - len(h.rows) + h.length
+	length := len(h.rows) - 32*bits.OnesCount64(h.base.Seq)
+	if length < 0 {
+		return nil, Tree{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
+	}
+	tree, _ = OpenTree(h.base.Seq, h.rows[length:])
+	at := len(b) - len(h.rows) + length
 	return b[:at:at], tree, nil
-}
-
-// CutEarlier is [CutFile] for a file of version 3, and makes a snapshot of this version of
-// it. That does not alias b. Version 3 had not all of owners' accounts, so nobody owns the
-// members in that state ([core.Earlier]), and it must not be passed on. Once it is open, it
-// has the digest that a checkpoint signs.
-func CutEarlier(b []byte) (snapshot []byte, tree Tree, err error) {
-	h, tree, err := cut(b, earlier)
-	if err != nil {
-		return nil, Tree{}, err
-	}
-	rows := h.rows[:h.length]
-	count := min(int(h.count), len(rows)/4)
-	snapshot = make([]byte, 0, HeadSize+len(rows)+count*core.EarlierLacks)
-	snapshot = append(append(snapshot, magic...), h.digest[:]...)
-	snapshot = appendBlock(snapshot, core.AppendBase(nil, h.base))
-	snapshot = binary.BigEndian.AppendUint32(snapshot, h.count)
-	var e core.Earlier
-	for len(rows) > 0 {
-		row, rest, ok := takeBlock(rows, maxBlock)
-		if !ok {
-			return nil, Tree{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
-		}
-		snapshot = binary.BigEndian.AppendUint32(snapshot, uint32(len(row)+core.EarlierLacks))
-		snapshot, rows = e.AppendRow(snapshot, row), rest
-	}
-	digest := e.Digest(h.digest)
-	copy(snapshot[len(magic):], digest[:])
-	return snapshot, tree, nil
-}
-
-// cut finds where the rows in a file end, and the tree behind them.
-func cut(b []byte, magic string) (h header, tree Tree, err error) {
-	if h, err = open(b, magic); err != nil {
-		return header{}, Tree{}, err
-	}
-	h.length = len(h.rows) - 32*bits.OnesCount64(h.base.Seq)
-	if h.length < 0 {
-		return header{}, Tree{}, &flaw{sentinel: ErrSnapshot, detail: "length"}
-	}
-	tree, _ = OpenTree(h.base.Seq, h.rows[h.length:])
-	return h, tree, nil
 }
 
 // HeadSize bytes of any snapshot hold all that comes before its rows.
@@ -150,21 +110,20 @@ const HeadSize = 128 + maxBlock
 // Seq gives the number of events in a snapshot's state. b is the whole snapshot, or
 // its first [HeadSize] bytes. Errors wrap [ErrSnapshot].
 func Seq(b []byte) (uint64, error) {
-	h, err := open(b, magic)
+	h, err := open(b)
 	return h.base.Seq, err
 }
 
-// header is what stands before the rows.
+// header is what is before the rows.
 type header struct {
 	digest [16]byte
 	base   core.Base
 	count  uint32
 	rows   []byte // the rest
-	length int    // of rows without a tree behind them, where a file was cut
 }
 
-// open reads the header of a snapshot that begins with magic.
-func open(b []byte, magic string) (h header, err error) {
+// open reads the header of a snapshot.
+func open(b []byte) (h header, err error) {
 	if !bytes.HasPrefix(b, []byte(magic)) && bytes.HasPrefix(b, []byte(anyMagic)) {
 		return header{}, &flaw{sentinel: ErrSnapshot, cause: ErrVersion}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"webring/core/idn"
+	"webring/edge/idn"
 )
 
 // ASCIIHosts gives a target with the host of its from parameter in A-labels, the only form

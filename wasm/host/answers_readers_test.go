@@ -79,22 +79,19 @@ func TestReadersGetAnswersThatCount(t *testing.T) {
 		case 3:
 			now += random.Int64N(5000)
 		case 4:
-			if in := p.free.get(); in != nil && traps < 2 {
+			if traps < 2 {
 				traps++
-				broken(t, p, in)
-			} else if in != nil {
-				p.free.put(in)
+				taken := all(t, p)
+				broken(t, taken[random.IntN(instances)])
+				put(taken)
 			}
 		case 5:
 			if images++; images > 4 {
 				break
 			}
-			if _, err := p.newImage(); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.renewInstance(random.IntN(instances)); err != nil {
-				t.Fatal(err)
-			}
+			p.writing.Lock()
+			p.renew()
+			p.writing.Unlock()
 		default:
 			now += random.Int64N(3)
 		}

@@ -16,7 +16,8 @@ import (
 
 var (
 	update      = flag.Bool("update", false, "write the golden files anew")
-	interpreted = flag.Uint64("interpreted", interpretedScripts, "how many of the scripts the interpreter runs, too")
+	scripts     = flag.Uint64("scripts", usualScripts, "how many of the 1000 `scripts` run")
+	interpreted = flag.Uint64("interpreted", usualInterpreted, "how many of them the interpreter runs, too")
 )
 
 // allScripts is how many seeds there are.
@@ -57,8 +58,7 @@ func nativeLeg(name string) *leg {
 
 func wasmLeg(t testing.TB, name string, interpreter bool) *leg {
 	p := newPool(t, PoolConfig{Instances: 1, Interpreter: interpreter})
-	in := anyOf(p)
-	t.Cleanup(func() { p.free.put(in) })
+	in := p.slots[0].in
 	return &leg{name: name, digest: sha256.New(), call: func(q call) ([]byte, error) {
 		// The head of the reply was decoded from the same bytes.
 		reply, err := in.do(q.op, q.arg, q.in)
@@ -118,11 +118,11 @@ func TestEveryBuildAnswersTheSame(t *testing.T) {
 		t.Errorf("fuzzing has found only %d inputs", len(inputs))
 	}
 	engines := legs
-	if scripts < allScripts {
+	if raceDetector {
 		engines = short
 	}
 	run(t, 0, foundCalls(inputs), engines)
-	for seed := range uint64(scripts) {
+	for seed := range *scripts {
 		if seed == *interpreted {
 			legs = short
 		}
@@ -139,19 +139,19 @@ func TestEveryBuildAnswersTheSame(t *testing.T) {
 			t.Errorf("%s has the digest %x, native %x", l.name, l.digest.Sum(nil), native.digest.Sum(nil))
 		}
 	}
-	if scripts == allScripts {
+	if *scripts == allScripts {
 		golden(t, "differential.txt", digests)
 	} else if all, err := os.ReadFile("testdata/differential.txt"); err != nil || !strings.HasPrefix(string(all), digests) {
 		t.Errorf("got\n%swant the beginning of\n%s%v", digests, all, err)
 	}
 	for _, op := range []uint32{abi.OpLoaded, abi.OpPiece, abi.OpApply} {
 		for refused := range uint32(2) {
-			if met[[2]uint32{op, refused}] < scripts {
+			if met[[2]uint32{op, refused}] < int(*scripts) {
 				t.Errorf("operation %d met the outcome %d only %d times", op, refused, met[[2]uint32{op, refused}])
 			}
 		}
 	}
-	if n := met[[2]uint32{abi.OpServe, 0}]; n < scripts*scriptTargets {
+	if n := met[[2]uint32{abi.OpServe, 0}]; n < int(*scripts)*scriptTargets {
 		t.Errorf("only %d targets were answered", n)
 	}
 }

@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/core/coretest"
 	"webring/wasm/module"
 )
 
@@ -73,38 +73,10 @@ func newPool(t testing.TB, c PoolConfig) *Pool {
 // eachHost runs a test on every host. What holds for one holds for all.
 func eachHost(t *testing.T, capacity int, test func(t *testing.T, n tested)) {
 	t.Run("native", func(t *testing.T) { test(t, NewNative(capacity)) })
-	t.Run("pool of one", func(t *testing.T) { test(t, newPool(t, PoolConfig{Capacity: capacity, Instances: 1})) })
-	t.Run("pool of three", func(t *testing.T) { test(t, newPool(t, PoolConfig{Capacity: capacity, Instances: 3})) })
-}
-
-const epoch = 1_760_000_000
-
-func record(e core.Event, texts *core.Texts) Record {
-	s := coretest.NewStep(e, texts)
-	return Record{Event: s.EventBytes, Texts: s.TextBytes}
-}
-
-func rules() Record {
-	return record(&core.Rules{Stamp: epoch * 1000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100,
-		Grace: 10, Decay: 1000, Scorer: "fixed", RequiredScore: 40}, nil)
-}
-
-func join(slug string, bid, stamp int64) Record {
-	texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
-	return record(&core.Joined{Stamp: stamp, Slug: slug, Kind: core.Agent, Category: "general",
-		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: bid}, texts)
-}
-
-func get(n tested, target string) string {
-	var r Response
-	n.Serve([]byte(target), &r)
-	return string(r.Body)
-}
-
-func wantHead(t *testing.T, n tested, seq uint64, second int64) {
-	t.Helper()
-	if s, at := n.Head(); s != seq || at != second {
-		t.Errorf("head %d, epoch%+d; want %d, epoch%+d", s, at-epoch, seq, second-epoch)
+	for _, instances := range []int{1, 3} {
+		t.Run(fmt.Sprint("pool of ", instances), func(t *testing.T) {
+			test(t, newPool(t, PoolConfig{Capacity: capacity, Instances: instances}))
+		})
 	}
 }
 

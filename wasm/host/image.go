@@ -86,25 +86,10 @@ func (p *Pool) firstImage() (*image, error) {
 	return made, nil
 }
 
-// newImage makes an image at the head, of the last one and the records since, for
-// instances that are built from then on. It says whether the last one was older.
-func (p *Pool) newImage() (made bool, err error) {
-	p.imaging.Lock()
-	defer p.imaging.Unlock()
-	from, h := p.cache.newest(), p.head.Load()
-	if from.at == h.seq && from.rewinds == h.rewinds {
-		return false, nil
-	}
-	err = from.memory.View(func(b []byte) error {
-		c, err := p.cache.core(from, b, h)
-		if err != nil {
-			return err
-		}
-		header, ring := c.Image(nil)
-		p.cache.replace(&image{header: header, memory: p.share(ring), lasting: c.Lasting(), at: h.seq, rewinds: h.rewinds})
-		return nil
-	})
-	return err == nil, err
+// imageOf makes an image of a native core.
+func (p *Pool) imageOf(c *abi.Core, rewinds uint64) *image {
+	header, ring := c.Image(nil)
+	return &image{header: header, memory: p.share(ring), lasting: c.Lasting(), at: c.Seq(), rewinds: rewinds}
 }
 
 // share gives memory that holds what b does.

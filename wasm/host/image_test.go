@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"testing"
 	"time"
-
-	"webring/core/abi"
 )
 
 // eachMemory runs a test with memory that is shared, where it can be, and with
@@ -36,7 +34,8 @@ func TestInstancesOfOneImageDoNotMeet(t *testing.T) {
 		want.Tick(time.Unix(epoch+600, 0))
 		taken := all(t, p)
 		encoded := encode(records[1500:])
-		for i, in := range taken {
+		for i, s := range taken {
+			in := s.in
 			if seq, digest, err := in.digest(); err != nil || seq != 1500 || digest != before {
 				t.Fatalf("instance %d: %d %x %v, want %x", i, seq, digest, err, before)
 			}
@@ -52,25 +51,25 @@ func TestInstancesOfOneImageDoNotMeet(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		fresh, err := p.build(0)
+		fresh, err := p.build()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer fresh.close()
-		for _, in := range []*instance{taken[2], fresh} {
+		for _, in := range []*instance{taken[2].in, fresh} {
 			if seq, digest, err := in.digest(); err != nil || seq != 1500 || digest != before {
 				t.Errorf("after others wrote: %d %x %v, want %x", seq, digest, err, before)
 			}
 		}
 		for _, target := range []string{"/api/leaderboard", "/api/ring/m7", "/api/ring?offset=1990", "/api/widget?from=m1999"} {
 			var r Response
-			for _, in := range taken[:2] {
-				if err := in.serve([]byte(target), 1, &r); err != nil || string(r.Body) != get(want, target) {
+			for _, s := range taken[:2] {
+				if err := s.in.serve([]byte(target), 1, &r); err != nil || string(r.Body) != get(want, target) {
 					t.Errorf("%s: %v %s", target, err, r.Body)
 				}
 			}
 		}
-		put(p, taken)
+		put(taken)
 	})
 }
 
@@ -97,36 +96,27 @@ func TestAPoolBeginsAtTheTimeOfDay(t *testing.T) {
 	})
 }
 
-func encode(records []Record) (encoded [][]byte) {
-	for _, r := range records {
-		encoded = append(encoded, abi.AppendRecord(nil, r))
-	}
-	return encoded
-}
-
 // An image with the header of another is refused by the guest, and so is one that
 // was never laid down.
 func TestAWrongImageIsRefused(t *testing.T) {
 	eachMemory(t, func(t *testing.T, c PoolConfig) {
 		c.Capacity, c.Instances = 1000, 1
 		p := newPool(t, c)
-		from := p.cache.newest()
+		from := p.base.newest()
 		if err := p.Apply(ring(20)); err != nil {
 			t.Fatal(err)
 		}
-		in := anyOf(p)
-		defer p.free.put(in)
-		if made, err := p.newImage(); !made || err != nil {
-			t.Fatal(made, err)
-		}
-		later := p.cache.newest()
+		in := p.slots[0].in
+		_, want, _ := in.digest()
+		p.renew()
+		later := p.base.newest()
 		for _, wrong := range []*image{
 			{header: later.header, memory: from.memory},
 			{header: from.header, memory: later.memory},
 			{header: later.header[:10], memory: later.memory},
 			{header: later.header, memory: p.share(make([]byte, later.memory.Len()))},
 		} {
-			fresh, err := p.launch(0)
+			fresh, err := p.launch()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +125,7 @@ func TestAWrongImageIsRefused(t *testing.T) {
 			}
 			fresh.close()
 		}
-		fresh, err := p.launch(0)
+		fresh, err := p.launch()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +133,6 @@ func TestAWrongImageIsRefused(t *testing.T) {
 		if err := fresh.attach(later, 1000); err != nil {
 			t.Fatal(err)
 		}
-		_, want, _ := in.digest()
 		if _, digest, err := fresh.digest(); err != nil || digest != want {
 			t.Errorf("%x %v, want %x", digest, err, want)
 		}

@@ -26,7 +26,6 @@ const smallInput = 64 << 10
 // instance is one copy of the guest with memory of its own. It has one user at
 // a time.
 type instance struct {
-	slot        int // of the free list, for life
 	module      api.Module
 	memory      api.Memory
 	call, input api.Function // each with a stack of its own, so looked up once
@@ -123,8 +122,7 @@ func (in *instance) must(op uint32, arg uint64, data []byte) (abi.Reply, error) 
 	return reply, err
 }
 
-// serve answers one request, at the position and second where the instance
-// stands.
+// serve answers one request, at the position and second of the instance.
 func (in *instance) serve(target []byte, random uint64, r *Response) error {
 	reply, err := in.must(abi.OpServe, random, target)
 	if err != nil {
@@ -179,7 +177,11 @@ func (in *instance) trapped(err error) error {
 	return fmt.Errorf("%w: %w; it said: %s", errTrap, err, in.stderr.text)
 }
 
+// close frees the memory of an instance. It does nothing to a nil one.
 func (in *instance) close() {
+	if in == nil {
+		return
+	}
 	if in.module != nil {
 		_ = in.module.Close(background)
 	}

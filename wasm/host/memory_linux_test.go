@@ -51,8 +51,7 @@ func mapped(t testing.TB, b []byte, field string) (bytes int) {
 func sharing(t *testing.T) *instance {
 	t.Helper()
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 1, Snapshot: follow(t, ring(20_000)).Snapshot()})
-	in := anyOf(p)
-	t.Cleanup(func() { p.free.put(in) })
+	in := p.slots[0].in
 	if _, ok := in.from.memory.(*sharedmem.Image); !ok || len(in.shared) < 1<<20 {
 		t.Fatalf("%d bytes are shared", len(in.shared))
 	}
@@ -154,9 +153,7 @@ func BenchmarkSharing(b *testing.B) {
 				before, began := proportional(b), time.Now()
 				p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: instances, Snapshot: snapshot, Now: time.Unix(now, 0), Copies: copies})
 				b.ReportMetric(time.Since(began).Seconds()*1000, "first-ms")
-				for p.working.Load() < instances {
-					time.Sleep(time.Millisecond)
-				}
+				until(b, "all are built", func() bool { return complete(p) })
 				b.ReportMetric(time.Since(began).Seconds()*1000, "all-ms")
 				b.ReportMetric(float64(proportional(b)-before)/(1<<20), "MiB")
 				for i := range int64(1000) {
@@ -164,13 +161,6 @@ func BenchmarkSharing(b *testing.B) {
 					if err := p.Apply([]Record{bid}); err != nil {
 						b.Fatal(err)
 					}
-				}
-				for range instances {
-					in := anyOf(p)
-					if err := p.follow(in, p.head.Load()); err != nil {
-						b.Fatal(err)
-					}
-					defer p.free.put(in)
 				}
 				b.ReportMetric(float64(proportional(b)-before)/(1<<20), "later-MiB")
 			}

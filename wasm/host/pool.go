@@ -20,21 +20,8 @@ var (
 	// about a ring that is too large for [PoolConfig.MemoryPages]. The native core
 	// has no such bound.
 	ErrMemory = errors.New("host: the ring does not fit into the memory of an instance")
-	// ErrNoInstance says that no instance became free in time: all have
-	// trapped, and building them anew fails.
-	ErrNoInstance = errors.New("host: no instance of the module is free")
-)
-
-const (
-	// waitServe is how long a request waits for an instance.
-	waitServe = 2 * time.Second
-	// waitDigest is how long Digest waits for an instance, and waitRenew how long renew
-	// waits until one is free.
-	waitDigest = time.Minute
-	waitRenew  = time.Minute
-	// closePause is how long Close waits for one instance before it looks for slots
-	// that have been given up instead.
-	closePause = 10 * time.Millisecond
+	// ErrClosed is the error of a call that changes a closed pool.
+	ErrClosed = errors.New("host: the pool is closed")
 )
 
 // PoolConfig says what a [Pool] runs.
@@ -45,10 +32,10 @@ type PoolConfig struct {
 	// else may write there: what lies in it is run. The pool does without a folder that
 	// does not work.
 	CacheDir string
-	// Instances is how many requests are answered at a time; 0 stands for as many as Go
-	// uses processors, but at least two: one can catch up while another answers.
+	// Instances is how many requests are answered at a time; 0 means as many as Go
+	// uses processors, but at least two: one can move on while another answers.
 	Instances int
-	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0 stands for
+	// MemoryPages bounds the memory of each instance, in pages of 64 KiB; 0 means
 	// 4 GiB.
 	MemoryPages uint32
 	// Copies gives each instance all of the ring for itself. Otherwise instances share
@@ -71,17 +58,13 @@ type PoolConfig struct {
 // Pool answers requests with a number of instances of the guest, each with the whole
 // ring, and one head for all. All its functions may be called concurrently.
 //
-// The native core loads and verifies the ring once, and instances begin from an image of
-// it in memory. When no instance is left, or none folds a record, the native core answers
-// until all instances are there again. So the module must be the core that is compiled
-// into the process.
+// A request locks an instance at the head and asks it. What moves the head locks one
+// instance too and takes it further, while the others answer; then it publishes the new
+// head and has the others follow, one by one.
 //
-// Records and seconds are first applied in one instance. Then the new head is published,
-// with what it has cost so far. A request brings the instance that it gets to the head.
-// If, by the costs, that takes more than half a millisecond, the instance catches up in
-// the background, and the request gets another one: before an instance goes ahead, a
-// second one is near the head, if the pool has two. An instance that traps is replaced by
-// one that is built from the last image and the records since.
+// An instance that traps is replaced by a new one, which begins from the image of the
+// ring. If no instance is left, the native core answers until the process ends. So the
+// module must be the core that is compiled into the process.
 type Pool struct {
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -92,28 +75,29 @@ type Pool struct {
 	compilation wazero.CompilationCache
 	compiled    wazero.CompiledModule
 
-	free    *freeList
-	working atomic.Int64 // instances that are not being built
-	ended   atomic.Int64 // slots whose instance will never be built, as the pool is closed
-	timers  sync.Pool
-	traps   atomic.Uint64
-	closed  atomic.Bool
-
-	fallback atomic.Pointer[Native] // at the head; nil while instances answer
-	fellBack atomic.Value           // a chan struct{} that is closed when fallback is set
-
+	slots []slot
+	hints sync.Pool // of *int: the slot to look at first
 	head  atomic.Pointer[head]
-	cache cache
+	base  base
+	traps atomic.Uint64
 
-	turns    chan struct{} // a semaphore: instances that catch up in the background
-	imaging  sync.Mutex    // held while an image is made
-	renewing sync.Mutex    // held while renew builds instances beside those of the pool
-	renewed  *image        // from which renew last had all instances begin; under renewing
-	unshared sync.Once     // logs that instances do not share memory
-
-	writing sync.Mutex // held while the head moves
+	writing sync.Mutex // held while the head moves, and while the native core takes over
 	clock   clock
-	ticks   int
+	native  atomic.Pointer[Native] // answers in place of the instances, once it is set
+	closed  bool
+
+	filling  sync.Mutex    // held while an instance is built and put into its slot
+	missing  chan struct{} // tells keep to look for instances to build
+	kept     chan struct{} // closed when keep has returned
+	unshared sync.Once     // logs that instances do not share memory
+}
+
+// slot is the place of one instance. It has cache lines of its own.
+type slot struct {
+	mu sync.Mutex
+	in *instance            // nil until there is one and after a trap
+	at atomic.Pointer[head] // where the instance is; nil while it moves on or is missing
+	_  [104]byte
 }
 
 // head is a position and second that is published. It is replaced, never changed.
@@ -123,9 +107,6 @@ type head struct {
 	last    int64  // second of the last event
 	rewinds uint64 // how often the second was set back
 	baseURL string
-	// cost is how long the instances that went ahead took from the first head to this
-	// one. To go from one head to another takes any instance about the difference.
-	cost time.Duration
 }
 
 // NewPool compiles the module and builds the first instance. The others follow in the
@@ -134,105 +115,149 @@ func NewPool(ctx context.Context, c PoolConfig) (*Pool, error) {
 	if c.Instances <= 0 {
 		c.Instances = max(runtime.GOMAXPROCS(0), 2)
 	}
-	p := &Pool{
-		config: c, log: c.Log,
-		free:   newFreeList(c.Instances),
-		turns:  make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1)),
-		timers: sync.Pool{New: func() any { return time.NewTimer(time.Hour) }},
-	}
-	p.fellBack.Store(make(chan struct{}))
+	p := &Pool{config: c, log: c.Log, slots: make([]slot, c.Instances), missing: make(chan struct{}, 1), kept: make(chan struct{})}
 	if p.log == nil {
 		p.log = slog.Default()
 	}
+	var next atomic.Int32
+	p.hints.New = func() any { n := int(next.Add(1)-1) % c.Instances; return &n }
 	// Instances outlive the call.
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	if err := p.compile(ctx); err != nil {
 		p.stop()
 		return nil, err
 	}
-	first, err := p.begin()
-	if err != nil {
+	if err := p.begin(); err != nil {
 		p.stop()
 		p.closeRuntime()
 		return nil, err
 	}
-	p.working.Store(1)
-	p.free.put(first)
-	for slot := 1; slot < c.Instances; slot++ {
-		go p.restore(&instance{slot: slot})
-	}
+	go p.keep()
 	return p, nil
 }
 
 // begin makes the first image and the first instance, and publishes its head.
-func (p *Pool) begin() (*instance, error) {
+func (p *Pool) begin() error {
 	if !p.config.Now.IsZero() {
 		p.clock.tick(p.config.Now)
 	}
 	from, err := p.firstImage()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p.cache.capacity, p.cache.most = p.config.Capacity, mostRecords
-	p.cache.image, p.cache.from, p.renewed = from, from.at, from
-	first, err := p.build(0)
+	p.base.image = from
+	first, err := p.build()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if first.at, err = first.head(0); err != nil {
 		first.close()
-		return nil, err
+		return err
 	}
+	p.slots[0].in = first
+	p.slots[0].at.Store(first.at)
 	p.head.Store(first.at)
-	return first, nil
+	return nil
 }
 
 // Serve answers a GET for target at the head; see [abi.Core.Serve]. The answer is the
-// problem internal if the instance traps, or none is free within 2 seconds, and the native
-// core does not answer instead. No call may begin after Close.
+// problem internal if the instance traps. No call may begin after Close.
 func (p *Pool) Serve(target []byte, r *Response) {
-	if n := p.fallback.Load(); n != nil {
+	s, n := p.acquire()
+	if n != nil {
 		n.Serve(target, r)
-		return
+	} else if s == nil || !p.serve(s, target, r) {
+		h := p.head.Load()
+		abi.Fail(h.seq, h.baseURL, r)
 	}
-	if in := p.acquire(&p.free.readers, waitServe); in != nil && p.serve(in, target, r) {
-		return
-	}
-	if n := p.fallback.Load(); n != nil {
-		n.Serve(target, r)
-		return
-	}
-	h := p.head.Load()
-	abi.Fail(h.seq, h.baseURL, r)
 }
 
-// serve has an instance answer, and puts it back. One that fails, or panics, is
-// replaced.
-func (p *Pool) serve(in *instance, target []byte, r *Response) bool {
+// serve has the instance of a locked slot answer, and unlocks the slot. The instance is
+// replaced when it fails or panics.
+func (p *Pool) serve(s *slot, target []byte, r *Response) bool {
 	err := errTrap
-	defer func() { p.done(in, err) }()
-	err = in.serve(target, rand.Uint64(), r)
+	defer func() { p.release(s, err) }()
+	err = s.in.serve(target, rand.Uint64(), r)
 	return err == nil
 }
 
-// done puts an instance back, or has it replaced when a call to it failed.
-func (p *Pool) done(in *instance, err error) {
-	if err != nil {
-		p.replace(in, err)
-	} else {
-		p.free.put(in)
+// acquire locks a slot whose instance is at the head, for a caller that must release it.
+// When no instance is left, it gives the native core. Both are nil when there is neither.
+//
+// A head that a request has seen is not too old for its answer, however far the others
+// have gone meanwhile. But a request must not see an older head than an earlier one did.
+func (p *Pool) acquire() (*slot, *Native) {
+	hint := p.hints.Get().(*int)
+	defer p.hints.Put(hint)
+	for h := (*head)(nil); h != p.head.Load(); { // until the head rests
+		h = p.head.Load()
+		if n := p.native.Load(); n != nil {
+			return nil, n
+		}
+		for i := range p.slots { // one that is free
+			at := (*hint + i) % len(p.slots)
+			if s := &p.slots[at]; s.at.Load() == h && s.mu.TryLock() {
+				if s.at.Load() != nil {
+					*hint = at
+					return s, nil
+				}
+				s.mu.Unlock()
+			}
+		}
+		for i := range p.slots { // one that another request uses
+			if s := &p.slots[(*hint+i)%len(p.slots)]; s.at.Load() == h {
+				s.mu.Lock()
+				if s.at.Load() != nil {
+					return s, nil
+				}
+				s.mu.Unlock()
+			}
+		}
 	}
+	// The only one may be moving on, and the others missing or behind.
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	for i := range p.slots {
+		s := &p.slots[i]
+		if s.mu.Lock(); p.ready(s) {
+			return s, nil
+		}
+	}
+	return nil, p.takeOver()
+}
+
+// release unlocks a slot after a call to its instance, and gives the instance up if the
+// call failed.
+func (p *Pool) release(s *slot, err error) {
+	if err == nil {
+		s.mu.Unlock()
+		return
+	}
+	p.log.Error("an instance of the core is built anew", "err", err, "traps", p.traps.Add(1))
+	s.at.Store(nil)
+	s.in.close()
+	s.in = nil
+	s.mu.Unlock()
+	p.wake()
 }
 
 // Head gives what is served: the number of records applied, and the second since 1970,
 // UTC.
 func (p *Pool) Head() (seq uint64, second int64) {
+	if n := p.native.Load(); n != nil {
+		return n.Head()
+	}
 	h := p.head.Load()
 	return h.seq, h.second
 }
 
 // BaseURL is what links begin with; see [abi.Core.BaseURL].
-func (p *Pool) BaseURL() string { return p.head.Load().baseURL }
+func (p *Pool) BaseURL() string {
+	if n := p.native.Load(); n != nil {
+		return n.BaseURL()
+	}
+	return p.head.Load().baseURL
+}
 
 // Traps is how many instances have trapped.
 func (p *Pool) Traps() uint64 { return p.traps.Load() }
@@ -240,36 +265,33 @@ func (p *Pool) Traps() uint64 { return p.traps.Load() }
 // Digest gives 128 bits over all that the records applied determine, and their number.
 // An instance is asked, and another if it traps. Both are zero when there is none.
 func (p *Pool) Digest() (seq uint64, digest [16]byte) {
-	for range p.config.Instances + 1 {
-		in := p.acquire(&p.free.readers, waitDigest)
-		if in == nil {
-			break
+	for {
+		s, n := p.acquire()
+		switch {
+		case n != nil:
+			return n.Digest()
+		case s == nil:
+			return 0, digest
 		}
-		seq, digest, err := in.digest()
-		if err == nil {
-			p.free.put(in)
+		seq, digest, err := s.in.digest()
+		if p.release(s, err); err == nil {
 			return seq, digest
 		}
-		p.replace(in, err)
 	}
-	if n := p.fallback.Load(); n != nil {
-		return n.Digest()
-	}
-	return 0, [16]byte{}
 }
 
 // Snapshot gives a snapshot at the present position, which the caller owns, or nil when
 // none can be made. The native core makes it: the memory of an instance never shrinks.
+// Apply and Tick wait meanwhile.
 func (p *Pool) Snapshot() (snapshot []byte) {
-	p.imaging.Lock() // no newer image drops the records since this one
-	defer p.imaging.Unlock()
-	from, h := p.cache.newest(), p.head.Load()
-	err := from.memory.View(func(b []byte) error {
-		c, err := p.cache.core(from, b, h)
-		if err == nil {
-			snapshot = c.AppendSnapshot(nil)
-		}
-		return err
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if n := p.native.Load(); n != nil {
+		return n.Snapshot()
+	}
+	err := p.natively(func(c *abi.Core) error {
+		snapshot = c.AppendSnapshot(nil)
+		return nil
 	})
 	if err != nil {
 		p.log.Error("no snapshot can be made", "err", err)
@@ -279,18 +301,26 @@ func (p *Pool) Snapshot() (snapshot []byte) {
 
 // Close waits until no call is under way, and frees all memory and code.
 func (p *Pool) Close() error {
-	if p.closed.Swap(true) {
+	p.stop()
+	<-p.kept
+	p.writing.Lock()
+	defer p.writing.Unlock()
+	if p.closed {
 		return nil
 	}
-	p.stop()
-	p.renewing.Lock() // for good
-	// Code and memory must not be unmapped under a call, so Close collects the instance
-	// of every slot.
-	for closed := int64(0); closed+p.ended.Load() < int64(p.config.Instances); {
-		if in := p.free.wait(&p.free.readers, time.After(closePause), nil, nil); in != nil {
-			in.close()
-			closed++
-		}
-	}
+	p.closed = true
+	p.closeInstances()
 	return p.closeRuntime()
+}
+
+// closeInstances closes all instances. Their memory must not be unmapped under a call.
+func (p *Pool) closeInstances() {
+	for i := range p.slots {
+		s := &p.slots[i]
+		s.mu.Lock()
+		s.at.Store(nil)
+		s.in.close()
+		s.in = nil
+		s.mu.Unlock()
+	}
 }

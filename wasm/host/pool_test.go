@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,62 +10,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tetratelabs/wazero"
+
+	"webring/core"
 )
-
-// ring gives the records of a ring with n members, all of them bidding.
-func ring(n int) []Record {
-	records := []Record{rules()}
-	for i := range int64(n) {
-		records = append(records, join(fmt.Sprintf("m%d", i), 100+i%1000, epoch*1000+i))
-	}
-	return records
-}
-
-// anyOf takes an instance out of the pool, when there is one.
-func anyOf(p *Pool) *instance {
-	return p.free.wait(&p.free.readers, time.After(time.Minute), nil, nil)
-}
-
-// all takes every instance out of the pool, when all have been built.
-func all(t *testing.T, p *Pool) []*instance {
-	t.Helper()
-	var taken []*instance
-	for range p.config.Instances {
-		in := anyOf(p)
-		if in == nil {
-			t.Fatalf("%d of %d instances are in the pool", len(taken), p.config.Instances)
-		}
-		taken = append(taken, in)
-	}
-	return taken
-}
-
-// toHead takes an instance to the head, however far that is.
-func toHead(t *testing.T, p *Pool, in *instance) {
-	t.Helper()
-	if err := p.follow(in, p.head.Load()); err != nil {
-		t.Fatal("an instance cannot be brought to the head:", err)
-	}
-}
-
-func put(p *Pool, instances []*instance) {
-	for _, in := range instances {
-		p.free.put(in)
-	}
-}
-
-// breakAll makes the next call trap: what happens then is what happens after the
-// guest has ended itself.
-func breakAll(t *testing.T, p *Pool) {
-	t.Helper()
-	taken := all(t, p)
-	for _, in := range taken {
-		if err := in.module.CloseWithExitCode(background, 2); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put(p, taken)
-}
 
 func TestServingAllocatesNothingInTheHost(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 1})
@@ -81,128 +29,6 @@ func TestServingAllocatesNothingInTheHost(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(200, func() { p.Serve(raw, &r) }); n != 0 {
 			t.Errorf("%s: %v allocations", target, n)
-		}
-	}
-}
-
-func TestATrapIsAnsweredCountedAndMended(t *testing.T) {
-	for _, instances := range []int{2, 3} { // the native core answers after the last one
-		t.Run(fmt.Sprint(instances), func(t *testing.T) {
-			p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})
-			if err := p.Apply(ring(5)); err != nil {
-				t.Fatal(err)
-			}
-			want := get(p, "/api/leaderboard")
-			taken := all(t, p)
-			defer func() { put(p, taken) }()
-			for n := range instances { // one at a time, while no other can answer
-				in := taken[0]
-				toHead(t, p, in) // or it would trap on its way there
-				taken = taken[1:]
-				broken(t, p, in)
-				var r Response
-				p.Serve([]byte("/api/leaderboard"), &r)
-				if r.Status != 500 || r.Seq != 6 || !bytes.Contains(r.Body, []byte(`"type":"https://ring.example/problems/internal"`)) {
-					t.Errorf("%d at %d: %s", r.Status, r.Seq, r.Body)
-				}
-				if int(p.Traps()) != n+1 {
-					t.Errorf("%d traps of %d instances", p.Traps(), n+1)
-				}
-				if in = anyOf(p); in == nil {
-					t.Fatal("it is not mended")
-				}
-				p.free.put(in)
-				if got := get(p, "/api/leaderboard"); got != want {
-					t.Errorf("after mending: %s", got)
-				}
-				taken = append(taken, anyOf(p))
-			}
-			if int(p.Traps()) != instances {
-				t.Errorf("%d traps of %d instances", p.Traps(), instances)
-			}
-		})
-	}
-}
-
-func TestATrapInTheWriterLosesNothing(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2})
-	records := ring(50)
-	if err := p.Apply(records[:20]); err != nil {
-		t.Fatal(err)
-	}
-	taken := all(t, p)
-	broken(t, p, taken[0])
-	if err := p.Apply(records[20:]); err != nil {
-		t.Fatal(err)
-	}
-	p.free.put(taken[1])
-	_, want := follow(t, records).Digest()
-	for _, in := range all(t, p) { // the one that was mended, too
-		toHead(t, p, in)
-		if seq, digest, err := in.digest(); err != nil || digest != want || seq != 51 {
-			t.Errorf("%d %x %v, want %x", seq, digest, err, want)
-		}
-		defer put(p, []*instance{in})
-	}
-	if p.Traps() != 1 {
-		t.Errorf("%d traps", p.Traps())
-	}
-}
-
-func follow(t *testing.T, records []Record) *Native {
-	t.Helper()
-	n := NewNative(1 << 20)
-	if err := n.Apply(records); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// A pool that has cached many records takes an image in their place, and can
-// still build instances and bring old ones along.
-func TestCachedRecordsAreBounded(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
-	p.cache.most = 64 << 10
-	records := ring(10_000)
-	for from := 0; from < len(records); from += 777 {
-		if err := p.Apply(records[from:min(from+777, len(records))]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.cache.mu.RLock()
-	if at := p.cache.image.at; at < 2*recordsBefore || p.cache.from+recordsBefore != at {
-		t.Errorf("records from %d, image at %d", p.cache.from, at)
-	}
-	if p.cache.bytes > p.cache.most+300*777 {
-		t.Errorf("%d bytes of records are cached", p.cache.bytes)
-	}
-	p.cache.mu.RUnlock()
-	breakAll(t, p)
-	_, want := follow(t, records).Digest()
-	if seq, digest := p.Digest(); seq != 10_001 || digest != want {
-		t.Errorf("rebuilt: %d %x, want %x", seq, digest, want)
-	}
-}
-
-// long is memory of an image of any length, which nothing looks at.
-type long struct {
-	copies
-	length int
-}
-
-func (l long) Len() int { return l.length }
-
-// Records may grow with the image, within bounds.
-func TestCachedRecordsGrowWithTheImage(t *testing.T) {
-	for _, c := range []struct{ image, most int }{
-		{0, leastRecords}, {16*leastRecords + 80, leastRecords + 5}, {16 * mostRecords, mostRecords}, {1 << 32, mostRecords},
-	} {
-		k := cache{image: &image{memory: long{length: c.image}}, most: mostRecords}
-		k.append([][]byte{make([]byte, c.most)})
-		before := k.full()
-		k.append([][]byte{{1}})
-		if before || !k.full() || k.overlong() != (c.most == mostRecords) {
-			t.Errorf("for an image of %d bytes, %d of records are not the most", c.image, c.most)
 		}
 	}
 }
@@ -241,7 +67,7 @@ func TestHostsGoOnFromEachOthersSnapshots(t *testing.T) {
 
 func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	snapshot := follow(t, ring(20)).Snapshot()
-	for _, b := range [][]byte{snapshot[:len(snapshot)-1], snapshot[:10], append(bytes.Clone(snapshot), 0)} {
+	for _, b := range damaged(snapshot) {
 		if _, err := LoadNative(1000, b); err == nil {
 			t.Errorf("native takes %d of %d bytes", len(b), len(snapshot))
 		}
@@ -252,9 +78,32 @@ func TestDamagedSnapshotsAreRefused(t *testing.T) {
 	}
 }
 
-// Within a process no answer goes back in position or second, whichever
-// instance gives it, while records arrive and the clock ticks and steps back by
-// little.
+func TestModulesThatAreNoCoreAreRefused(t *testing.T) {
+	empty := []byte("\x00asm\x01\x00\x00\x00")
+	for name, module := range map[string][]byte{"nothing": nil, "garbage": []byte("garbage"), "empty": empty, "cut": guest(t)[:100_000]} {
+		p, err := NewPool(context.Background(), PoolConfig{Module: module, Capacity: 10, Instances: 1})
+		if err == nil {
+			t.Errorf("%s: taken", name)
+			p.Close()
+		}
+	}
+}
+
+// Where wazero cannot make a runtime, on a platform that it does not compile for or
+// out of memory, what has been made until then is given back.
+func TestWithoutARuntimeTheCacheIsReleased(t *testing.T) {
+	cache, err := wazero.NewCompilationCacheWithDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := (&Pool{compilation: cache}).closeRuntime(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Within a process no answer goes back in position or second, whichever instance gives it
+// and whoever got the one before: while records arrive, the clock ticks and steps back by
+// little, instances trap, begin anew from a new image, and in the end all are lost.
 func TestAnswersNeverGoBack(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 100_000, Instances: 3})
 	// Standings fall every second, so that Since is the second of the answer.
@@ -266,8 +115,8 @@ func TestAnswersNeverGoBack(t *testing.T) {
 	var seenSince int64
 	var stop atomic.Bool
 	var readers sync.WaitGroup
-	var answers atomic.Int64
-	for range 6 {
+	var answers, failed atomic.Int64
+	for range 3 {
 		readers.Go(func() {
 			var r Response
 			for !stop.Load() {
@@ -276,6 +125,10 @@ func TestAnswersNeverGoBack(t *testing.T) {
 				mu.Unlock()
 				p.Serve([]byte("/api/leaderboard?limit=1"), &r)
 				answers.Add(1)
+				if r.Status == 500 {
+					failed.Add(1) // the instance trapped at this very question
+					continue
+				}
 				if r.Status != 200 || r.Seq < seq || r.Since < since {
 					t.Errorf("status %d at %d, epoch%+d after %d, epoch%+d", r.Status, r.Seq, r.Since-epoch, seq, since-epoch)
 					return
@@ -286,8 +139,22 @@ func TestAnswersNeverGoBack(t *testing.T) {
 			}
 		})
 	}
-	for i := range int64(300) {
+	for i := range int64(100) {
 		now := epoch + 20 + i
+		switch {
+		case i%20 == 5:
+			p.writing.Lock()
+			p.renew()
+			p.writing.Unlock()
+		case i == 95: // and from now on the native core answers
+			put(all(t, p))
+			buildNone(t, p)
+			breakAll(t, p)
+		case i%20 == 15:
+			taken := all(t, p)
+			broken(t, taken[int(i/20)%len(taken)])
+			put(taken)
+		}
 		if err := p.Apply([]Record{join(fmt.Sprintf("m%d", i), 100, epoch*1000+i*100)}); err != nil {
 			t.Fatal(err)
 		}
@@ -299,18 +166,168 @@ func TestAnswersNeverGoBack(t *testing.T) {
 	}
 	stop.Store(true)
 	readers.Wait()
-	wantHead(t, p, 302, epoch+319)
-	if answers.Load() < 100 {
-		t.Errorf("only %d answers were compared", answers.Load())
+	wantHead(t, p, 102, epoch+119)
+	if answers.Load() < 99 || failed.Load() > int64(p.Traps()) || p.native.Load() == nil {
+		t.Errorf("%d answers were compared, %d failed with %d traps", answers.Load(), failed.Load(), p.Traps())
 	}
-	// A wrong clock takes all instances back.
-	p.Tick(time.Unix(epoch+100, 0))
-	for _, in := range all(t, p) {
-		// One that was catching up elsewhere is taken back when it is used.
-		if toHead(t, p, in); in.second != epoch+100 {
-			t.Errorf("an instance at epoch%+d after a rewind", in.second-epoch)
+	// A clock that was wrong takes it back.
+	p.Tick(time.Unix(epoch+90, 0))
+	wantHead(t, p, 102, epoch+90)
+}
+
+// While one instance moves on, however far, the others answer at the old head. Then the
+// head is published, and all follow before the next move.
+func TestTheHeadWaitsForTheInstanceThatGoesAhead(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: follow(t, decaying(3000)).Snapshot()})
+	put(all(t, p))
+	p.Tick(time.Unix(epoch+10, 0))
+	next := *p.head.Load()
+	next.second += 3600
+	var r Response
+	p.writing.Lock()
+	err := p.advance(nil, func(in *instance) (*head, error) {
+		if err := in.setSecond(&next); err != nil {
+			return nil, err
 		}
-		defer put(p, []*instance{in})
+		for range 10 {
+			if p.Serve([]byte("/api/leaderboard?limit=1"), &r); r.Status != 200 || r.Since > epoch+10 {
+				t.Errorf("status %d at epoch%+d, before the head is published", r.Status, r.Since-epoch)
+			}
+		}
+		return &next, nil
+	})
+	p.writing.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range p.slots {
+		if p.slots[i].at.Load() != &next {
+			t.Errorf("instance %d has not followed", i)
+		}
+	}
+	if p.Serve([]byte("/api/leaderboard?limit=1"), &r); r.Status != 200 || r.Since <= epoch+10 {
+		t.Errorf("status %d at epoch%+d, after it", r.Status, r.Since-epoch)
+	}
+}
+
+// While there are always more requests than instances, the head moves on and instances
+// begin anew all the same.
+func TestOverloadHoldsUpNeitherTheHeadNorNewInstances(t *testing.T) {
+	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2})
+	put(all(t, p))
+	var stop atomic.Bool
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	defer stop.Store(true)
+	var answers atomic.Int64
+	for range 8 {
+		readers.Go(func() {
+			var r Response
+			for !stop.Load() {
+				p.Serve([]byte("/api/leaderboard"), &r)
+				answers.Add(1)
+			}
+		})
+	}
+	records := ring(100)
+	for i := range records {
+		if err := p.Apply(records[i : i+1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.writing.Lock()
+	p.renew()
+	p.writing.Unlock()
+	until(t, "all instances begin from the newest image", func() bool { return complete(p) })
+	p.Tick(time.Unix(epoch+5000, 0))
+	wantHead(t, p, 101, epoch+5000)
+	if answers.Load() == 0 || p.Traps() != 0 {
+		t.Errorf("%d answers, %d traps", answers.Load(), p.Traps())
+	}
+}
+
+// Rules that make the whole order anew, and a step of the clock, are the same in all
+// instances as natively.
+func TestInstancesFollowLargeSteps(t *testing.T) {
+	records := decaying(5000)
+	want := follow(t, records)
+	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: want.Snapshot()})
+	put(all(t, p))
+	change := []Record{record(&core.Rules{Stamp: (epoch + 100) * 1000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100,
+		Decay: 200_000, Scorer: "fixed", RequiredScore: 40}, nil)}
+	for _, n := range []tested{want, p} {
+		if err := n.Apply(change); err != nil {
+			t.Fatal(err)
+		}
+		n.Tick(time.Unix(epoch+3600, 0))
+		n.Tick(time.Unix(epoch+1800, 0)) // and back
+	}
+	wantHead(t, p, 5002, epoch+1800)
+	_, digest := want.Digest()
+	sameEverywhere(t, p, 5002, digest)
+	if got := get(p, "/api/leaderboard?limit=50"); got != get(want, "/api/leaderboard?limit=50") {
+		t.Error(got)
+	}
+	if p.Traps() != 0 {
+		t.Errorf("%d traps", p.Traps())
+	}
+}
+
+// When many records have come since the image, there is a new one, and all instances
+// begin anew from it; requests do not notice.
+func TestInstancesShareMemoryAgain(t *testing.T) {
+	const members = 40_000
+	const half = members / 2
+	records := ring(members)
+	n := follow(t, records[:half])
+	snapshot := n.Snapshot()
+	if err := n.Apply(records[half:]); err != nil {
+		t.Fatal(err)
+	}
+	_, want := n.Digest()
+	eachMemory(t, func(t *testing.T, c PoolConfig) {
+		c.Capacity, c.Instances, c.Snapshot = 1<<20, 2, snapshot
+		p := newPool(t, c)
+		first := p.base.newest()
+		put(all(t, p))
+		for at := half; at < len(records); at += 5000 {
+			if at == half+5000 && p.base.newest() != first {
+				t.Error("an image is replaced that few records follow")
+			}
+			if err := p.Apply(records[at:min(at+5000, len(records))]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p.base.newest() == first || p.base.full() {
+			t.Error("there is no new image")
+		}
+		sameEverywhere(t, p, members+1, want)
+		if p.Traps() != 0 {
+			t.Errorf("%d traps", p.Traps())
+		}
+	})
+}
+
+// long is memory of an image of any length, which nothing looks at.
+type long struct {
+	copies
+	length int
+}
+
+func (l long) Len() int { return l.length }
+
+// Records may grow with the image, within bounds.
+func TestRecordsGrowWithTheImage(t *testing.T) {
+	for _, c := range []struct{ image, most int }{
+		{0, leastRecords}, {16*leastRecords + 80, leastRecords + 5}, {16 * mostRecords, mostRecords}, {1 << 32, mostRecords},
+	} {
+		b := base{image: &image{memory: long{length: c.image}}}
+		b.append([][]byte{make([]byte, c.most)})
+		before := b.full()
+		b.append([][]byte{{1}})
+		if before || !b.full() {
+			t.Errorf("for an image of %d bytes, %d of records are not the most", c.image, c.most)
+		}
 	}
 }
 
@@ -348,139 +365,12 @@ func TestCloseWaitsForCallsAndAnswersNoMore(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Errorf("closed twice: %v", err)
 	}
-	if err := p.Apply(nil); !errors.Is(err, ErrNoInstance) {
+	p.Tick(time.Unix(epoch, 0))
+	if err := p.Apply(nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("applying to a closed pool: %v", err)
 	}
-	if p.Traps() != 0 {
+	if p.Traps() != 0 || p.native.Load() != nil {
 		t.Errorf("%d traps", p.Traps())
-	}
-}
-
-func TestModulesThatAreNoCoreAreRefused(t *testing.T) {
-	empty := []byte("\x00asm\x01\x00\x00\x00")
-	for name, module := range map[string][]byte{"nothing": nil, "garbage": []byte("garbage"), "empty": empty, "cut": guest(t)[:100_000]} {
-		p, err := NewPool(context.Background(), PoolConfig{Module: module, Capacity: 10, Instances: 1})
-		if err == nil {
-			t.Errorf("%s: taken", name)
-			p.Close()
-		}
-	}
-}
-
-// broken lets an instance trap at its next call, and gives it back.
-func broken(t *testing.T, p *Pool, in *instance) {
-	t.Helper()
-	if err := in.module.CloseWithExitCode(background, 2); err != nil {
-		t.Fatal(err)
-	}
-	p.free.put(in)
-}
-
-func until(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for range 30_000 {
-		if holds() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("never: %s", what)
-}
-
-// With a native core beside them, readers and the writer notice nothing when
-// every instance is lost at once.
-func TestTheNativeCoreAnswersUntilInstancesAreBuilt(t *testing.T) {
-	for _, instances := range []int{1, 3} {
-		p := newPool(t, PoolConfig{Capacity: 1000, Instances: instances})
-		records := ring(30)
-		if err := p.Apply(records[:20]); err != nil {
-			t.Fatal(err)
-		}
-		p.Tick(time.Unix(epoch+5, 0))
-		want := follow(t, records)
-		want.Tick(time.Unix(epoch+5, 0))
-		breakAll(t, p)
-		if err := p.Apply(records[20:]); err != nil { // through traps, and then natively
-			t.Fatalf("%d instances: %v", instances, err)
-		}
-		for range 2*instances + 1 {
-			if got := get(p, "/api/leaderboard"); got != get(want, "/api/leaderboard") {
-				t.Fatalf("%d instances: %s", instances, got)
-			}
-		}
-		wantHead(t, p, 31, epoch+5)
-		if traps := p.Traps(); traps < uint64(min(instances, 2)) {
-			t.Errorf("%d traps", traps)
-		}
-		_, digest := want.Digest()
-		if seq, got := p.Digest(); seq != 31 || got != digest {
-			t.Errorf("%d %x, want %x", seq, got, digest)
-		}
-		until(t, "instances answer again", func() bool {
-			p.Tick(time.Unix(epoch+6, 0))
-			return p.fallback.Load() == nil && p.working.Load() == int64(instances)
-		})
-		want.Tick(time.Unix(epoch+6, 0))
-		for _, in := range all(t, p) {
-			toHead(t, p, in)
-			if seq, got, err := in.digest(); err != nil || got != digest || seq != 31 || in.second != epoch+6 {
-				t.Errorf("%d %x %v at epoch%+d, want %x", seq, got, err, in.second-epoch, digest)
-			}
-			defer put(p, []*instance{in})
-		}
-	}
-}
-
-// Readers of a pool that has lost every instance do not wait for a writer.
-func TestReadersFindTheNativeCore(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1000, Instances: 2})
-	if err := p.Apply(ring(20)); err != nil {
-		t.Fatal(err)
-	}
-	want := get(p, "/api/leaderboard")
-	breakAll(t, p)
-	var r Response
-	failed := 0
-	for range 50 {
-		if p.Serve([]byte("/api/leaderboard"), &r); string(r.Body) != want {
-			failed++
-		}
-	}
-	if failed > 2 { // one for each instance: what it trapped on may have been the question
-		t.Errorf("%d of 50 reads failed", failed)
-	}
-}
-
-// Records that trap in the module and not natively are shown all the same; and
-// when instances had only not had room to grow, they begin anew behind them.
-func TestRecordsThatOnlyTheNativeCoreTakesAreShown(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, MemoryPages: 256}) // 16 MiB
-	records := ring(20_000)
-	if err := p.Apply(records[:11]); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Apply(records[11:]); err != nil {
-		t.Fatal(err)
-	}
-	_, want := follow(t, records).Digest()
-	if seq, digest := p.Digest(); seq != 20_001 || digest != want {
-		t.Errorf("%d %x, want %x", seq, digest, want)
-	}
-	p.Tick(time.Unix(epoch+200, 0))
-	if err := p.Apply([]Record{join("later", 0, (epoch+200)*1000)}); err != nil {
-		t.Fatal(err)
-	}
-	wantHead(t, p, 20_002, epoch+200)
-	if got := get(p, "/api/ring/later"); !strings.Contains(got, `"slug":"later"`) {
-		t.Error(got)
-	}
-	put(p, all(t, p))
-	p.Tick(time.Unix(epoch+201, 0))
-	if p.fallback.Load() != nil {
-		t.Error("the native core answers, though all instances are there")
-	}
-	if got := get(p, "/api/ring/later"); !strings.Contains(got, `"slug":"later"`) {
-		t.Error(got)
 	}
 }
 
@@ -491,7 +381,7 @@ func TestAPanicGivesTheInstanceUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		put(p, all(t, p))
+		put(all(t, p))
 		func() {
 			defer func() {
 				if recover() == nil {
@@ -507,60 +397,4 @@ func TestAPanicGivesTheInstanceUp(t *testing.T) {
 	if p.Traps() != 3 {
 		t.Errorf("%d traps", p.Traps())
 	}
-}
-
-// Answers go back neither when the native core takes over nor when it stands
-// down again, under traps, records and ticks.
-func TestAnswersNeverGoBackThroughTraps(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 100_000, Instances: 2})
-	if err := p.Apply([]Record{rules(), join("lead", 5_000_000, epoch*1000)}); err != nil {
-		t.Fatal(err)
-	}
-	stop := make(chan struct{})
-	var readers sync.WaitGroup
-	var stood atomic.Int64
-	for range 4 {
-		readers.Go(func() {
-			var r Response
-			var seq uint64
-			var since int64
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				p.Serve([]byte("/api/leaderboard?limit=1"), &r)
-				if r.Status == 500 {
-					continue // trapped under this very question
-				}
-				if r.Seq < seq || r.Since < since {
-					t.Errorf("%d, epoch%+d after %d, epoch%+d", r.Seq, r.Since-epoch, seq, since-epoch)
-					return
-				}
-				seq, since = r.Seq, r.Since
-				if p.fallback.Load() != nil {
-					stood.Add(1)
-				}
-			}
-		})
-	}
-	for i := range int64(60) {
-		if i%20 == 10 && p.fallback.Load() == nil {
-			for range 2 {
-				if in := p.free.get(); in != nil {
-					broken(t, p, in)
-				}
-			}
-		}
-		if err := p.Apply([]Record{join(fmt.Sprintf("m%d", i), 100, epoch*1000+i*100)}); err != nil {
-			t.Fatal(err)
-		}
-		p.Tick(time.Unix(epoch+20+i, 0))
-		p.Tick(time.Unix(epoch+20+i-i%5, 0))
-	}
-	until(t, "instances answer again", func() bool { p.Tick(time.Unix(epoch+80, 0)); return p.fallback.Load() == nil })
-	close(stop)
-	readers.Wait()
-	wantHead(t, p, 62, epoch+80)
 }

@@ -96,7 +96,7 @@ type lives struct {
 	n     int
 	now   int64
 	pool  *Pool
-	taken []*instance
+	taken []*slot
 	walk  walk
 	walks *times
 }
@@ -112,10 +112,8 @@ func (p *lives) start(starts *rounds, snapshot []byte) {
 		}
 		return nil
 	})
-	for range instances {
-		p.taken = append(p.taken, anyOf(p.pool))
-	}
-	in := p.taken[0]
+	p.taken = all(p.B, p.pool)
+	in := p.taken[0].in
 	p.each(mapped(p.B, in.shared, "Rss")-mapped(p.B, in.shared, "Anonymous"), "shared-B/member")
 	p.each(private(p.B, in), "fresh-B/member")
 }
@@ -126,11 +124,11 @@ func (p *lives) each(bytes int, name string) { p.ReportMetric(float64(bytes)/flo
 // hour has an hour pass in the first instance second by second, with answers and
 // bids, and in the second one at once.
 func (p *lives) hour(seconds, bids, atOnce *times) {
-	in, second := p.taken[0], p.taken[1]
+	in, second := p.taken[0].in, p.taken[1].in
 	random := rand.New(rand.NewPCG(1, 1))
 	var r Response
-	for _, in := range p.taken {
-		if err := in.advance(p.now); err != nil {
+	for _, s := range p.taken {
+		if err := s.in.advance(p.now); err != nil {
 			p.Fatal(err)
 		}
 	}
@@ -151,7 +149,7 @@ func (p *lives) hour(seconds, bids, atOnce *times) {
 // shared, and to some that nobody has used: all are private by now. The first of an
 // instance takes longest, as the heap of the module gets its first spans.
 func (p *lives) joins(joins *times) {
-	in := p.taken[2]
+	in := p.taken[2].in
 	if err := unix.Madvise(linear(in), unix.MADV_POPULATE_WRITE); err != nil {
 		p.Fatal(err)
 	}
@@ -210,9 +208,7 @@ func (w *walk) steps() error {
 }
 
 func (p *lives) end() {
-	for _, in := range p.taken {
-		p.pool.free.put(in)
-	}
+	put(p.taken)
 	if err := p.pool.Close(); err != nil {
 		p.Fatal(err)
 	}

@@ -2,9 +2,10 @@
 
 package host
 
-// scripts is how many seeds all legs but the interpreter run, and interpretedScripts how
-// many that one does.
+// Without flags, usualScripts seeds run natively and compiled, and usualInterpreted of them
+// in the interpreter, too.
 const (
-	scripts            = allScripts
-	interpretedScripts = 15
+	raceDetector     = false
+	usualScripts     = 250
+	usualInterpreted = 15
 )

@@ -24,19 +24,13 @@ func (n *Native) ServeAll(targets [][]byte, all []Response) {
 // would answer with the problem internal, every response is that, and so it is when the
 // responses take more than [abi.MaxAnswers] bytes.
 func (p *Pool) ServeAll(targets [][]byte, all []Response) {
-	if n := p.fallback.Load(); n != nil {
+	s, n := p.acquire()
+	if n != nil {
 		n.ServeAll(targets, all)
-		return
+	} else if s == nil || !p.serveAll(s, targets, all) {
+		h := p.head.Load()
+		failAll(h.seq, h.baseURL, all)
 	}
-	if in := p.acquire(&p.free.readers, waitServe); in != nil && p.serveAll(in, targets, all) {
-		return
-	}
-	if n := p.fallback.Load(); n != nil {
-		n.ServeAll(targets, all)
-		return
-	}
-	h := p.head.Load()
-	failAll(h.seq, h.baseURL, all)
 }
 
 // failAll makes each response the problem internal.
@@ -46,10 +40,10 @@ func failAll(seq uint64, baseURL string, all []Response) {
 	}
 }
 
-func (p *Pool) serveAll(in *instance, targets [][]byte, all []Response) (answered bool) {
+func (p *Pool) serveAll(s *slot, targets [][]byte, all []Response) (answered bool) {
 	err := errTrap
-	defer func() { p.done(in, err) }()
-	answered, err = in.serveAll(targets, rand.Uint64(), all)
+	defer func() { p.release(s, err) }()
+	answered, err = s.in.serveAll(targets, rand.Uint64(), all)
 	return answered && err == nil
 }
 

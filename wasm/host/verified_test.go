@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"webring/core/abi"
 )
 
 // goesBack are hosts that take records to a digest, each with what the next one needs
@@ -36,12 +34,9 @@ func goesBack(t *testing.T, f func(t *testing.T, n verifying, last func() ([]byt
 			t.Fatal(err)
 		}
 		p.writing.Lock()
-		_, err := p.startFallback()
+		p.takeOver()
 		p.writing.Unlock()
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(t, p, never)
+		f(t, p, last)
 	})
 }
 
@@ -105,22 +100,20 @@ func TestRefusalsLeaveAnInstance(t *testing.T) {
 	if err := p.Apply(ring(20)); err != nil {
 		t.Fatal(err)
 	}
-	put(p, all(t, p)) // both are built
 	for range 5 {
 		if refusal, err := p.ApplyTo([]Record{join("late", 100, epoch*1000+500)}, [16]byte{}, nil); refusal == nil || err != nil {
 			t.Fatalf("refused with %v, %v", refusal, err)
 		}
-		if p.fallback.Load() != nil {
-			t.Fatal("the native core answers")
+		if p.native.Load() != nil || !complete(p) {
+			t.Fatal("an instance is missing")
 		}
 	}
-	put(p, all(t, p))
-	if p.Traps() != 10 {
+	if p.Traps() != 5 {
 		t.Errorf("%d instances were given up", p.Traps())
 	}
 }
 
-// One instance that is ill is no reason to refuse: another one is asked.
+// One instance that is ill is no reason to refuse: the native core decides.
 func TestAnIllInstanceRefusesNothing(t *testing.T) {
 	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2})
 	records := ring(20)
@@ -129,22 +122,19 @@ func TestAnIllInstanceRefusesNothing(t *testing.T) {
 	}
 	_, want := follow(t, records).Digest()
 	taken := all(t, p)
-	for _, in := range taken {
-		toHead(t, p, in)
+	for _, s := range taken { // they have an event that no other core has
+		if _, err := s.in.apply(encode([]Record{join("ill", 100, epoch*1000+600)})); err != nil {
+			t.Fatal(err)
+		}
 	}
-	// It has an event that nobody else has, and believes to stand at the head.
-	if _, err := taken[0].apply([][]byte{abi.AppendRecord(nil, join("ill", 100, epoch*1000+600))}); err != nil {
-		t.Fatal(err)
-	}
-	taken[0].at = p.head.Load()
-	p.free.put(taken[0])
-	time.AfterFunc(100*time.Millisecond, func() { p.free.put(taken[1]) })
+	put(taken)
 	if refusal, err := p.ApplyTo(records[20:], want, nil); refusal != nil || err != nil {
 		t.Fatal(refusal, err)
 	}
 	if seq, digest := p.Digest(); seq != 21 || digest != want {
 		t.Errorf("%x at %d, want %x", digest, seq, want)
 	}
+	sameEverywhere(t, p, 21, want)
 }
 
 // A native core that cannot go back answers nothing that was not signed, and answers

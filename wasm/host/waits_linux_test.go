@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -9,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"webring/core"
 )
@@ -23,8 +24,7 @@ func BenchmarkScaleWaits(b *testing.B) {
 	n := scale()
 	snapshot, now := realistic(b, n)
 	p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 2, Snapshot: snapshot})
-	taken := []*instance{anyOf(p), anyOf(p)} // so both are there
-	put(p, taken)
+	put(all(b, p))
 	p.Tick(time.Unix(now, 0))
 	random := rand.New(rand.NewPCG(2, 2))
 	const seconds, events, block = 1000, 5, 256
@@ -64,7 +64,7 @@ func BenchmarkScaleWaits(b *testing.B) {
 // of that is due to it.
 func waits(b *testing.B, p *Pool, name string, happens func()) {
 	var stop atomic.Bool
-	a := &asker{b: b, p: p, twins: make([]*instance, p.config.Instances)}
+	a := &asker{b: b, p: p}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -81,115 +81,48 @@ func waits(b *testing.B, p *Pool, name string, happens func()) {
 	stop.Store(true)
 	<-done
 	a.report(name)
-	for _, twin := range a.twins {
-		if twin != nil {
-			twin.close()
-		}
-	}
 }
 
 // asker asks a pool, and tells what it waits for work from what it waits for the
 // machine.
 type asker struct {
-	b     *testing.B
-	p     *Pool
-	r     Response
-	twins []*instance // by slot: each has done what the pool's there has, and is no further on
-
-	took     times
-	waited   []time.Duration // for an instance, of those who had to
-	due      []time.Duration
-	repeated int // how often a twin was asked
+	b    *testing.B
+	p    *Pool
+	r    Response
+	took times
+	due  []time.Duration
 }
 
-// suspicious is what a request may take by itself before a twin is asked: half of what
-// it may wait.
-const suspicious = 500 * time.Microsecond
-
-// ask does as [Pool.Serve]. What is due to records and seconds is for how long it waits
-// until an instance is free, and the time of the processor from there on, which has
-// the instance brought to the head. If that is long, a twin of the instance, as far
-// behind as that one was, does it all once more. Work is the same each time, and
-// interrupts, or the owner of the machine, hardly strike twice: the shorter is due.
+// ask does as [Pool.Serve]. What is due to records and seconds is what it takes to acquire
+// an instance at the head: all of that time if the request slept for one, and otherwise
+// the processor's. The answer itself is the same work at any time.
 func (a *asker) ask(target []byte) {
-	began, used := time.Now(), threadTime()
-	var waited time.Duration
-	for {
-		in := a.p.free.get()
-		if in == nil {
-			waits, before := time.Now(), threadTime()
-			if in = a.p.wait(&a.p.free.readers, waitServe); in == nil {
-				a.b.Error("no instance is free")
-				return
-			}
-			waited += time.Since(waits)
-			used += threadTime() - before
-		}
-		slot, from := in.slot, in.at
-		if !a.p.catchUp(in) {
-			continue
-		}
-		to := in.at
-		if !a.p.serve(in, target, &a.r) || a.r.Status != 302 {
-			a.b.Errorf("status %d", a.r.Status)
-			return
-		}
-		work, passed := threadTime()-used, time.Since(began)
-		// It takes milliseconds to make room for more, and counts for nothing.
-		a.took.processor, a.took.passed = append(a.took.processor, work), append(a.took.passed, passed)
-		if waited > 0 {
-			a.waited = append(a.waited, waited)
-		}
-		if work > suspicious {
-			work = min(work, a.repeat(slot, from, to, target))
-		}
-		a.due = append(a.due, waited+work)
-		return
+	began, used, slept := time.Now(), threadTime(), sleeps()
+	s, _ := a.p.acquire()
+	due := threadTime() - used
+	if sleeps() > slept {
+		due = time.Since(began)
 	}
+	if !a.p.serve(s, target, &a.r) || a.r.Status != 302 {
+		a.b.Errorf("status %d", a.r.Status)
+	}
+	a.took.processor, a.took.passed = append(a.took.processor, threadTime()-used), append(a.took.passed, time.Since(began))
+	a.due = append(a.due, due)
 }
 
-// repeat has the twin of an instance go from one head to another and answer, and says
-// how long that takes. It gives no bound when the twin cannot be where that began.
-func (a *asker) repeat(slot int, from, to *head, target []byte) time.Duration {
-	const unknown = time.Hour
-	a.repeated++
-	twin := a.twins[slot]
-	var err error
-	if twin != nil {
-		if err = a.p.follow(twin, from); err != nil {
-			twin.close()
-		}
+// sleeps is how often the thread that asks gave its processor up by itself.
+func sleeps() int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		panic(err)
 	}
-	if twin == nil || errors.Is(err, errRecords) {
-		if twin, err = a.p.build(slot); err == nil {
-			a.twins[slot] = twin
-			if twin.seq > from.seq {
-				return unknown // there is an image from further on
-			}
-			err = a.p.follow(twin, from)
-		}
-	}
-	var r Response
-	began := threadTime()
-	if err == nil {
-		err = a.p.follow(twin, to)
-	}
-	if err == nil {
-		err = twin.serve(target, 1, &r)
-	}
-	took := threadTime() - began
-	if err != nil || r.Status != 302 {
-		a.b.Errorf("a twin gives %d, %v", r.Status, err)
-	}
-	return took
+	return int64(u.Nvcsw)
 }
 
 func (a *asker) report(name string) {
 	rounds{&a.took}.report(a.b, name)
 	a.b.ReportMetric(float64(len(a.due)), name+"-answers")
-	a.b.ReportMetric(float64(a.repeated), name+"-repeated")
-	a.b.ReportMetric(float64(len(a.waited)), name+"-for-an-instance")
-	for of, all := range map[string][]time.Duration{"": a.took.passed, "due-": a.due, "for-an-instance-": a.waited} {
+	for of, all := range map[string][]time.Duration{"": a.took.passed, "due-": a.due} {
 		slices.Sort(all)
 		over, _ := slices.BinarySearch(all, time.Millisecond)
 		a.b.ReportMetric(float64(len(all)-over), name+"-"+of+"over-1ms")

@@ -21,6 +21,7 @@ import (
 	"webring/server/backup"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
+	"webring/server/publish"
 )
 
 // backupOptions are the flags of `webring backup`.

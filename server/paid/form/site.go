@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	"webring/core"
-	"webring/core/idn"
+	"webring/edge/idn"
 	"webring/server/sites/fetch"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/idn"
+	"webring/edge/idn"
 	"webring/server/ledger"
 	"webring/server/paid/form"
 )

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"webring/core/idn"
+	"webring/edge/idn"
 )
 
 // maxTarget is the longest URL that is fetched, in bytes.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"webring/core/idn"
+	"webring/edge/idn"
 )
 
 func TestNamesAreConvertedAsBrowsersDo(t *testing.T) {
