@@ -201,7 +201,7 @@ soak: wasm
 	$(GO) test -count=1 -timeout 60m -run '^(TestSoak|TestARingOutlives)' -v ./server/cmd/webring -soak.time 30m
 	$(GO) test -count=1 -timeout 60m -run 'TestANodeIsAddedWhileBidsArePaid' -v ./server/cmd/webring -added.members 999000
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67
-	$(GO) test -count=1 -timeout 60m -run 'TestEveryBuildAnswersTheSame' -v ./wasm/host -scripts 1000 -interpreted 1000
+	$(GO) test -count=1 -timeout 60m -run 'TestEvery(Build|Engine)AnswersTheSame' -v ./wasm/host -scripts 1000 -interpreted 1000
 	$(GO) test -count=1 -timeout 60m -v ./core/coretest -histories 1000
 	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/cluster -history.time 10m
 

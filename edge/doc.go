@@ -26,16 +26,15 @@
 //     makes pages of them for people; headers.go adds the fields of every answer
 //   - [webring/edge/front] finds the client and the target of a request and writes the
 //     access log; requests.go gives each request its id and its line in the log
-//   - [webring/edge/share] counts
-//     requests, room.go and listener.go bound connections and what they hold; count.go and
-//     metrics.go count answers
+//   - [webring/edge/share] counts requests; room.go and listener.go bound connections and
+//     what they hold; count.go and metrics.go count answers
 //   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
 //     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
 //
 // An edge passes paid operations on to the origin by [webring/edge/forward], with a
 // [webring/edge/voucher] that names the client. What is limited in all, there and at the
-// origin, [webring/edge/share] shares between clients and their networks. [webring/edge/follow] follows the origin
-// and gives the edge its core.
+// origin, [webring/edge/share] shares between clients and their networks.
+// [webring/edge/follow] follows the origin and gives the edge its core.
 //
 // # What is decided here
 //

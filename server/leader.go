@@ -128,6 +128,9 @@ type fencedMethod struct {
 	t *cluster.Term
 }
 
+// Unwrap gives the method, which can do more than [paid.Method].
+func (m fencedMethod) Unwrap() paid.Method { return m.Method }
+
 // Broadcast is [paid.Method.Broadcast].
 func (m fencedMethod) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
 	if !m.t.Live() {

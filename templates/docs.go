@@ -13,8 +13,7 @@ type Docs struct {
 	MinBid   string
 	Rule     string    // what the score has to be
 	Any      []Problem // that every request can meet
-	Problems []Problem
-	Reasons  []Reason // why payments are refused
+	Reasons  []Reason  // why payments are refused
 }
 
 // OperationGroup are the operations on one subject.

@@ -8,7 +8,7 @@
 //   - tree.go: the RFC 6962 tree over the events, reduced to what adding further
 //     events needs
 //   - rows.go: the snapshot, which is a state as bytes, and the file in which it
-//     travels; also such files of the version before
+//     travels
 //   - load.go: a state from a snapshot, whole or in pieces
 //   - checkpoint.go: what an origin signs
 //   - keys.go: what it signs about the keys that sign

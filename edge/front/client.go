@@ -66,13 +66,9 @@ func (c Client) String() string {
 	}
 	switch c.kind & (ipv4 | ipv6) {
 	case ipv4:
-		var b [4]byte
-		binary.BigEndian.PutUint32(b[:], uint32(c.net))
-		return netip.AddrFrom4(b).String()
+		return c.addr().String()
 	case ipv6:
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:8], c.net)
-		return netip.PrefixFrom(netip.AddrFrom16(b), 64).String()
+		return netip.PrefixFrom(c.addr(), 64).String()
 	}
 	return "local"
 }
@@ -105,18 +101,26 @@ func (c Client) AppendNetwork(dst []byte) []byte {
 	if c.kind&nameless != 0 {
 		dst = append(dst, behind...)
 	}
-	switch c.kind & (ipv4 | ipv6) {
-	case ipv4:
+	network := Client{c.net, c.kind & (ipv4 | ipv6)}.Within(1)
+	if !network.IsOne() {
+		return append(dst, network.String()...)
+	}
+	return netip.PrefixFrom(network.addr(), bits[network.kind]).AppendTo(dst)
+}
+
+// bits are how long the prefix of a network in logs is, by the family.
+var bits = [...]int{ipv4: 24, ipv6: 48}
+
+// addr gives the first address of a client that is one.
+func (c Client) addr() netip.Addr {
+	if c.kind&ipv4 != 0 {
 		var b [4]byte
 		binary.BigEndian.PutUint32(b[:], uint32(c.net))
-		b[3] = 0
-		return append(netip.AddrFrom4(b).AppendTo(dst), "/24"...)
-	case ipv6:
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:8], c.net&^0xffff)
-		return append(netip.AddrFrom16(b).AppendTo(dst), "/48"...)
+		return netip.AddrFrom4(b)
 	}
-	return append(dst, Client{}.String()...)
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], c.net)
+	return netip.AddrFrom16(b)
 }
 
 // ParseClient reads what [Client.String] writes, in that spelling alone.

@@ -14,32 +14,15 @@ type hop struct {
 	proto []byte
 }
 
-// lastForwardedFor finds the last untrusted hop of X-Forwarded-For. It reads from the
-// right: the cost does not grow with what a stranger put on the left.
-func (p *Proxies) lastForwardedFor(lines [][]byte) (addr netip.Addr) {
-	for i := len(lines) - 1; i >= 0; i-- {
-		for rest := lines[i]; len(rest) > 0; {
-			at := bytes.LastIndexByte(rest, ',')
-			element := trim(rest[at+1:])
-			rest = rest[:max(at, 0)]
-			if len(element) == 0 {
-				continue
-			}
-			if addr = parseNode(element); !addr.IsValid() || !p.Trusts(addr) {
-				return addr
-			}
-		}
-	}
-	return addr
-}
-
-// lastForwarded is the same for Forwarded, in which elements have parameters. Values are
-// tokens or quoted strings. A line with a backslash, which no address needs, or with
-// unbalanced quotes is unreadable as a whole.
-func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
+// lastHop finds the last untrusted hop of X-Forwarded-For or, with parameters, of Forwarded.
+// It reads from the right: the cost does not grow with what a stranger put on the left.
+//
+// In Forwarded, values are tokens or quoted strings. A line with a backslash, which no address
+// needs, or with unbalanced quotes is unreadable as a whole.
+func (p *Proxies) lastHop(lines [][]byte, parameters bool) (h hop) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		rest := lines[i]
-		if bytes.IndexByte(rest, '\\') >= 0 || bytes.Count(rest, quote)%2 != 0 {
+		if parameters && (bytes.IndexByte(rest, '\\') >= 0 || bytes.Count(rest, quote)%2 != 0) {
 			return hop{}
 		}
 		for len(rest) > 0 {
@@ -49,7 +32,12 @@ func (p *Proxies) lastForwarded(lines [][]byte) (h hop) {
 			if len(element) == 0 {
 				continue
 			}
-			if h = parseElement(element); !h.addr.IsValid() || !p.Trusts(h.addr) {
+			if h = (hop{}); parameters {
+				h = parseElement(element)
+			} else {
+				h.addr = parseNode(element)
+			}
+			if !h.addr.IsValid() || !p.Trusts(h.addr) {
 				return h
 			}
 		}

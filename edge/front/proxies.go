@@ -147,9 +147,9 @@ func (p *Proxies) Behind(peer Client, lines [][]byte) Client {
 	var addr netip.Addr
 	switch p.Field() {
 	case forwarded:
-		addr = p.lastForwarded(lines).addr
+		addr = p.lastHop(lines, true).addr
 	case forwardedFor:
-		addr = p.lastForwardedFor(lines)
+		addr = p.lastHop(lines, false).addr
 	default:
 		if len(lines) == 1 {
 			addr = parseNode(lines[0])
@@ -195,7 +195,7 @@ func (p *Proxies) wasForwarded(h *fasthttp.RequestHeader) bool {
 // X-Forwarded-Proto, every proxy that says anything must say so.
 func (p *Proxies) https(h *fasthttp.RequestHeader) bool {
 	if p.Field() == forwarded {
-		return bytes.EqualFold(p.lastForwarded(h.PeekAll(forwarded)).proto, protoHTTPS)
+		return bytes.EqualFold(p.lastHop(h.PeekAll(forwarded), true).proto, protoHTTPS)
 	}
 	said, https := false, true
 	for _, line := range h.PeekAll("X-Forwarded-Proto") {

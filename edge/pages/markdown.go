@@ -63,7 +63,7 @@ var markdownConverter = sync.OnceValue(func() *converter.Converter {
 	return c
 })
 
-// markdownLink writes a link as the page has it. The library would spell the query anew.
+// markdownLink writes a link as the page has it. The library would encode the query again.
 func markdownLink(ctx converter.Context, w converter.Writer, n *html.Node) converter.RenderStatus {
 	address := attribute(n, "href")
 	if n.Data != "a" || address == "" {
@@ -116,9 +116,12 @@ func prepare(n *html.Node, at *url.URL, inCell bool) {
 			continue
 		}
 		for i, a := range child.Attr {
-			if to, err := at.Parse(a.Val); err == nil && (a.Key == "href" || a.Key == "src") {
-				child.Attr[i].Val = to.String()
-			} else if a.Key == "alt" {
+			switch a.Key {
+			case "href", "src":
+				if to, err := at.Parse(a.Val); err == nil {
+					child.Attr[i].Val = to.String()
+				}
+			case "alt":
 				child.Attr[i].Val = html.EscapeString(escaped(a.Val))
 			}
 		}

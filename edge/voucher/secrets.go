@@ -39,20 +39,18 @@ func (s *Secrets) Replace(all ...[]byte) error {
 var errNoSecret = fmt.Errorf("voucher: the secret that edges share must have at least %d bytes", minSecret)
 
 // Are reports whether these are the secrets, in this order.
-func (s *Secrets) Are(all ...[]byte) bool { return slices.EqualFunc(s.each(), all, bytes.Equal) }
-
-// All gives the secrets in their order. The caller must not change them.
-func (s *Secrets) All() [][]byte { return s.each() }
+func (s *Secrets) Are(all ...[]byte) bool { return slices.EqualFunc(s.All(), all, bytes.Equal) }
 
 // Current gives the secret that vouchers are made with.
 func (s *Secrets) Current() []byte {
-	if all := s.each(); len(all) > 0 {
+	if all := s.All(); len(all) > 0 {
 		return all[0]
 	}
 	return nil
 }
 
-func (s *Secrets) each() [][]byte {
+// All gives the secrets in their order. The caller must not change them.
+func (s *Secrets) All() [][]byte {
 	if all := s.all.Load(); all != nil {
 		return *all
 	}

@@ -153,7 +153,7 @@ func (v *Verifier) Take(lines [][]byte, r Request) (Sender, error) {
 	if err != nil {
 		return Sender{}, errForm
 	}
-	if !slices.ContainsFunc(v.secrets.each(), func(secret []byte) bool { return hmac.Equal(mac, sign(secret, t, n, name, scheme, r)) }) {
+	if !slices.ContainsFunc(v.secrets.All(), func(secret []byte) bool { return hmac.Equal(mac, sign(secret, t, n, name, scheme, r)) }) {
 		return Sender{}, errForged
 	}
 	millis, err := strconv.ParseInt(t, 10, 64)

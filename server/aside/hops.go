@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -68,8 +67,7 @@ func (s *Hops) Receive(ctx context.Context, report []byte) error {
 		if err != nil || r.Number <= last {
 			return err
 		}
-		number := binary.AppendUvarint(binary.AppendUvarint(nil, r.Number), uint64(today))
-		if err := tx.Put(ledger.Hops, key, number); err != nil {
+		if err := tx.Put(ledger.Hops, key, appendNumbers(nil, r.Number, uint64(today))); err != nil {
 			return err
 		}
 		if r.Day+HopsKept <= today {
@@ -100,11 +98,11 @@ func lastNumber(v *ledger.View, key string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	n, size := binary.Uvarint(value)
-	if size <= 0 {
-		return 0, fmt.Errorf("hops: the row of a sender is malformed")
+	f, _ := numbers(value)
+	if len(f) == 0 {
+		return 0, errors.New("hops: the row of a sender is malformed")
 	}
-	return n, nil
+	return f[0], nil
 }
 
 // add adds to one day of a row.
@@ -141,19 +139,12 @@ func readBlock(v *ledger.View, key string) (b block, err error) {
 	if err != nil {
 		return b, err
 	}
-	for i := 0; len(value) > 0; i++ {
-		if i == 2*blockDays {
-			return b, errBlock
-		}
-		x, n := binary.Uvarint(value)
-		if n <= 0 {
-			return b, errBlock
-		}
-		if value = value[n:]; i%2 == 0 {
-			b[i/2].From = x
-		} else {
-			b[i/2].To = x
-		}
+	f, whole := numbers(value)
+	if !whole || len(f) > 2*blockDays || len(f)%2 != 0 {
+		return b, errBlock
+	}
+	for i := range len(f) / 2 {
+		b[i] = day{f[2*i], f[2*i+1]}
 	}
 	return b, nil
 }
@@ -167,7 +158,7 @@ func (b *block) encode() []byte {
 	}
 	value := make([]byte, 0, 3*(last+1))
 	for _, d := range b[:last+1] {
-		value = binary.AppendUvarint(binary.AppendUvarint(value, d.From), d.To)
+		value = appendNumbers(value, d.From, d.To)
 	}
 	return value
 }
@@ -213,9 +204,8 @@ func (s *Hops) sweep(ctx context.Context) error {
 		return err
 	}
 	return s.remove(ctx, senderPrefix, func(r ledger.TableRow) (is, ends bool) {
-		_, n := binary.Uvarint(r.Value)
-		day, m := binary.Uvarint(r.Value[max(n, 0):])
-		return m > 0 && uint32(day)+senderDays < today, false
+		f, _ := numbers(r.Value)
+		return len(f) > 1 && uint32(f[1])+senderDays < today, false
 	})
 }
 

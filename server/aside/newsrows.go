@@ -65,24 +65,16 @@ func (i *item) fields() [10]uint64 {
 // appendItems appends the encoding of items: ten varints for each.
 func appendItems(dst []byte, items []item) []byte {
 	for i := range items {
-		for _, x := range items[i].fields() {
-			dst = binary.AppendUvarint(dst, x)
-		}
+		f := items[i].fields()
+		dst = appendNumbers(dst, f[:]...)
 	}
 	return dst
 }
 
 // decodeItems reads items up to what is malformed.
 func decodeItems(b []byte) (items []item) {
-	for len(b) > 0 {
-		var f [10]uint64
-		for i := range f {
-			x, n := binary.Uvarint(b)
-			if n <= 0 {
-				return items
-			}
-			f[i], b = x, b[n:]
-		}
+	for all, _ := numbers(b); len(all) >= 10; all = all[10:] {
+		f := all[:10]
 		items = append(items, item{f[0], int64(f[1]), f[2], kind(f[3]), core.Ordinal(f[4]), core.Ordinal(f[5]), int(f[6]), int(f[7]), int64(f[8]), core.Proof(f[9])})
 	}
 	return items
@@ -116,15 +108,8 @@ func readStatus(v *ledger.View) (*status, error) {
 	if err != nil {
 		return nil, err
 	}
-	var f []uint64
-	for len(b) > 0 {
-		x, n := binary.Uvarint(b)
-		if n <= 0 {
-			return nil, nil
-		}
-		f, b = append(f, x), b[n:]
-	}
-	if len(f) < 6 {
+	f, whole := numbers(b)
+	if !whole || len(f) < 6 {
 		return nil, nil
 	}
 	s := &status{seq: f[0], batch: f[1], since: int64(f[2]), until: int64(f[3]), cursor: f[4], grace: int64(f[5])}
@@ -135,12 +120,9 @@ func readStatus(v *ledger.View) (*status, error) {
 }
 
 func (s *status) write(tx *ledger.Tx) error {
-	var b []byte
-	for _, x := range []uint64{s.seq, s.batch, uint64(s.since), uint64(s.until), s.cursor, uint64(s.grace)} {
-		b = binary.AppendUvarint(b, x)
-	}
+	b := appendNumbers(nil, s.seq, s.batch, uint64(s.since), uint64(s.until), s.cursor, uint64(s.grace))
 	for _, o := range s.board {
-		b = binary.AppendUvarint(b, uint64(o))
+		b = appendNumbers(b, uint64(o))
 	}
 	return tx.Put(ledger.News, statusKey, b)
 }
@@ -239,7 +221,7 @@ func (s *status) lead(tx *ledger.Tx, now []core.Ordinal, stamp int64) error {
 		if t.some {
 			member = uint64(t.member) + 1
 		}
-		b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(t.at)), member)
+		b = appendNumbers(b, uint64(t.at), member)
 	}
 	return tx.Put(ledger.News, leadsKey, b)
 }
@@ -257,16 +239,10 @@ func leadsOf(v *ledger.View) (all []term, err error) {
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
 		return nil, err
 	}
-	for len(b) > 0 {
-		at, n := binary.Uvarint(b)
-		member, m := binary.Uvarint(b[max(n, 0):])
-		if n <= 0 || m <= 0 {
-			break
-		}
-		b = b[n+m:]
-		t := term{at: int64(at), some: member > 0}
+	for f, _ := numbers(b); len(f) >= 2; f = f[2:] {
+		t := term{at: int64(f[0]), some: f[1] > 0}
 		if t.some {
-			t.member = core.Ordinal(member - 1)
+			t.member = core.Ordinal(f[1] - 1)
 		}
 		all = append(all, t)
 	}

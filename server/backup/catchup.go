@@ -54,13 +54,16 @@ func CatchUp(ctx context.Context, l *ledger.Ledger, base string, verifiers ...st
 		}
 		return nil
 	})
+	if errors.Is(err, follow.ErrEvents) {
+		return 0, fmt.Errorf("%w: %w", ErrForked, err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("backup: %w", err)
+	}
 	var state [16]byte
 	l.View(func(v *ledger.View) { state = v.State().Digest() })
-	switch {
-	case errors.Is(err, follow.ErrEvents), err == nil && state != to.State:
-		return 0, errors.Join(ErrForked, err)
-	case err != nil:
-		return 0, fmt.Errorf("backup: %w", err)
+	if state != to.State {
+		return 0, fmt.Errorf("%w: at %d events the states differ", ErrForked, to.Size)
 	}
 	return l.Size() - before, nil
 }

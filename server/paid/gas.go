@@ -235,7 +235,7 @@ func (s *Service) allowed(networks []*network, c *Call) (allowed []*network, err
 	for _, n := range networks {
 		var p *Problem
 		payer := c.payer
-		if m, ok := n.Method.(addressed); ok && payer == "" && c.WalletAccount != "" {
+		if m, ok := as[addressed](n.Method); ok && payer == "" && c.WalletAccount != "" {
 			payer = m.Payer(core.AccountOf(c.WalletAccount))
 		}
 		paid := false

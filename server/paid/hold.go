@@ -22,7 +22,7 @@ import (
 //     minute at most;
 //   - after two, each account whose payment failed is barred from the URL for an hour,
 //     and accounts that have never paid here for an hour after one of them failed;
-//   - from the second on, neither bars the account that the site itself names: see named.go.
+//   - from the second on, neither bars the account that the site itself names: see [risk.Names].
 
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second

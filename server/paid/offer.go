@@ -168,7 +168,7 @@ func readTerms(request string, by any) terms {
 	if m, ok := by.(Method); ok {
 		document["network"] = api.ChainID(m.Network())
 	}
-	if d, ok := by.(Domained); ok {
+	if d, ok := as[Domained](by); ok {
 		document["domain"] = d.TokenDomain()
 	}
 	members, err := json.Marshal(document)
@@ -207,6 +207,21 @@ func (r *requests) get(cents int64) (terms, error) {
 	return t, nil
 }
 
+// as gives what a method or prover can do in addition to its interface, also if another one wraps it
+// and has the function Unwrap.
+func as[T any](by any) (part T, ok bool) {
+	for {
+		if part, ok = by.(T); ok {
+			return part, true
+		}
+		wrapper, wraps := by.(interface{ Unwrap() Method })
+		if !wraps {
+			return part, false
+		}
+		by = wrapper.Unwrap()
+	}
+}
+
 // Domained is a [Method] that signs payments under the domain of a token (EIP-712).
 // Signing needs its name and version, which only the token's contract has.
 type Domained interface {
@@ -234,7 +249,7 @@ func (c *Call) appendOffer(dst []byte, by any, ch *mpp.Challenge, t terms) ([]by
 	dst = append(append(dst, `,"intent":"`...), ch.Intent...)
 	dst = append(append(dst, '"'), t.members...)
 	dst = append(append(append(dst, `,"expires":"`...), ch.Expires...), '"')
-	signable, ok := by.(Signable)
+	signable, ok := as[Signable](by)
 	if c.WalletAccount == "" || !ok {
 		return append(dst, '}'), nil
 	}

@@ -63,7 +63,8 @@ type relayed struct {
 func relay(t *testing.T, r *ring, books publish.Books, url string, edit ...func(*publish.RelayConfig)) *relayed {
 	t.Helper()
 	x := &relayed{t: t, dir: t.TempDir(), url: url, changed: make(chan struct{})}
-	c := publish.RelayConfig{Dir: x.dir, Verifiers: func() ([]string, error) { return []string{r.key.Verifier()}, nil }, Books: books, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
+	verifiers := []string{r.key.Verifier()}
+	c := publish.RelayConfig{Dir: x.dir, Verifiers: func() ([]string, error) { return verifiers, nil }, Books: books, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
 		Leader: func() (string, <-chan struct{}) {
 			x.mu.Lock()
 			defer x.mu.Unlock()

@@ -26,6 +26,6 @@
 // memory as it has written to, and at most [PoolConfig.MemoryPages].
 //
 // The differential test compares the two builds: whole scripts of calls, damage included,
-// must give the same bytes in every engine. The first scripts are also answered by Node,
+// must give the same bytes in every engine. A tenth of the scripts are also answered by Node,
 // Deno, workerd and Chromium, with what the Worker gives the module.
 package host

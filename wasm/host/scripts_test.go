@@ -7,5 +7,5 @@ package host
 const (
 	raceDetector     = false
 	usualScripts     = 250
-	usualInterpreted = 15
+	usualInterpreted = 5
 )

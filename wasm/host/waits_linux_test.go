@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"webring/core"
 )
 
@@ -93,15 +91,16 @@ type asker struct {
 	due  []time.Duration
 }
 
-// ask does as [Pool.Serve]. What is due to records and seconds is what it takes to acquire
-// an instance at the head: all of that time if the request slept for one, and otherwise
-// the processor's. The answer itself is the same work at any time.
+// ask does as [Pool.Serve]. What is due to records and seconds is for how long it waits for
+// an instance at the head, unless one is free. The answer itself is the same work at any time.
 func (a *asker) ask(target []byte) {
-	began, used, slept := time.Now(), threadTime(), sleeps()
-	s, _ := a.p.acquire()
-	due := threadTime() - used
-	if sleeps() > slept {
-		due = time.Since(began)
+	began, used := time.Now(), threadTime()
+	var due time.Duration
+	s := a.free()
+	if s == nil {
+		waits := time.Now()
+		s, _ = a.p.acquire()
+		due = time.Since(waits)
 	}
 	if !a.p.serve(s, target, &a.r) || a.r.Status != 302 {
 		a.b.Errorf("status %d", a.r.Status)
@@ -110,13 +109,17 @@ func (a *asker) ask(target []byte) {
 	a.due = append(a.due, due)
 }
 
-// sleeps is how often the thread that asks gave its processor up by itself.
-func sleeps() int64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-		panic(err)
+// free locks a slot with an instance at the head, if one is free.
+func (a *asker) free() *slot {
+	for i := range a.p.slots {
+		if s := &a.p.slots[i]; s.at.Load() == a.p.head.Load() && s.mu.TryLock() {
+			if s.at.Load() != nil {
+				return s
+			}
+			s.mu.Unlock()
+		}
 	}
-	return int64(u.Nvcsw)
+	return nil
 }
 
 func (a *asker) report(name string) {

@@ -21,7 +21,6 @@ import (
 	"webring/server/backup"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
-	"webring/server/publish"
 )
 
 // backupOptions are the flags of `webring backup`.

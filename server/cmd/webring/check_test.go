@@ -79,7 +79,7 @@ func TestACheckOfAnOriginThatIsRight(t *testing.T) {
 		"--access-log", filepath.Join(t.TempDir(), "access.log")}
 	said := checked(t, []string{filepath.Dir(filepath.Dir(data))}, nil, args...)
 	for _, want := range []string{
-		"ok     configuration    of flags and environment", `ok     flags            "Webring" at https://127.0.0.1:8402`, "ok     data             " + data + " is made at the start",
+		"ok     configuration    of flags, environment and /", `ok     flags            "Webring" at https://127.0.0.1:8402`, "ok     data             " + data + " is made at the start",
 		"MiB free, of 256 that are needed", "ok     ledger           ", "ok     challenge key    ", "ok     signing key      ", "ok     edge secret      ", "holds secrets: 1",
 		"ok     proxies          1 trusted", "ok     listen           --listen " + listen + " is free", "note   tls              the certificate expires on", "ok     core             wasm, sha256:", "ok     access log       ",
 		"ok     scorer           this ring looks", "is on chain 42431, with the token 0x20C0000000000000000000000000000000000000", "ok     tempo            the newest block is of ",
@@ -170,7 +170,7 @@ func TestACheckFindsEachMistake(t *testing.T) {
 		{"no TLS", append(tempo, "--tempo-rpc", node), `tls +payments are taken over TLS alone`},
 		{"a gas key", []string{"--evm-rpc", node, "--evm-recipient", usdc, "--evm-gas-key-file", short}, `payments +--evm-gas-key-file`},
 		{"the folder", []string{"--data", short}, `data +--data .* is no folder`},
-		{"an unknown name", []string{"--config", configured(t, "fees = '1'")}, `configuration +.*:1: "fees" is unknown`},
+		{"an unknown name", []string{"--config", configured(t, "fees = '1'")}, `configuration +.*:1: "fees" is no setting`},
 		{"an unknown flag", []string{"--fees", "1"}, ``}, // there is no list without flags
 	} {
 		data := t.TempDir()

@@ -29,9 +29,9 @@ type coreFlags struct {
 // define defines the flags. Without --core, reads are answered by the build usual.
 func (c *coreFlags) define(fs *flag.FlagSet, usual string) {
 	fs.StringVar(&c.kind, "core", usual, "`build` of the core that answers reads: native or wasm")
-	fs.IntVar(&c.memory, "memory-limit", 2048, fileOnly+"`MiB` that each instance of the core may take, one for each processor and two at least: 1024 suffice for some 2500000 members; wasm only")
-	fs.BoolVar(&c.keep, "keep-answers", true, fileOnly+"keep answers that are asked for again until they change, in 32 MiB at most")
-	fs.BoolVar(&c.share, "shared-memory", true, fileOnly+"have instances of the core share the memory that they have not written to, on Linux; wasm only")
+	fs.IntVar(&c.memory, "memory-limit", 2048, fileOnly+"`MiB` for each instance of the core; wasm only")
+	fs.BoolVar(&c.keep, "keep-answers", true, fileOnly+"keep answers until they change, in 32 MiB at most")
+	fs.BoolVar(&c.share, "shared-memory", true, fileOnly+"let instances of the core share memory that they have not written to, on Linux; wasm only")
 }
 
 func (c *coreFlags) validate() error {

@@ -66,7 +66,7 @@ func TestUnknownBuildsOfTheCoreAreRefused(t *testing.T) {
 		if err := parse(o.flags(), inFile(t, args)); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.validate(); err == nil || !strings.Contains(err.Error(), args[0]) {
+		if err := o.validate(); err == nil || !strings.Contains(err.Error(), strings.TrimPrefix(args[0], "--")) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

@@ -47,9 +47,9 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring edge", flag.ContinueOnError)
 	defineConfig(fs)
 	defineCheck(fs, &o.check)
-	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; made if absent")
+	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; the start makes it if it is missing")
 	fs.Var(&o.origins, "origin", "`URL` of the origin; of a cluster's nodes each, of which one is asked and then the next (repeatable)")
-	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, the next one too (repeatable)")
+	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, also the next one (repeatable)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
 	o.readyAge = 10 * time.Minute

@@ -181,22 +181,6 @@ func TestAnEdgeUnpacksNoMoreThanItCanLoad(t *testing.T) {
 	h.reached(e)
 }
 
-// TestAnEdgeSaysWhenItIsBehind: what was signed long ago is stale, however often
-// it comes.
-func TestAnEdgeSaysWhenItIsBehind(t *testing.T) {
-	t.Parallel()
-	h := newHostile(t)
-	h.sign(func(c *snap.Checkpoint) { c.Time -= 61_000 })
-	e := h.edge(h.base, true, "--core", "native")
-	if got := e.get("/api").Header.Get("Webring-Stale"); got != "true" {
-		t.Errorf("stale %q from a frozen origin", got)
-	}
-	e.says(0, "answers are marked stale")
-	h.sign()
-	eventually(t, "a fresh answer", time.Minute, func() bool { return e.get("/api").Header.Get("Webring-Stale") == "" })
-	e.says(0, "fresh again")
-}
-
 // TestAnEdgeThatIsToBeUpgradedSaysSo has the origin run a newer core: as long as that
 // comes to the same states, an edge just serves. When it does not, the edge serves its
 // last good state under a load of reads, marks it stale, and says what to do, until what

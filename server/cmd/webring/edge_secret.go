@@ -6,7 +6,7 @@ import (
 	"webring/edge/voucher"
 )
 
-const edgeSecretUsage = "`file` with the secret that origin and edges share: a line of at least 64 hex digits, and on a second line the previous one, which still counts"
+const edgeSecretUsage = "`file` with the secret that origin and edges share: a line of at least 64 hex digits, then the previous secret, which still counts"
 
 // maxEdgeSecrets is how many secrets count at a time: the current one and the previous.
 const maxEdgeSecrets = 2

@@ -28,18 +28,18 @@ type evmFlags struct {
 }
 
 func (f *evmFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.rpc, "evm-rpc", "", "JSON-RPC `URL` of a node of an Ethereum-like chain; with it, payments by EIP-3009 authorisation are taken there; one that holds a key belongs in the variable, since others see flags")
+	fs.StringVar(&f.rpc, "evm-rpc", "", "JSON-RPC `URL` of a node of an Ethereum-like chain: take payments by EIP-3009 authorisation there; if the URL holds a key, use the variable or the file, because other users of the machine see flags")
 	fs.Uint64Var(&f.chainID, "evm-chain-id", 8453, "`id` of the Ethereum-like chain")
 	f.currency = address(common.HexToAddress("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"))
-	fs.Var(&f.currency, "evm-currency", "token `address` that is taken; it must have six decimals and EIP-3009")
+	fs.Var(&f.currency, "evm-currency", "`address` of the token to take; it must have six decimals and EIP-3009")
 	fs.StringVar(&f.name, "evm-currency-name", "USD Coin", fileOnly+"`name` in the token's EIP-712 domain")
 	fs.StringVar(&f.version, "evm-currency-version", "2", fileOnly+"`version` in the token's EIP-712 domain")
-	fs.Var(&f.recipient, "evm-recipient", "account `address` that is paid")
-	fs.StringVar(&f.gasKeyFile, "evm-gas-key-file", "", "`file` with the private key, 64 hex digits, of the account that pays the chain for submitting; nothing else may use that account")
-	fs.Uint64Var(&f.maxFee, "evm-max-fee", 5_000_000_000, fileOnly+"most that is paid for a unit of gas, in `wei`; while it costs more, no payments are taken there")
-	fs.Uint64Var(&f.gasBudget, "evm-gas-budget", 5_000_000, fileOnly+"most `gas` that may be wasted within an hour on payments of accounts that have never paid, which fail once they are mined, some 50 000 each; beyond it none of them are taken there until that hour is over; each account that has paid has a tenth of it for itself; 0 for any")
-	fs.BoolVar(&f.x402, "x402", true, fileOnly+"offer payments by EIP-3009 authorisation to x402 clients, too; no other service that takes x402 payments may then be paid to the same account on that chain")
-	fs.Uint64Var(&f.depth, "evm-depth", 12, fileOnly+"`blocks` on top after which a block counts as final")
+	fs.Var(&f.recipient, "evm-recipient", "`address` of the account that is paid")
+	fs.StringVar(&f.gasKeyFile, "evm-gas-key-file", "", "`file` with the private key, 64 hex digits, of the account that pays gas; nothing else may use that account")
+	fs.Uint64Var(&f.maxFee, "evm-max-fee", 5_000_000_000, fileOnly+"most `wei` for a unit of gas; while it costs more, the ring takes no payments there")
+	fs.Uint64Var(&f.gasBudget, "evm-gas-budget", 5_000_000, fileOnly+"most `gas` that payments of new accounts may waste in an hour; each account that has paid has a tenth of it for itself; 0 for no limit")
+	fs.BoolVar(&f.x402, "x402", true, fileOnly+"offer these payments to x402 clients too; no other service may then take x402 payments to the same account on that chain")
+	fs.Uint64Var(&f.depth, "evm-depth", 12, fileOnly+"`blocks` on top that make a block final")
 }
 
 func (f *evmFlags) validate() error {

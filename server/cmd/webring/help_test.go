@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"flag"
 	"os"
 	"regexp"
 	"slices"
@@ -34,6 +35,15 @@ func TestHelp(t *testing.T) {
 				known = append(known, flagName.FindString(line))
 			}
 		}
+		c.flags().VisitAll(func(f *flag.Flag) {
+			if m := takers.FindStringSubmatch(f.Usage); m != nil {
+				for _, word := range strings.Split(m[1], ", ") {
+					if !strings.Contains(" "+c.usage, " "+word+" ") {
+						t.Errorf("--%s of %s is for the word %s, which the usage does not have", f.Name, c.name, word)
+					}
+				}
+			}
+		})
 		for _, name := range flagName.FindAllString(c.usage, -1) {
 			if !slices.Contains(known, name) {
 				t.Errorf("%s has no flag %s", c.name, name)

@@ -95,7 +95,7 @@ func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL
 		case errors.Is(err, cluster.ErrNotLeading):
 			problem(api.NotLeader, "Another node of this ring keeps hops now.")
 		case err != nil:
-			problem(api.PaymentsUnavailable, "The report cannot be stored at the moment. Send it again.")
+			problem(api.OriginUnavailable, "The report cannot be stored at the moment. Send it again.")
 			ctx.Response.Header.Set("Retry-After", "60")
 		default:
 			ctx.SetStatusCode(fasthttp.StatusNoContent)

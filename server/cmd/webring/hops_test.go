@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -148,5 +149,13 @@ func TestReportsOfHopsGoToTheLeader(t *testing.T) {
 		if ctx.Response.StatusCode() != c.status || len(passed) != c.passed {
 			t.Errorf("%s: %d %s, and %d were passed on", c.about, ctx.Response.StatusCode(), ctx.Response.Body(), len(passed))
 		}
+	}
+}
+
+func TestAReportThatCannotBeStoredIsNoPayment(t *testing.T) {
+	var ctx fasthttp.RequestCtx
+	receiveHops(func(context.Context, []byte) error { return errors.New("no store") }, func() string { return "https://ring.example" })(&ctx, "", true)
+	if body := string(ctx.Response.Body()); ctx.Response.StatusCode() != 503 || !strings.Contains(body, `"code":"origin_unavailable"`) || len(ctx.Response.Header.Peek("Retry-After")) == 0 {
+		t.Errorf("%d %s", ctx.Response.StatusCode(), body)
 	}
 }

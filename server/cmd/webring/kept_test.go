@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -84,7 +83,7 @@ func ownAll(f *founding, verified, claimed, moved, asleep string) {
 // inLedger opens the ledger in a data folder.
 func inLedger(t *testing.T, data string, f func(books *ledger.Ledger) error) {
 	t.Helper()
-	books, closeBooks, err := openLedger(&options{data: data, capacity: 1000}, nil, nil, slog.New(slog.DiscardHandler), nil, nil)
+	books, closeBooks, err := openLedger(data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

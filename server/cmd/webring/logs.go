@@ -28,9 +28,9 @@ const (
 
 func (f *logFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.format, "log-format", logging.Text, "`format` of the log on the standard error: text or json")
-	fs.StringVar(&f.level, "log-level", "info", "least `level` of the lines in the log: debug, info, warn or error; webring log-level changes it while the process runs")
-	fs.StringVar(&f.access, "access-log", "", "`file` that gets a line for each request, in the log's format; - for the standard error (default: none is kept)")
-	fs.StringVar(&f.clients, "access-log-addresses", clientsCut, fileOnly+"how the access log `names` clients: cut to their /24 or /48, or whole, by IPv4 address and IPv6 /64")
+	fs.StringVar(&f.level, "log-level", "info", "lowest `level` in the log: debug, info, warn or error; webring log-level changes it while the process runs")
+	fs.StringVar(&f.access, "access-log", "", "`file` for a line about each request, in the log's format; - for the standard error (default: no access log)")
+	fs.StringVar(&f.clients, "access-log-addresses", clientsCut, fileOnly+"how the access log `names` clients: cut to their /24 or /48, or whole")
 }
 
 func (f *logFlags) validate() error {

@@ -262,7 +262,7 @@ func TestTheDifferenceBetweenFlagsAndNodeIsNamed(t *testing.T) {
 		for flags, want := range map[string]string{"--tempo": c.tempo, "--evm": c.evm} {
 			args := []string{flags + "-rpc", url, flags + "-recipient", usdc, flags + "-currency", usdc, flags + "-chain-id", "8453", "--evm-gas-key-file", key}
 			said := refusal(t, nil, serving(t, args...)...)
-			if !strings.Contains(said, want) || want != goesOn && !strings.Contains(said, flags+"-c") {
+			if !strings.Contains(said, want) || want != goesOn && !strings.Contains(said, flags[2:]+"-c") {
 				t.Errorf("%s, %s: %s", flags, c.what, said)
 			}
 		}
@@ -423,7 +423,7 @@ func TestExampleCommandsPutNoSecretIntoFlags(t *testing.T) {
 		out, err := invoke(t, "serve", "--help").CombinedOutput()
 		_, usage, _ := strings.Cut(string(out), flags)
 		usage, _, _ = strings.Cut(usage, "  --")
-		if err != nil || !strings.Contains(usage, "a key belongs in the variable") {
+		if err != nil || !strings.Contains(usage, "holds a key, use the variable") {
 			t.Errorf("%s: %s", flags, usage)
 		}
 	}

@@ -302,7 +302,7 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	}
 	write("rate-limit = 50\nfee = '3'\nname = 'Other'\n")
 	o.hangup("takes a restart")
-	if !strings.Contains(o.log.String(), `flags="--fee --name"`) || !strings.Contains(o.log.String(), "reloaded the rate limit") {
+	if !strings.Contains(o.log.String(), `settings="fee name"`) || !strings.Contains(o.log.String(), "reloaded the rate limit") {
 		t.Errorf("%s", o.log)
 	}
 	if got := limit(); got != "50 49" {
@@ -315,7 +315,7 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	}
 	write("rate-limit = 70\nfees = '3'\n")
 	o.hangup("all stays as it was")
-	if got := limit(); got != "50 48" || !strings.Contains(o.log.String(), config+`:2: \"fees\" is unknown`) {
+	if got := limit(); got != "50 48" || !strings.Contains(o.log.String(), config+`:2: \"fees\" is no setting`) {
 		t.Errorf("the limit is %s\n%s", got, o.log)
 	}
 	write("rate-limit = -1\n")
@@ -347,7 +347,7 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	if r := o.get("/api/categories"); r.Header.Get("RateLimit-Limit") != "" {
 		t.Errorf("without a limit the answer says %v", r.Header)
 	}
-	if said := o.log.String(); !regexp.MustCompile(`flags=--fee\n`).MatchString(said) {
+	if said := o.log.String(); !regexp.MustCompile(`settings=fee\n`).MatchString(said) {
 		t.Errorf("%s", said)
 	}
 	o.stop()

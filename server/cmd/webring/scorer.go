@@ -31,10 +31,10 @@ type sitesFlags struct {
 }
 
 func (f *sitesFlags) define(fs *flag.FlagSet) {
-	fs.Var(&f.fetchMap, "fetch-map", "`HOST=ADDR:PORT` where a host, or *. and all below it, is fetched from; needs --dev (repeatable)")
-	fs.Var(&f.own, "own-address", fileOnly+"public `address` of your machines, never fetched from, beside those of this one (repeatable)")
-	fs.StringVar(&f.resolver, "resolver", "", fileOnly+"`ADDR:PORT` of the name server that is asked about sites (default: the system's)")
-	fs.BoolVar(&f.dev, "dev", false, "development; admits --scorer fixed:N and --fetch-map")
+	fs.Var(&f.fetchMap, "fetch-map", "`HOST=ADDR:PORT` to fetch a host from; *.HOST is every name below it; needs --dev (repeatable)")
+	fs.Var(&f.own, "own-address", fileOnly+"public `address` of your other machines, which is never fetched from (repeatable)")
+	fs.StringVar(&f.resolver, "resolver", "", fileOnly+"`ADDR:PORT` of the name server for names of sites (default: the system's)")
+	fs.BoolVar(&f.dev, "dev", false, "allow --scorer fixed:N and --fetch-map, for development")
 }
 
 func (f *sitesFlags) validate() error {
@@ -87,7 +87,7 @@ func (f *sitesFlags) fetch() (fetch.Config, error) {
 type scoreFlags struct{ spec, url, pointer, reportAt string }
 
 func (f *scoreFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.spec, "scorer", local.Provider, "scoring `service`: local, http, or with --dev fixed:N")
+	fs.StringVar(&f.spec, "scorer", local.Provider, "`service` that scores sites: local, http, or with --dev fixed:N")
 	fs.StringVar(&f.url, "score-url", "", fileOnly+"scorer http: `URL` of the question, with {url} or {host}")
 	fs.StringVar(&f.pointer, "score-pointer", "", fileOnly+"scorer http: JSON `pointer` to the score, from 0 to 100, in the answer")
 	fs.StringVar(&f.reportAt, "report-pointer", "", fileOnly+"scorer http: JSON `pointer` to the report link in the answer")

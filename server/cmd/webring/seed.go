@@ -24,9 +24,9 @@ type seedOptions struct {
 func (o *seedOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring seed", flag.ContinueOnError)
 	fs.IntVar(&o.members, "members", 1000, "`number` of members")
-	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger to be made; it must not hold one")
+	fs.StringVar(&o.data, "data", "./data", "`folder` of the new ledger; it must not hold one")
 	fs.Uint64Var(&o.number, "seed", 1, "`number` that decides everything but the present time")
-	fs.BoolVar(&o.hard, "hard-names", false, "names that pages have to bear: of 80 characters, right to left, with stacked marks, of markup")
+	fs.BoolVar(&o.hard, "hard-names", false, "names that are hard to show: of 80 characters, right to left, with stacked marks, of markup")
 	return fs
 }
 

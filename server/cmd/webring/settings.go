@@ -128,7 +128,7 @@ func layer(fs *flag.FlagSet) (sources, error) {
 		}
 	})
 	if names := strange(os.Environ()); len(names) > 0 {
-		errs = append(errs, fmt.Errorf("%s: no command has such a setting; unset it, or correct it: webring config prints the names of all settings", strings.Join(names, ", ")))
+		errs = append(errs, fmt.Errorf("%s: no command has such a setting; unset it, or correct it: webring COMMAND --help and the handbook list them", strings.Join(names, ", ")))
 	}
 	if f := fs.Lookup(configName); f != nil {
 		if c := f.Value.(*configFile); c.path != "" {

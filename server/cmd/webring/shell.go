@@ -35,12 +35,12 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	f.adminListen.address = usualAdmin
 	fs.Var(&f.adminListen, "admin-listen", adminListenUsage)
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
-	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that are believed when they say for whom they ask, or unix for peers on a socket (repeatable)")
-	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, fileOnly+"`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one that holds a single address, such as CF-Connecting-IP; the proxies must set it themselves, and no other is believed")
+	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies whose word about the client's address counts, or unix for peers on a socket (repeatable)")
+	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, fileOnly+"`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one with a single address, such as CF-Connecting-IP; the proxies must set it themselves")
 	f.tls.define(fs)
 	f.logs.define(fs)
 	f.drain.time = usualDrain
-	fs.Var(&f.drain, "drain", "`time` for which a node that was told to stop (SIGTERM) goes on accepting requests, after it has said that it is not ready; with serve --dev 0 unless it is given")
+	fs.Var(&f.drain, "drain", "`time` to go on accepting requests after SIGTERM, while /readyz already says no; 0 with serve --dev unless given")
 	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
 }
 

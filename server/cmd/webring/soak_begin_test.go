@@ -272,7 +272,7 @@ func (c *faultyCluster) watch() {
 	// As a node, the witness keeps what it has not seen from being trimmed.
 	c.seen.all.Go(func() {
 		for c.seen.ctx.Err() == nil {
-			_ = c.witness.Register(c.seen.ctx, c.seen.Position()) // it fails while etcd does
+			_ = c.witness.Admit(c.seen.ctx, c.seen.Position()) // it fails while etcd does
 			pause(c.seen.ctx, time.Second)
 		}
 	})

@@ -26,13 +26,13 @@ type tlsFlags struct {
 }
 
 func (f *tlsFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.cert, "tls-cert", "", "`file` with the TLS certificate chain; it is read again when it changes")
+	fs.StringVar(&f.cert, "tls-cert", "", "`file` with the TLS certificate chain; the process reads it again when it changes")
 	fs.StringVar(&f.key, "tls-key", "", "`file` with the TLS key")
-	fs.Var(&f.hosts, "acme-host", "host `name` for which a certificate is had by ACME; to give one is to agree to the terms of the authority (repeatable)")
+	fs.Var(&f.hosts, "acme-host", "host `name` to get a certificate for by ACME; by giving one you agree to the authority's terms (repeatable)")
 	fs.StringVar(&f.email, "acme-email", "", fileOnly+"`address` that the authority writes to")
 	fs.StringVar(&f.directory, "acme-directory", acme.LetsEncryptURL, fileOnly+"`URL` of the authority's directory")
-	fs.StringVar(&f.caFile, "acme-ca-file", "", fileOnly+"`file` with the certificates, in PEM, by which the authority itself is known (default: those of the system)")
-	fs.StringVar(&f.httpListen, "acme-http-listen", "", fileOnly+"`address` to answer challenges by HTTP at, and to send all else to https; the authority asks port 80")
+	fs.StringVar(&f.caFile, "acme-ca-file", "", fileOnly+"`file` with the certificates, in PEM, that prove the authority itself (default: those of the system)")
+	fs.StringVar(&f.httpListen, "acme-http-listen", "", fileOnly+"`address` to answer challenges by HTTP; other requests are redirected to https")
 }
 
 func (f *tlsFlags) validate() error {

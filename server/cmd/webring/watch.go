@@ -21,7 +21,7 @@ import (
 	"webring/server/sites/visits"
 )
 
-const adminListenUsage = "`address` of /healthz, /readyz, /metrics and /debug/pprof/, which are not for strangers; unless an address is given, the next free port is taken; empty for no listener, and then nothing is counted"
+const adminListenUsage = "`address` of /healthz, /readyz, /metrics and /debug/pprof/; keep strangers away from it; if the default is taken, the next free port; empty for no listener and no metrics"
 
 // adminAddress is --admin-listen.
 type adminAddress struct {

@@ -221,10 +221,10 @@ func (w *world) witness(ctx context.Context) {
 	defer cancel()
 	reporting.Go(func() {
 		for wait(ctx, 100*time.Millisecond) == nil {
-			c.Register(ctx, r.Position())
+			c.Admit(ctx, r.Position())
 		}
 	})
-	if err := c.Register(ctx, w.base); err != nil {
+	if err := c.Admit(ctx, w.base); err != nil {
 		w.found("the witness: %v", err)
 	}
 	if err := c.Follow(ctx, r); ctx.Err() == nil {

@@ -30,22 +30,9 @@ func (c *Cluster) errRemoved() error {
 	return fmt.Errorf("%w: the node %s was removed from the ring; to add it again, run webring cluster init on its data folder", ErrRefused, c.c.Node)
 }
 
-// Register makes this a node of the ring, at a position. From then on the tail keeps what follows,
-// within bounds: long enough to restore a backup that reaches at least as far. It fails with
-// [ErrTooOld] if the tail no longer has what follows.
-func (c *Cluster) Register(ctx context.Context, at ledger.Position) error {
-	resp, found, err := c.members.txn(ctx, []clientv3.Cmp{c.notRemoved(), c.notTrimmed(at.Serial)},
-		[]clientv3.Op{c.reportOp(at.Serial, true)}, clientv3.OpGet(c.keys.removed(c.c.Node)))
-	switch {
-	case err != nil || resp.Succeeded:
-		return err
-	case len(found) > 0:
-		return c.errRemoved()
-	}
-	return errTooOld(at.Serial)
-}
-
-// Admit is Register, even for a node that was removed before.
+// Admit makes this a node of the ring, at a position, even if it was removed before. From then on the
+// tail keeps what follows, within bounds: long enough to restore a backup that reaches at least as far.
+// It fails with [ErrTooOld] if the tail no longer has what follows.
 func (c *Cluster) Admit(ctx context.Context, at ledger.Position) error {
 	resp, _, err := c.members.txn(ctx, []clientv3.Cmp{c.notTrimmed(at.Serial)},
 		[]clientv3.Op{clientv3.OpDelete(c.keys.removed(c.c.Node)), c.reportOp(at.Serial, true)})

@@ -1,7 +1,6 @@
 package risk
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -36,16 +35,9 @@ const (
 
 // Limits are those of accounts. They hold for payments that are not made yet.
 type Limits struct {
-	Now     func() time.Time
-	domains domains
+	Now func() time.Time
+	domains
 }
-
-// Learn reads the members of a ledger, a few at a time. Without it, the first request for a
-// domain waits for that. It ends early when ctx is done.
-func (l *Limits) Learn(ctx context.Context, books *ledger.Ledger) { l.domains.learn(ctx, books) }
-
-// Moved notes that a member has another URL than old from now on.
-func (l *Limits) Moved(st *core.State, at core.Ordinal, old string) { l.domains.move(st, at, old) }
 
 // NamedBy are the accounts that a site names before its URL has a member.
 type NamedBy []siteproof.Named
@@ -96,7 +88,7 @@ func (l *Limits) SharesDomain(v *ledger.View, key string, account core.Account, 
 	}
 	first, some := account, false
 	taken := 0 // members by others than the first, and one for all of the first
-	l.domains.members(st, domain, func(at core.Ordinal) (more bool) {
+	l.members(st, domain, func(at core.Ordinal) (more bool) {
 		if member != nil && at == *member {
 			return true
 		}

@@ -56,8 +56,8 @@ func (d *domains) members(st *core.State, domain string, f func(core.Ordinal) (m
 	}
 }
 
-// move notes that a member has another URL from now on; old is the one before.
-func (d *domains) move(st *core.State, at core.Ordinal, old string) {
+// Moved notes that a member has another URL from now on; old is the one before.
+func (d *domains) Moved(st *core.State, at core.Ordinal, old string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if int(at) >= len(d.next) {
@@ -94,9 +94,9 @@ func (d *domains) reach(st *core.State, rows int) {
 	}
 }
 
-// learn adds the members of a ledger a few at a time, so that no request waits for all of
+// Learn adds the members of a ledger a few at a time, so that no request waits for all of
 // them. It ends early when ctx is done.
-func (d *domains) learn(ctx context.Context, books *ledger.Ledger) {
+func (d *domains) Learn(ctx context.Context, books *ledger.Ledger) {
 	const atOnce = 4096
 	for rows, done := atOnce, false; !done && ctx.Err() == nil; rows += atOnce {
 		books.View(func(v *ledger.View) {

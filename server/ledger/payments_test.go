@@ -38,13 +38,3 @@ func TestAccountsThatHavePaidAreKnown(t *testing.T) {
 		r.reopen()
 	}
 }
-
-func (r *ring) hasPaid(payer string) (paid bool) {
-	r.t.Helper()
-	var err error
-	r.View(func(v *ledger.View) { paid, err = v.HasPaid(payer) })
-	if err != nil {
-		r.t.Error(err)
-	}
-	return paid
-}
