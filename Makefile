@@ -115,7 +115,7 @@ test: wasm
 	$(GO) test -timeout 30m -parallel $(AT_ONCE) ./...
 
 # The tests that need no process, browser or chain. It takes about a minute.
-PROCESSES = /(cmd/.*|deploy|devchain.*|etcdstore.*|browser|runtest)$$
+PROCESSES = /(cmd/.*|deploy|devchain.*|cluster|etcdtest|browser|runtest)$$
 quick: wasm
 	$(GO) test -short -timeout 5m $$($(GO) list ./... | grep -vE '$(PROCESSES)')
 

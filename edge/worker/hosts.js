@@ -1,4 +1,4 @@
-// Hosts with letters beyond ASCII, as edge/front/hosts.go and core/idn have them: the core knows
+// Hosts with letters beyond ASCII, as edge/front/hosts.go and edge/idn have them: the core knows
 // host names as A-labels only.
 
 /** A query that has nothing beyond ASCII in it once it is decoded, and no escape that was escaped. */
