@@ -199,7 +199,9 @@ async function draft(page, name, url, price) {
 // joined waits for the receipt of who has joined, and gives its slug.
 async function joined(page, what) {
   await says(page, "#pay-join", what, /Welcome! .* is member \d+\./);
-  return (await words(page, "#pay-join .said")).match(/as ([a-z0-9-]+)\./)?.[1] ?? "";
+  const link = "#pay-join .receipt a[href*='embed?from=']";
+  await page.waitForSelector(link, { timeout: 30_000 }).catch(() => {});
+  return page.$eval(link, (a) => new URL(a.href).searchParams.get("from")).catch(() => "");
 }
 
 async function chromium() {

@@ -147,6 +147,7 @@ func (s *Server) StopAccepting() {
 // answers and new ones with the answer to their first request, and waits for that until
 // ctx ends. Connections can be handed over until then.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.Drain()
 	s.StopAccepting()
 	s.mu.Lock()
 	if !s.closing {

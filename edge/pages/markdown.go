@@ -3,6 +3,7 @@ package pages
 import (
 	"bytes"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,8 @@ func (v View) Markdown() View {
 // inMarkdown converts a page at an address. It begins with the content of the page; the
 // navigation comes last. Links are absolute.
 func inMarkdown(page []byte, address string) []byte {
+	// The converter writes its own mark for an end of line, U+F002, as one.
+	page = bytes.ReplaceAll(page, []byte("\uF002"), []byte("\uFFFD"))
 	doc, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
 		panic(err) // reading from memory does not fail
@@ -73,12 +76,18 @@ func markdownLink(ctx converter.Context, w converter.Writer, n *html.Node) conve
 	ctx.RenderChildNodes(ctx, &b, n)
 	words := b.String()
 	after := words[len(strings.TrimRight(words, " ")):]
-	_, _ = w.WriteString("[" + strings.Join(strings.Fields(words), " ") + "](" + linkEscapes.Replace(address) + ")" + after)
+	_, _ = w.WriteString("[" + strings.Join(strings.Fields(words), " ") + "](" + entity.ReplaceAllString(linkEscapes.Replace(address), "&amp;$1") + ")" + after)
 	return converter.RenderSuccess
 }
 
 // linkEscapes escapes what could end the address of a link or the cell of a table.
 var linkEscapes = strings.NewReplacer(" ", "%20", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", "[", "%5B", "]", "%5D", "|", "%7C", `\`, "%5C", "`", "%60", "\n", "%0A", "\t", "%09")
+
+// noTags keeps text that the converter does not escape from being HTML.
+var noTags = strings.NewReplacer("<", "&lt;", ">", "&gt;")
+
+// entity is what CommonMark reads as a character in the address of a link.
+var entity = regexp.MustCompile(`&(#?[0-9A-Za-z]+;)`)
 
 // escaped escapes text, so that nothing in it is markup or a link. The converter escapes '<' and '>'.
 func escaped(s string) string {
@@ -122,7 +131,7 @@ func prepare(n *html.Node, at *url.URL, inCell bool) {
 					child.Attr[i].Val = to.String()
 				}
 			case "alt":
-				child.Attr[i].Val = html.EscapeString(escaped(a.Val))
+				child.Attr[i].Val = noTags.Replace(escaped(a.Val))
 			}
 		}
 		list := child.Data == "dl"

@@ -125,3 +125,18 @@ func BenchmarkMarkdown(b *testing.B) {
 		}
 	}
 }
+
+func TestWordsStayInTheirPlaceOfAPage(t *testing.T) {
+	for page, want := range map[string]string{
+		"<p>a\uf002- b</p>": "a\ufffd- b\n",
+		`<p><a href="https://a.dev/?x=1&amp;copy;=2">l</a></p>`: "[l](https://a.dev/?x=1&amp;copy;=2)\n",
+		`<p><a href="https://a.dev/?x=1&amp;copy=2">l</a></p>`:  "[l](https://a.dev/?x=1&copy=2)\n",
+		`<p><img src="/i.png" alt="A &amp; B &lt;i&gt;"></p>`:   "![A \\& B &lt;i&gt;](https://ring.example/i.png)\n",
+		`<p><img src="/i.png" alt="a](https://e.dev) [b"></p>`:  "![a\\](https\\://e.dev) \\[b](https://ring.example/i.png)\n",
+		"<ul><li>a\uf002\uf002# b</li><li>c</li></ul><p>d</p>":  "- a\ufffd\ufffd\\# b\n- c\n\nd\n",
+	} {
+		if got := string(inMarkdown([]byte(page), "https://ring.example/")); got != want {
+			t.Errorf("%s:\n%q, want\n%q", page, got, want)
+		}
+	}
+}

@@ -145,7 +145,7 @@ func crash(t *testing.T, cell int, random *rand.Rand) {
 		case r := <-got:
 			answered = r.Status == http.StatusPaymentRequired && r.code(t) == "payment_expired"
 			if !answered && r.Status != http.StatusPaymentRequired && r.Status/100 != 2 {
-				t.Errorf("the first answer: %d %s", r.Status, r.Body)
+				t.Errorf("the first answer: %d %s\n%s", r.Status, r.Body, o.log)
 			}
 		case <-time.After(time.Duration(3000+random.IntN(6000)) * time.Millisecond):
 		}

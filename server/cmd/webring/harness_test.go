@@ -652,7 +652,7 @@ func openLedger(data string, failpoint func(string)) (books *ledger.Ledger, end 
 	if err != nil {
 		return nil, nil, err
 	}
-	o := options{data: data, capacity: 1}
+	o := options{data: data, capacity: 1000}
 	config := o.ledgerConfig()
 	config.Failpoint = failpoint
 	return openBooks(store, config)

@@ -87,7 +87,13 @@ func exists(path string) bool {
 
 // makeChallengeKey makes the key that signs challenges, in the data folder and for
 // its owner's eyes.
+//
+// Another process may have made one since this process looked for it, and ended: then that
+// is the key. The caller holds the lock of the data folder.
 func makeChallengeKey(o *options) (mpp.Keys, error) {
+	if keys, err := challengeKeys(o); err != nil || keys.Current != nil {
+		return keys, err
+	}
 	line := durable.NewKey()
 	if err := durable.Write(secretPath(o), []byte(line+"\n"), 0o600); err != nil {
 		return mpp.Keys{}, fmt.Errorf("--mpp-secret-file: %w", err)

@@ -114,6 +114,12 @@ func (n *originNode) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() {
+		// Nothing is accepted any more while the origin closes, and the socket goes while this
+		// process has the lock of the folder.
+		closeAll(n.listeners)
+		if n.socket != nil {
+			n.socket.Close()
+		}
 		within, cancel := context.WithTimeout(context.Background(), stopTime)
 		defer cancel()
 		err = errors.Join(err, n.origin.Close(within))

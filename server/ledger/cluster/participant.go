@@ -234,8 +234,11 @@ func (p *Participant) lead(ctx context.Context, t *Term) (failed bool, err error
 // the order, which has room for one answer.
 func (p *Participant) await(ctx context.Context, t *Term, broken <-chan struct{}) (to string, o order) {
 	o.done = make(chan error, 1)
-	check := time.NewTicker(p.fitness)
-	defer check.Stop()
+	// A disk that hangs keeps nothing else waiting.
+	watching, end := context.WithCancel(ctx)
+	defer end()
+	unfit := make(chan error, 1)
+	go p.watchFitness(watching, t, unfit)
 	for {
 		select {
 		case <-t.Done():
@@ -249,10 +252,25 @@ func (p *Participant) await(ctx context.Context, t *Term, broken <-chan struct{}
 			return "", o
 		case <-ctx.Done():
 			return "", o
+		case err := <-unfit:
+			p.log.Error("this node hands over", "err", err)
+			return "", o
+		}
+	}
+}
+
+// watchFitness tells once why this node should not lead, if another one can, until ctx ends.
+func (p *Participant) watchFitness(ctx context.Context, t *Term, unfit chan<- error) {
+	check := time.NewTicker(p.fitness)
+	defer check.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
 		case <-check.C:
 			if err := p.handler.Fit(); err != nil && p.replaceable(t.ctx) {
-				p.log.Error("this node hands over", "err", err)
-				return "", o
+				unfit <- err
+				return
 			}
 		}
 	}
