@@ -44,9 +44,8 @@
 //     another scheme than http(s) is a bad_request.
 //   - Without a rate limit there are no RateLimit fields.
 //   - Documents depend on no request field but the target and Api-Version.
-//     Pages come as HTML or Markdown, and they, the files beside them, and those
-//     documents that may be long compressed or not: these carry Vary, and an entity
-//     tag for each coding. Errors are not stored.
+//     Pages come as HTML or Markdown. Pages, their files and long documents come
+//     compressed or not, and carry Vary and an entity tag for each coding. Errors are not stored.
 //   - An error is a page where people come, which is everywhere but below /api, /mcp and
 //     /sync, if Accept gives text/html a higher weight than what programs read. It is drawn
 //     when the answer is complete, from whatever handler or node the problem document comes.

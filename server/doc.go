@@ -3,9 +3,11 @@
 // shell calls inside its limits, and the operator's socket, which only this machine's operator
 // can reach.
 //
-// origin.go has what all roles share. leader.go has what writes the ledger, publishes it to edges and
-// takes payments: the only origin, or the leader of a cluster. node.go has a node of a cluster, which
-// follows and leads in turn. backend.go switches what answers requests when the role changes.
+// origin.go has what all roles share; its publish shows each event to readers and edges. leader.go
+// writes the ledger, publishes it to edges and takes payments: the only origin, or the leader of a
+// cluster. node.go has a node of a cluster, which follows and leads in turn. backend.go switches the
+// handlers when the role changes. paid_handler.go, check.go and reports.go serve payments, drafts and
+// readiness reports over HTTP; sites.go looks at members' sites; operator*.go serve the operator.
 //
 // The packages below it, in the order in which a payment meets them:
 //
@@ -17,7 +19,7 @@
 //     Ethereum-like chain; pay/node: how such chains are asked
 //   - paid: the workflow from a request to its stored effect; paid/form: the bodies of
 //     requests; paid/risk: what others can cost the ring
-//   - ledger: the one writer; ledger/badgerstore, its store; ledger/cluster, several nodes with one
+//   - ledger: the one writer; ledger/badgerstore: its store; ledger/cluster: several nodes with one
 //     ledger, through etcd
 //   - aside: news of members and counts of their visitors, in tables of the ledger's store, and an
 //     index for searches, in memory
@@ -26,7 +28,8 @@
 //   - backup: the whole origin in one file, and back
 //   - logging: the log of a process; logging/logscan finds secrets in logs
 //
-// HANDBOOK.md is for operators. DESIGN.md tells what happens to a payment and to an event. Also:
+// HANDBOOK.md is for operators. DESIGN.md tells what happens to a payment and to an event, and where
+// to add things. Also:
 //
 //   - cmd/webring: the binary; cmd/bench: what its answers cost
 //   - deploy: what operators copy: units, an image, proxies, alerts

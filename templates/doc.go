@@ -12,5 +12,5 @@
 // inline. Members' words are text in bdi elements. Links to members are marked as
 // sponsored. Every number that ages is said in words, too.
 //
-// make generate makes the *_templ.go files from the .templ files beside them.
+// make generate makes the *_templ.go files from the .templ files.
 package templates

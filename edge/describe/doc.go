@@ -30,8 +30,8 @@
 //     of them says what a member is in full.
 //   - Networks have the names that others give them (CAIP-2), and not the ledger's.
 //   - Examples can be paid: that of a bid names the earliest member, that of a
-//     registration an address with the ledger position in it, which nobody has. In an
-//     empty ring there is nobody to bid on, and the operation carries no offer.
+//     registration an address with the ledger position in it, which no member
+//     has. In an empty ring there is no member to bid on, and the operation carries no offer.
 //   - The price of a paid operation depends on its body. So offers state no amount, and
 //     say in words what it is.
 //   - The feeds of the lead name the present leader and the payment since which it

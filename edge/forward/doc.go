@@ -1,5 +1,9 @@
-// Package forward passes on to the origin, or to the one of several that leads, what only the origin answers: paid
-// operations above all, and drafts to be checked and reports.
+// Package forward passes requests on that only the origin, or its leader, answers: paid
+// operations above all, checks of drafts, and reports.
+//
+// forward.go has the [Forwarder]; request.go copies a request; send.go chooses an origin and
+// sends; slots.go, account.go and stop.go share the slots of payments; life.go finds lost
+// origins; own.go sends this node's own requests; problem.go has the refusals.
 //
 // A [Forwarder] copies each request byte for byte, adds a voucher (package voucher) and
 // sends it once. Each kind of request has a semaphore of its own, so free requests do not

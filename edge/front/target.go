@@ -1,5 +1,3 @@
-// Package uri reads the targets of requests: their form, their path, and the hosts
-// that they name.
 package front
 
 import (

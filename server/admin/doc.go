@@ -1,5 +1,5 @@
-// Package admin is the second listener of a process, for whoever watches it: whether it
-// lives, whether it should be sent requests, what it has counted, and what it is doing.
+// Package admin is the second listener of a process, for operators: health, readiness,
+// metrics, and profiles of the running process.
 //
 // [Server] in admin.go has the listener and its addresses; ready.go answers what is asked of
 // readiness, from the checks that a process adds; origin.go collects what a ledger and its

@@ -1,5 +1,5 @@
 // Package backup puts a whole origin into one file and brings it back: the rows
-// of the ledger as they are at one instant, and the keys beside it.
+// of the ledger at one instant, and the keys.
 //
 // The file is a tar archive, written in one go while the origin serves:
 //

@@ -21,16 +21,16 @@
 // A [Follower] takes the batches that a ledger elsewhere gave to its store. It checks them,
 // stores them, and keeps the same state and index in memory. When it is to lead, it starts
 // the writer, and folds nothing again. A ledger that was closed without an error can follow
-// again in the same way ([Ledger.Resume]); one with a commit in doubt cannot. Of a [Replicated] store, a commit may return before
-// the rows are on this machine's disk: the head is written when they are. So the head is
-// never ahead of the store, and the store never ahead of the copies elsewhere.
+// again in the same way ([Ledger.Resume]); one with a commit in doubt cannot. A commit of a
+// [Replicated] store may return before the rows are on this machine's disk. The head is written
+// when they are. So the head is never ahead of the store, nor the store of the copies elsewhere.
 //
 // # The files, in the order to read them
 //
 // store.go (what a store must do), keys.go (its rows), position.go (a transaction), reservation.go,
-// index.go (the reservations in memory), payments.go and waste.go (what is found
-// by transaction and account), writer.go (the group commit), clock.go (what may be stamped), tx.go and tx_reservation.go (a
-// turn of the writer), view.go, records.go (durable events), removal.go, blocklist.go,
+// index.go (the reservations in memory), payments.go and waste.go (found by transaction and
+// account), writer.go (the group commit), clock.go (what may be stamped), tx.go and
+// tx_reservation.go (a turn of the writer), view.go, records.go (durable events), removal.go, blocklist.go,
 // table.go (rows of other packages), head.go, open.go (the checks), follower.go and replay.go
 // (batches of another writer), audit.go (reads and checks everything again), restore.go.
 package ledger

@@ -11,7 +11,7 @@
 // on what that one signs. An edge serves what it holds of the ledger.
 //
 // The files: source.go and handlers.go (what is asked and answered), stream.go (the
-// event stream), download.go and semaphore.go (bounds on long answers), key.go (the
+// event stream), download.go and room.go (limits on long answers), key.go (the
 // signing key), rotation.go (another key takes its place), publisher.go (checkpoints),
 // until.go (signed times never go back), snapshots.go, relay.go and relay_snapshot.go
 // (another node's checkpoints).

@@ -20,8 +20,8 @@ import (
 const (
 	// maxFollowers bounds the clients that wait for checkpoints, and maxDownloads the
 	// answers with events and snapshots under way. Each holds a connection. A quarter
-	// is reserved for edges of this ring, each stranger has a bound of its own, and package
-	// fair shares the rest between them and their networks.
+	// is reserved for edges of this ring, each stranger has a bound of its own, and
+	// edge/share shares the rest between them and their networks.
 	maxFollowers, followersEach = 1024, 16
 	maxDownloads, downloadsEach = 512, 8
 	// retryAfter429 is in how many seconds there may be room again.

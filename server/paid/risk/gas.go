@@ -36,7 +36,7 @@ const (
 //     its own: 1/[ownPart] of the budget. It paid for that before, and what it wastes
 //     counts for no other account;
 //   - all other accounts share the budget. It is divided between the clients that bring
-//     their payments by the rule of package fair: one that has wasted nothing is refused
+//     their payments by the rule of edge/share: one that has wasted nothing is refused
 //     only when all of it is wasted, and one that has wasted some earlier.
 //
 // An attacker can make any number of accounts, so what is in flight counts as wasted. Gas is

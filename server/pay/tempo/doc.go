@@ -9,12 +9,11 @@
 //
 //	Decode     no network: the one transaction we accept, canonical, signed,
 //	           ours in chain, token, recipient, amount and memo (method.go,
-//	           transaction.go, swap.go, signature.go, keyauth.go, memo.go)
+//	           transaction.go, swap.go, signature.go, keyauth.go)
 //	Simulate   would it go through now? nothing is sent (simulate.go,
 //	           swap.go)
 //	Broadcast  send it; harmless to repeat (settle.go)
-//	Outcome    what became of it: the logs decide, not the status (settle.go,
-//	           receipt.go)
+//	Outcome    what became of it: the logs decide, not the status (settle.go)
 //
 // A payer who holds another token than the one asked for may buy what is paid in the same
 // transaction. It then makes three calls in place of one, in one fixed form (swap.go).

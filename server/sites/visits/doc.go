@@ -24,7 +24,7 @@
 // The third failure in a row makes a member asleep, and comes two days after the first. One
 // answer wakes it. Failures count only if a member of another site answers in the same minute,
 // or one of five others that are asked then: otherwise it is this process that is cut off, and
-// the minute is repeated once it is not. A ring in which nobody else can be asked blames nobody.
+// the minute is repeated once it is not. Without another member to ask, no failure counts.
 //
 // A page that links back verifies its member (package siteproof), and so does a token that names
 // its owner, where the site has named that account before. Of members that a token has verified

@@ -1,5 +1,5 @@
 // Package local scores how ready a site is for agents by fetching it: at most thirty
-// requests beside redirects, four at once, twenty seconds in all. The rubric is published,
+// requests without redirects, four at once, twenty seconds in all. The rubric is published,
 // and its points are the same for every site. Each check leaves evidence in a report and,
 // if it failed, says what would mend it. All requests but one kind are GETs: an MCP server
 // that is named is asked to introduce itself.
