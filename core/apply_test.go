@@ -312,7 +312,7 @@ func TestRemovedMembersCanBeRedactedLater(t *testing.T) {
 	}
 }
 
-// A payment that belongs to nobody changes the books alone.
+// A payment that belongs to no member changes the books alone.
 func TestUnclaimedPaymentsStandInTheBooks(t *testing.T) {
 	r := coretest.NewRing(t)
 	r.Join("one", "https://one.example/")
@@ -360,8 +360,8 @@ func TestNothingInAStateAliasesWhatWasApplied(t *testing.T) {
 	}
 }
 
-// Registrations and bids leave nothing behind for the collector, whose work in the
-// module is nobody else's.
+// Registrations and bids leave nothing for the collector: in the module there is no other
+// work for it.
 func TestJoinsAndBidsAllocateNothing(t *testing.T) {
 	const runs = 100
 	st := core.NewState(3*runs, 1)

@@ -155,7 +155,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 		}
 	}
 	check()
-	// Whoever changed last is bid on, until nobody's standing has decayed: the
+	// Bid on the member that changed last, until no standing has decayed: the
 	// seconds of changes that are known run out, and are found anew.
 	for range 3 {
 		for r.ChangedAt() > 0 {

@@ -1,5 +1,5 @@
 package core
 
-// Due is the number of members whose standing [State.Advance] to second now changes, at
+// Due is the number of members with a standing that [State.Advance] to second now changes, at
 // most limit.
 func (s *State) Due(now int64, limit int) int { return s.due.Due(now, 0, limit) }

@@ -6,8 +6,8 @@ var ForecastDays = [...]int{7, 30}
 // DaySeconds is the length of a day in seconds.
 const DaySeconds = 86_400
 
-// Forecast says who will be first at an instant if nobody is paid for until then and nobody
-// joins, leaves, or is hidden or shown. In a ring without members, First and Standing are 0.
+// Forecast predicts the first place at an instant, if until then no payment comes and no
+// member joins, leaves, is hidden or is shown. Without members, First and Standing are 0.
 //
 // Instants are those at which days begin in UTC, so a forecast is the same for a whole day.
 type Forecast struct {
@@ -27,7 +27,7 @@ func (s *State) Forecasts() *[len(ForecastDays)]Forecast {
 	return &s.ranking.ahead
 }
 
-// StandingAt is the standing of o in cents at a second if nobody pays for it until then.
+// StandingAt returns the standing of o in cents at a second, if o gets no bid until then.
 func (s *State) StandingAt(o Ordinal, second int64) int64 { return s.decline(o).worth(second) }
 
 // ToTakeFirstThen is [State.ToTakeFirst] at the instant of a forecast.
@@ -38,8 +38,8 @@ func (s *State) ToTakeFirstThen(o Ordinal, f *Forecast) (cents int64, ok bool) {
 // JoinAtFirstThen is [State.JoinAtFirst] at the instant of a forecast.
 func (s *State) JoinAtFirstThen(f *Forecast) int64 { return s.joinBefore(f.Standing) }
 
-// Fades gives the second from which the standing of o falls, which may be past, and the one
-// from which it is 0. It reports false for a member without bids, whose standing never falls.
+// Fades returns the second from which the standing of o falls, which may be past, and the
+// second from which it is 0. ok is false for a member without bids: its standing never falls.
 func (s *State) Fades(o Ordinal) (from, gone int64, ok bool) {
 	d := s.decline(o)
 	if d.start == never {

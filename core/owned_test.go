@@ -148,7 +148,7 @@ func TestAMoveKeepsEverythingButTheURL(t *testing.T) {
 		}
 		return r.Slug(o)
 	}
-	// The host of the one below is that of the other, whose account is another.
+	// The host of the one below is the same as the other's; the account differs.
 	if finds("two.example") != "two" || finds("https://two.example/~one/page") != "two" {
 		t.Errorf("two.example is %q, the page %q", finds("two.example"), finds("https://two.example/~one/page"))
 	}
@@ -278,8 +278,8 @@ func TestAnOwnerTakesBackThatItLeft(t *testing.T) {
 	}
 }
 
-// A change whose words were redacted takes the member out of the ring, as a registration
-// without words does not put it in; the removal that follows ends in the same state.
+// A change with redacted words takes the member out of the ring, as a registration
+// without words does not put it in. The removal that follows ends in the same state.
 func TestWordsOfChangesThatWereRedacted(t *testing.T) {
 	r := ownedRing(t)
 	r.Do(&core.Changed{Member: "two", Category: "tools"}, named("Second"))

@@ -158,7 +158,7 @@ func (s *State) Rewind(now int64) {
 	s.rankAll()
 }
 
-// step moves a member whose standing time has changed to its place at the clock.
+// step moves a member to its place at the clock after its standing time has changed.
 func (s *State) step(o Ordinal) {
 	was, d := s.accounts[o].standing, s.decline(o)
 	s.ranking.recent.drop(d.since(was))

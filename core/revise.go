@@ -299,7 +299,7 @@ func (s *State) rewrite(o Ordinal, m *Member) {
 	s.write(o, s.scratch, m)
 }
 
-// clone gives a member whose strings do not lie in the memory of the state.
+// clone returns a copy of the member with strings outside the memory of the state.
 func (m Member) clone() Member {
 	for _, text := range [...]*string{&m.Slug, &m.Name, &m.URL, &m.Description, &m.Category, &m.Report, &m.Score.Provider, &m.Score.Version} {
 		*text = strings.Clone(*text)

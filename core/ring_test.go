@@ -278,9 +278,8 @@ func paidBy(payer string) func(*core.Joined, *core.Texts) {
 	return func(e *core.Joined, _ *core.Texts) { e.Payment.Payer = payer }
 }
 
-// TestStrangersDoNotNameOtherPeoplesPages holds whose page it is where a member stands
-// at the root of a host: one below it that another account paid for has its own address
-// and no more.
+// TestStrangersDoNotNameOtherPeoplesPages: if a member is at the root of a host, a member of
+// another account below it has its own address and no more.
 func TestStrangersDoNotNameOtherPeoplesPages(t *testing.T) {
 	type member struct{ slug, url, payer string }
 	root := member{"root", "https://www.ada.dev/", ada}

@@ -57,8 +57,8 @@ type account struct {
 	standing int64 // in cents, as ranked
 }
 
-// status is the part of a row that an owner's and a visit's events change beside its
-// flags. Most rows have a zero one. Instants are in milliseconds.
+// status holds the fields of a row, other than its flags, that the events of an owner or a
+// visit change. Most rows have a zero one. Instants are in milliseconds.
 type status struct {
 	since    int64 // when it fell asleep or woke; 0 means when it joined
 	verified int64 // when its site proved itself, times 4, and the proof; 0 for never
@@ -108,8 +108,8 @@ func (s *store) reserve(rows, texts int) {
 	}
 	room := len(s.accounts)
 	if rows > room || room == 0 {
-		// A multiple of 64, so that all columns fill their cache lines. Then no column
-		// has less room than accounts, whose length is taken for the room of all.
+		// A multiple of 64, so that all columns fill their cache lines. Then no column has less
+		// room than accounts, and the length of accounts is the room of all.
 		room = (max(rows+rows/10, 1) + 63) &^ 63
 	}
 	for _, column := range [...]struct{ section, width int }{{ofRows, 4}, {ofHostNext, 4},

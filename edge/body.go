@@ -11,8 +11,8 @@ import (
 	"webring/edge/content"
 )
 
-// bodyCodings are the content codings that bodies of requests may come in, as
-// Accept-Encoding lists them beside a refusal (RFC 9110, 15.5.16).
+// bodyCodings are the content codings accepted in request bodies. A refusal lists them in
+// Accept-Encoding (RFC 9110, 15.5.16).
 const bodyCodings = "gzip, zstd"
 
 var (

@@ -44,7 +44,7 @@ func gzipped(t testing.TB, body string) string {
 	return b.String()
 }
 
-// zstded compresses a body whose length is not known beforehand, with a window of 8 MiB.
+// zstded compresses a body of unknown length, with a window of 8 MiB.
 func zstded(t testing.TB, body string) string {
 	t.Helper()
 	var b bytes.Buffer

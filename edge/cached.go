@@ -13,8 +13,8 @@ import (
 const cacheBytes = 32 << 20
 
 const (
-	// longestTarget is the longest target whose answer is cached: twice the length of one
-	// with every parameter of lists.
+	// longestTarget is the length of the longest target with a cached answer: twice the
+	// length of one with every parameter of lists.
 	longestTarget = 256
 	// longestCached is the longest document that is cached: that of 500 members with the
 	// longest words fits in.
@@ -35,7 +35,7 @@ type document struct {
 	forms    content.Forms
 }
 
-// documentSize is about how many bytes a document takes beside its texts.
+// documentSize is about how many bytes a document takes without its texts.
 const documentSize = 512
 
 // serve answers from the cache, or from the core into r. It gives the answer and its

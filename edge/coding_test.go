@@ -90,7 +90,7 @@ func TestJSONDocumentsAreSentInTheCodingThatIsAsked(t *testing.T) {
 				if one != other && a == b {
 					t.Errorf("%s has the tag %s in %q and %q", path, a, one, other)
 				}
-				// A 304 is for whoever has what would be sent, and says so to caches.
+				// A 304 says to caches that they hold what would be sent.
 				for _, more := range [][]string{nil, {"Upgrade", "x"}} {
 					r, want := s.get(path, append(more, "Accept-Encoding", one, "If-None-Match", b)...), 200
 					if one == other {
@@ -111,8 +111,8 @@ func TestJSONDocumentsAreSentInTheCodingThatIsAsked(t *testing.T) {
 	}
 }
 
-// What fits into a packet, what there is one of for each member, and what nobody keeps
-// goes out as it is.
+// Answers that fit into a packet, answers of which each member has one, and answers that are
+// not cached are not compressed.
 func TestShortDocumentsAreNotCompressed(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, path := range []string{"/api/ring?limit=1", "/api/categories", "/api/ring/alpha", "/api/widget?from=alpha", "/api/ring/next?from=alpha", "/next", "/api/ring?limit=x", "/api/ring/nobody"} {

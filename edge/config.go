@@ -107,12 +107,12 @@ type Config struct {
 	// OpenAPI document, without a slash at its end.
 	ExampleSite string
 
-	// EdgeSecrets are what this node and the edges that forward to it share. A
-	// request whose Webring-Edge field was made with one of them comes
-	// from the client, and over the scheme, that the field names, and is
-	// counted apart, as many for each client as RateLimit. Without a secret,
-	// and without a field that holds, a request is its peer's. One below /sync/
-	// is its peer's in any case; the field shows that the peer is an edge.
+	// EdgeSecrets are shared by this node and the edges that forward to it. A request
+	// with a Webring-Edge field made with one of them counts as coming from the client,
+	// and over the scheme, that the field names. Such requests have a count of their own,
+	// up to RateLimit for each client. Without a secret, or without a valid field, a
+	// request is its peer's. A request below /sync/ always is; there the field shows that
+	// the peer is an edge.
 	EdgeSecrets *voucher.Secrets
 
 	// Count has the shell count what it answers, for [Shell.Metrics].
@@ -134,8 +134,8 @@ type Config struct {
 	// carries RateLimit fields: there is no policy to state. [Shell.SetRateLimit]
 	// changes it.
 	RateLimit int
-	// TrustedProxies are believed when they say for whom they forward, in one field
-	// that they have to set: [front.Proxies.NameClientsIn].
+	// TrustedProxies may name the client that they forward for, in one field that they
+	// have to set: [front.Proxies.NameClientsIn].
 	TrustedProxies front.Proxies
 
 	// TLS makes the shell speak TLS, HTTP/1.1 only, and of the protocols that it names

@@ -119,8 +119,8 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// What stands behind a body in chunks is no request, whoever counted its bytes
-// otherwise, and whatever becomes of the one before it.
+// Bytes behind a body in chunks are no request, even if a proxy counted the body otherwise,
+// and whatever becomes of the request before them.
 func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 	gone, err := forward.New(forward.Config{Origins: []string{"http://127.0.0.1:1"}, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

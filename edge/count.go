@@ -34,8 +34,8 @@ func (s *Shell) countAll() {
 	s.plain.detail.route = s.metrics.route(append(ringPrefix[:len(ringPrefix):len(ringPrefix)], 'a'))
 }
 
-// routeName is the route of a pattern in the table of paths: the pattern itself, but for
-// files whose names change with what is in them, and for the pages of problems.
+// routeName returns the route of a pattern in the table of paths. It is the pattern itself,
+// except for pages of problems and for files named by their content.
 func routeName(pattern string) string {
 	switch folder := path.Dir(pattern) + "/"; {
 	case pattern == static.Widget.Path:
@@ -48,7 +48,7 @@ func routeName(pattern string) string {
 	return pattern
 }
 
-// began is when a request began whose answer is counted.
+// began returns when the request being counted began.
 func (s *Shell) began() (now time.Time) {
 	if s.metrics != nil {
 		now = time.Now()

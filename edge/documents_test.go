@@ -172,7 +172,7 @@ func TestWhatReadsNothingIsOfThisPosition(t *testing.T) {
 }
 
 // A page is one in both forms: what is not there as HTML is not there as Markdown,
-// and a stranger's words in a path become nobody's heading.
+// and words that a stranger puts in a path never become a heading.
 func TestCategoriesThatNobodyIsInAreNotThere(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for _, path := range []string{"/categories/call-this-number", "/categories/Call%20this%20number", "/categories/call?kind=mcp", "/categories/call?page=2"} {

@@ -25,7 +25,7 @@ const (
 // programFolders are the paths below which only programs ask.
 var programFolders = [...]string{"/api", mcpPath, "/sync"}
 
-// asker says who asks for a path, percent-decoded, with these fields.
+// asker says what kind of client asks for a path, percent-decoded, with these fields.
 func asker(path []byte, h content.Fields) audience {
 	for _, folder := range programFolders {
 		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok && (len(rest) == 0 || rest[0] == '/') {
@@ -38,7 +38,7 @@ func asker(path []byte, h content.Fields) audience {
 	return either
 }
 
-// errorFields are those of an error page. It names its request, so it is nobody else's.
+// errorFields are the fields of an error page. It names its request, so it is not shared.
 const errorFields = "Content-Type: " + pages.Media + "\r\n" + notStored + pages.Fields + varyAccept
 
 // showError makes a page of a problem document that a person would get. It comes when the
@@ -81,9 +81,9 @@ func (s *Shell) showError(ctx *fasthttp.RequestCtx) {
 	r.SetBodyRaw(page)
 }
 
-// refusedDraft is the join page with the draft in it that a form has sent and that could not be
-// checked, so that nobody fills it in again; without a draft if another site has sent it. It is
-// nil for anything else.
+// refusedDraft is the join page with the draft that a form has sent and that could not be
+// checked, so that the visitor need not fill it in again. If another site sent the draft, the
+// page is without it. It is nil for anything else.
 func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byte) []byte {
 	if !ctx.IsPost() || string(path) != pages.JoinPath {
 		return nil

@@ -62,8 +62,8 @@ func TestWhoPrefersHTML(t *testing.T) {
 	}
 }
 
-// An error is a page for people, with ways on, and the document of before for everybody
-// else: on the fast path and on fasthttp, wherever it is found.
+// For people an error is a page with ways on; other clients get the document. This holds on
+// the fast path and on fasthttp, wherever the error is found.
 func TestErrorsArePagesForPeople(t *testing.T) {
 	ring := newRing(t)
 	apply(t, ring, coretest.NewStep(&core.Removed{Stamp: (epoch + 2) * 1000, Member: "beta", Reason: "asked to"}, nil))

@@ -28,7 +28,7 @@ type plainPath struct {
 	route int
 }
 
-// newPlainPaths leaves out deprecated paths, whose answers carry more fields.
+// newPlainPaths leaves out deprecated paths, because their answers carry more fields.
 func newPlainPaths(deprecated map[string]describe.Deprecation) *plainPaths {
 	p := &plainPaths{exact: map[string]plainPath{"/": {plain: true}}}
 	for _, path := range api.Paths() {
@@ -150,7 +150,7 @@ func (p *plainAnswerer) read(r *fastpath.Request, g *generation, home bool, now 
 	return status, f.Body
 }
 
-// failure is a request whose answer is a problem.
+// failure describes a request that is answered by a problem.
 func (p *plainAnswerer) failure(r *fastpath.Request, a *fastpath.Answer) *pages.Failure {
 	return &pages.Failure{Method: fasthttp.MethodGet, Target: r.Target, Status: a.Status, Body: a.Body, Reads: true, RequestID: string(r.ID)}
 }

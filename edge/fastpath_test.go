@@ -156,8 +156,8 @@ func TestTheLastRequestBeforeAHalfCloseIsAnswered(t *testing.T) {
 	}
 }
 
-// Whoever says with a later request that it was the last need not wait until the
-// connection has been idle for long; and whoever only pauses is answered.
+// A client that says with a later request that it was the last need not wait until the
+// connection has been idle for long. A client that only pauses is answered.
 func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
 	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -12,8 +12,8 @@ import (
 	"webring/edge/voucher"
 )
 
-// Another rate limit counts from then on for everybody: on the fast path and beside it,
-// for whom edges forward, and for those that follow.
+// A new rate limit counts at once for every client: on the fast path and off it, for clients
+// of edges, and for edges that follow.
 func TestTheRateLimitIsReplaced(t *testing.T) {
 	clock := newClock()
 	s := serve(t, Config{Core: newRing(t), RateLimit: 50, EdgeSecrets: sharedSecrets, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender},
@@ -74,8 +74,8 @@ func TestLimitsAndProxiesAreReplacedUnderLoad(t *testing.T) {
 	wantFields(t, s.get("/api/categories", "X-Forwarded-For", "192.0.2.11"), "RateLimit-Remaining", "98")
 }
 
-// Of the protocols of TLS that a configuration names, only the one by which an authority
-// asks is spoken beside HTTP/1.1.
+// Of the protocols of TLS that a configuration names, only HTTP/1.1 and the one that an
+// authority asks by are spoken.
 func TestTheProtocolsOfTLS(t *testing.T) {
 	for want, named := range map[string][]string{"[http/1.1]": {"h2", "http/1.1"}, "[http/1.1 acme-tls/1]": {"h2", "acme-tls/1"}} {
 		if got := fmt.Sprint(spoken(named)); got != want {

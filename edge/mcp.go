@@ -145,8 +145,8 @@ func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, authoriz
 // of any site may call; but an attacker may let a host name of its own point here, so
 // that its page reaches a server which it could not reach otherwise (DNS rebinding). Then
 // Host has that name. The ring's own names are the host of the base URL, IP addresses and
-// localhost. Requests from trusted proxies are not checked. Pages without a site, whose
-// Origin is null or file://, may do what those of any site may.
+// localhost. Requests from trusted proxies are not checked. Pages without a site, with null
+// or file:// as Origin, may do what pages of any site may.
 //
 // Document: the Model Context Protocol, "Streamable HTTP", on DNS rebinding.
 func (s *Shell) foreignOrigin(ctx *fasthttp.RequestCtx) string {

@@ -133,7 +133,7 @@ func TestUnusableCallsAreRefusedByTheirIDs(t *testing.T) {
 			t.Errorf("status %d: %s", r.status, r.body)
 		}
 	}
-	// Without an id it is no call, and nobody waits for a result.
+	// Without an id it is no call, and no result is expected.
 	wantProblem(t, s.message(`{"jsonrpc":"2.0","method":"nope/x"}`), api.Malformed)
 }
 

@@ -73,8 +73,9 @@ const (
 
 var reasonNames = [reasons]string{"client", "proxy", "forwarded", "follower", "connections"}
 
-// newMetrics prepares the counters of a shell that serves the paths of these patterns, whose
-// routes have these names. In a pattern a segment in braces stands for any that is not empty.
+// newMetrics prepares the counters of a shell. The keys of names are the patterns that it
+// serves, the values the names of their routes. A segment in braces matches any that is not
+// empty.
 func newMetrics(names map[string]string) *metrics {
 	counter := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Name: "webring_" + name, Help: help}

@@ -56,8 +56,8 @@ func TestRedirectsAreCounted(t *testing.T) {
 	}
 }
 
-// What the origin keeps beside the ledger is served with validators, and where a node has
-// none of it there is nothing.
+// What the origin keeps next to the ledger is served with validators. A node without it
+// serves nothing.
 func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	var asked []string
 	beside := func(_ context.Context, path, query string) api.Document {

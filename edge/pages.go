@@ -17,8 +17,8 @@ import (
 	"webring/templates"
 )
 
-// immutable is the Cache-Control of a file whose name has its hash, and briefly that of a
-// file whose name never changes.
+// immutable is the Cache-Control of a file with its hash in its name, and briefly that of a
+// file with a fixed name.
 const (
 	immutable = "public, max-age=31536000, immutable"
 	briefly   = "public, max-age=300, stale-while-revalidate=86400, stale-if-error=604800"

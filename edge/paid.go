@@ -10,7 +10,7 @@ import (
 	"webring/edge/voucher"
 )
 
-// takesJSON gives the handler of a request whose body is JSON: of a paid operation above all.
+// takesJSON returns the handler of a request with a JSON body, such as a paid operation.
 func (s *Shell) takesJSON(h Handler) fasthttp.RequestHandler {
 	other := s.other(h)
 	return func(ctx *fasthttp.RequestCtx) {

@@ -46,7 +46,7 @@ func TestLimitsCountTheClientBehindAProxy(t *testing.T) {
 
 // A trusted proxy looks after this node from the address from which it forwards. No
 // request of those behind it is counted as its own, on the fast path or by fasthttp: not one
-// that names nobody, and not one whose header cannot be read.
+// that names no client, and not one with a header that cannot be read.
 func TestWhatStrangersSendTakesNothingFromTheProxysOwnRequests(t *testing.T) {
 	for _, header := range []string{
 		"X-Forwarded-For: unknown\r\n",

@@ -17,9 +17,9 @@ const (
 	maxConns          = 16384
 	maxConnsPerClient = 256
 	// maxHolding is how many connections may hold memory for a request: one that has come
-	// in part, is being answered, or whose answer the client has not read. Such a
-	// connection holds 60 KB when its client sends a long body, and about 130 KB at most.
-	// So requests hold 60 to 130 MB in all.
+	// in part, one that is being answered, or one with an answer that the client has not read.
+	// Such a connection holds 60 KB when its client sends a long body, and about 130 KB at
+	// most. So requests hold 60 to 130 MB in all.
 	maxHolding = 1024
 )
 

@@ -311,7 +311,7 @@ func TestBodiesAbove16KiBAreTooLarge(t *testing.T) {
 
 func TestHeadersAbove24KiBAreTooLarge(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
-	// A credential of 16 KiB and then some must reach whoever reads it.
+	// A credential of 16 KiB and then some must reach the handler.
 	if r := s.do("POST", "/api/bid", "{}", "Authorization", "Payment "+strings.Repeat("a", 20<<10)); r.status != 200 {
 		t.Errorf("20 KiB: status %d", r.status)
 	}

@@ -298,8 +298,7 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	s.finish(ctx, w)
 }
 
-// contain answers a request whose handling panicked, and the process goes on. It is
-// deferred.
+// contain answers a request after its handler panicked, and the process goes on. Defer it.
 func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *share.Window) {
 	v := recover()
 	if v == nil {

@@ -27,7 +27,7 @@ const base = "https://ring.example"
 // epoch is where test histories begin.
 const epoch = 1_760_000_000
 
-// openedRing gives a core of a ring that nobody has joined.
+// openedRing returns a core of a ring without members.
 func openedRing(t testing.TB) *host.Native {
 	t.Helper()
 	n := host.NewNative(100)

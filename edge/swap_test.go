@@ -69,7 +69,7 @@ func TestValidatorsNameTheBuildThatAnswered(t *testing.T) {
 	}
 }
 
-// A core may take the place of one of the same build at the same position, whose state
+// A core may be replaced by one of the same build at the same position because its state
 // had gone bad: nothing of that is kept.
 func TestAnswersOfAReplacedCoreAreDropped(t *testing.T) {
 	core := NewSwappable(documentCore(api.Position, 0, 0, epoch, `{"state":"bad"}`), "one")

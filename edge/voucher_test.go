@@ -22,7 +22,7 @@ var (
 	sharedSecrets, _ = voucher.NewSecrets(sharedSecret)
 )
 
-// tellSender answers with whom the request is taken to be from.
+// tellSender answers with the sender that the request is attributed to.
 func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	fmt.Fprint(ctx, client, " ", secure)
 	if v := ctx.Request.Header.Peek(voucher.Field); v != nil {

@@ -75,7 +75,7 @@ type Removal struct {
 	Reason string `json:"reason"`
 	Redact bool   `json:"redact"`
 	Block  bool   `json:"block"` // put the site's host on the blocklist, too
-	By     string `json:"by"`    // who asks
+	By     string `json:"by"`    // the account that asks
 }
 
 // maxOperatorBody bounds what the socket reads, in bytes.
@@ -301,8 +301,8 @@ func readReasoned(r *http.Request, order any, reason *string, form string) error
 	return nil
 }
 
-// readOrder decodes the body into order, whose reason it also gets by itself. It refuses a
-// body of another form, and a reason longer than an event keeps.
+// readOrder decodes the body into order, and the reason also into reason. It refuses a body of
+// another form, and a reason longer than an event keeps.
 func readOrder(r *http.Request, order any, reason *string, form string) error {
 	d := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxOperatorBody))
 	d.DisallowUnknownFields()

@@ -14,7 +14,7 @@ import (
 // Moderation asks for a member to be hidden or shown.
 type Moderation struct {
 	Reason string `json:"reason"` // stands in the ledger, which is public
-	By     string `json:"by"`     // who asks, for the log
+	By     string `json:"by"`     // the account that asks, for the log
 }
 
 // Blocking asks for an entry of the blocklist, or for the end of one.
@@ -22,7 +22,7 @@ type Blocking struct {
 	Kind   ledger.BlockKind `json:"kind"`
 	Text   string           `json:"text"`   // what is kept out, as the operator writes it
 	Reason string           `json:"reason"` // kept with the entry; only the operator sees it
-	By     string           `json:"by"`     // who asks
+	By     string           `json:"by"`     // the account that asks
 }
 
 // hide takes a member out of the ring until it is shown, and waits for open payments as

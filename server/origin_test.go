@@ -30,7 +30,7 @@ const (
 	fund = `{"member":"ada","amount":"1.50"}`
 )
 
-// coin is a payment method whose payments become what the test says.
+// coin is a payment method with outcomes that the test sets.
 type coin struct {
 	refuses bool          // every credential
 	life    time.Duration // of a payment; 0: 25 s

@@ -24,7 +24,7 @@ func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []b
 		slug, _ := ctx.UserValue("slug").(string) // of the path
 		call := paid.Call{
 			Operation: operation, Slug: strings.Clone(slug),
-			// The work may outlive the request, whose buffers fasthttp reuses.
+			// The work may outlive the request, and fasthttp reuses the request's buffers.
 			Body:           bytes.Clone(body(ctx)),
 			AcceptPayment:  string(bytes.Join(h.PeekAll("Accept-Payment"), []byte(","))),
 			IdempotencyKey: string(h.Peek("Idempotency-Key")),

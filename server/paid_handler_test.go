@@ -157,7 +157,7 @@ func TestPaymentOutlivesItsConnection(t *testing.T) {
 	o.waitOpen("ada")
 	conn.Close()
 	o.coin.becomes(mpp.Settled)
-	// Closing waits for the payment although nobody is there to hear of it.
+	// Closing waits for the payment although its client is gone.
 	if err := o.service.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -27,8 +27,8 @@ type Board struct {
 	AtTen        string  // the opening bid that passes rank 10 and takes less than rank 1, or ""
 }
 
-// Price is what first place costs at one time if nobody bids: "" when the member is first
-// then.
+// Price is the price of first place at one time if no bid comes until then, or "" if the member
+// is first then.
 type Price struct {
 	Days   int // from now, 0 for now
 	At     time.Time
@@ -174,7 +174,7 @@ func (v Member) takeFirst() string {
 	return v.TakeFirst[0].Amount
 }
 
-// later says what first place will cost it if nobody bids, or is "".
+// later returns the later price of first place if no bid comes until then, or "".
 func (v Member) later() string {
 	if len(v.TakeFirst) < 2 {
 		return ""

@@ -23,8 +23,8 @@ func (w Wallet) Pays() bool {
 	return slices.Contains(w.Methods, "evm")
 }
 
-// request is what a form has a wallet pay for or prove: an HTTP request to the ring, whose
-// body has what is fixed and the fields of the form.
+// request is the HTTP request to the ring that a form has a wallet pay for or prove. Its body
+// has fixed fields and the fields of the form.
 type request struct {
 	ID     string // of the form; its fields' ids begin with it
 	Method string

@@ -283,7 +283,7 @@ func (p Picture) stretch() string {
 // rests.
 const longestTitle = 28
 
-// title says whose mark it is.
+// title names the member of the mark.
 func (m Mark) title() string {
 	return clipped(m.Name, longestTitle) + ", " + clipped(Where(m.URL), longestTitle)
 }

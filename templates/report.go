@@ -144,7 +144,7 @@ func (r *Readiness) spoken() string {
 
 func points(n int) string { return strconv.Itoa(n) + plural(n, " point", " points") }
 
-// gauge is how long the arc of the gauge is, whose whole length is 100.
+// gauge is the length of the gauge's arc out of 100.
 func (r *Readiness) gauge() string { return strconv.Itoa(min(max(r.Score, 0), 100)) + " 100" }
 
 // mark turns the mark of the gauge to the score that joining takes.

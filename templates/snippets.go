@@ -34,7 +34,7 @@ func (s snippets) widget(attribute string) string {
 	return s.element(attribute) + `<script src="` + html.EscapeString(s.base) + `/widget.js" async></script>`
 }
 
-// pinned is the widget whose script is of one version, at a path.
+// pinned is the widget with a script of one version, at a path.
 func (s snippets) pinned(path, integrity string) string {
 	return s.element("") + `<script src="` + html.EscapeString(s.base) + path + "\"\n  integrity=\"" + integrity + "\"\n  crossorigin=\"anonymous\" async></script>"
 }

@@ -108,9 +108,9 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 	return r, true
 }
 
-// Call is the single entry by which a host drives a core whose memory it does not share:
-// an operation, a number and bytes in, bytes out. No other call on the
-// same core may run at the same time. It answers any input, and the core stays usable: it refuses what it
+// Call drives a core from a host that does not share its memory. It takes an operation, a
+// number and bytes, and returns bytes. Calls on one core must not run at the same time. Call
+// accepts any input: it refuses what it cannot do, and the core stays usable.
 // cannot do.
 //
 // The reply is valid until the next call. Integers are little-endian:

@@ -6,9 +6,9 @@ import (
 )
 
 // AppendMember appends the Member object of o, which must be in the ring.
-// With timed it shows what the passing of time changes too, paid_total_usd
-// beside effective_bid_usd, and st must have been advanced since its last
-// event; without, the object depends on the ledger position alone.
+// With timed it includes the values that change with time: effective_bid_usd and
+// paid_total_usd. st must then have been advanced since its last event. Without timed the
+// object depends on the ledger position alone.
 //
 // Document: the service interface, "Member".
 func AppendMember(dst []byte, st *core.State, o core.Ordinal, timed bool) []byte {

@@ -117,8 +117,8 @@ func TestAnEscapedSlashSeparatesNothing(t *testing.T) {
 	}
 }
 
-// A from that cannot be decoded names nobody, unless it is the address of a
-// site as it was sent; it never ends a visitor's way in a 400.
+// A from that cannot be decoded names no member, unless it is the address of a
+// site as it was sent. It never ends a visitor's way in a 400.
 func TestFromThatIsNotUTF8IsUnknownOrAnAddressAsSent(t *testing.T) {
 	r := sample(t)
 	for _, from := range []string{"%", "%4", "%zz", "%ff", "a%C3", "\xff", "https%3A//gamma.example/100%"} {

@@ -78,8 +78,8 @@ func TestARingOfNoneIsEmptyEverywhere(t *testing.T) {
 	}
 }
 
-// A ring that all members were removed from looks like one that nobody has joined,
-// and what is said is true of both.
+// A ring that lost all its members looks like one that never had any, and its answers
+// are true of both.
 func TestNobodyIsSaidToHaveNeverJoined(t *testing.T) {
 	r := coretest.NewRing(t)
 	r.Join("m1", "https://m1.example/")
@@ -376,8 +376,8 @@ func TestRedirectsCarryThePlainAddressAndAnEscapedLink(t *testing.T) {
 	}
 }
 
-// What needs escapes is escaped on the page of every redirect, by a state that folded
-// the events, was restored, or attached, and whoever has left.
+// The page of every redirect escapes what needs it, whether its state folded the events,
+// was restored or attached, and whichever members have left.
 func TestRedirectsEscapeWhateverTheirStateWasMadeOf(t *testing.T) {
 	r := coretest.NewRing(t)
 	names := []string{"plain", "<", ">", "&amp;", `"`, "'", "twelve bytes", "<script>12345678", "12345678</a>", "1234567'", "12345678\"", "ü<", "gone<b>"}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Asker makes requests of a ring whose history [Generate] has made.
+// Asker sends requests to a ring with a history from [Generate].
 type Asker struct {
 	*rand.Rand
 	Names   []string // of members: slugs and URLs

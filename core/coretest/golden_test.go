@@ -123,8 +123,8 @@ func TestHistoriesServeWhatTheyServedBefore(t *testing.T) {
 	golden(t, "histories.txt", b.Bytes())
 }
 
-// Ledgers of before there were events of owners and visits fold to the digests that they
-// had then: an edge of this version follows an origin of that one.
+// Ledgers from before events of owners and visits keep their digests: an edge of this version
+// follows an origin of that one.
 func TestEarlierLedgersFoldToTheirDigests(t *testing.T) {
 	var b bytes.Buffer
 	for seed := range uint64(100) {

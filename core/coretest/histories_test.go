@@ -139,7 +139,7 @@ func TestRedactedTextsEndInTheSameAnswers(t *testing.T) {
 			} else if err := without.Apply(step.EventBytes, step.TextBytes); err != nil {
 				t.Fatalf("%#v: %v", step.Event, err)
 			}
-			// A member whose texts are gone is in no document, at no position.
+			// A redacted member is in no document, at no position.
 			if without.Rules() != nil {
 				without.Advance(0)
 				for o := range without.Rows() {

@@ -52,7 +52,7 @@ func (h *Heap) Remove(member uint32) {
 	}
 }
 
-// Due counts the members whose time has come, up to a limit; at is 0.
+// Due counts the members that are due, up to a limit. Pass 0 for at.
 func (h *Heap) Due(time int64, at, limit int) (n int) {
 	if at >= h.Len || int64(h.Entries[at]>>HeapBits) > time {
 		return 0

@@ -90,8 +90,8 @@ func (x *Index) home(hash uint64) int {
 	return h
 }
 
-// Probe walks through the entries whose hash may be the one sought. It is a small value,
-// passed and returned, so that it stays in registers.
+// Probe walks through the entries that may have the hash sought. It is a small value, passed
+// and returned, so that it stays in registers.
 type Probe struct {
 	b       *bucket
 	marked  uint64 // entries of b that are still to be looked at, 8 bits each
@@ -123,8 +123,8 @@ func marked(b *bucket, pattern uint64) Probe {
 // zeros marks the bytes of x that are 0 with their highest bits, and no others.
 func zeros(x uint64) uint64 { return ^((x&^highs + ^uint64(highs)) | x | ^uint64(highs)) }
 
-// Next gives the next entry whose hash may be the one sought, and what is left
-// of the walk; false after the last.
+// Next returns the next entry that may have the hash sought, and the rest of the walk. ok is
+// false after the last entry.
 func (x *Index) Next(p Probe) (rest Probe, entry uint32, ok bool) {
 	for {
 		if p.marked != 0 {
@@ -188,7 +188,7 @@ func (x *Index) take() uint32 {
 // split divides one bucket in two by one more bit of the hashes.
 func (x *Index) split() {
 	level := bits.Len(uint(x.Used)) - 1
-	from := x.Used - 1<<level // the bucket whose turn it is
+	from := x.Used - 1<<level // the next bucket to split
 	var halves [2]filling
 	for i, n := range [...]int{from, x.Used} {
 		halves[i].b = at(x.Buckets, n)

@@ -27,8 +27,8 @@ const (
 	maxKeys     = 2*maxVerifier + maxOrigin + 64
 )
 
-// Text gives the text to be signed, the last line only when a key is announced. It is no
-// text of a checkpoint, whose second line is a number:
+// Text returns the text to sign. It has the last line only when a key is announced. It cannot
+// be mistaken for the text of a checkpoint, where the second line is a number:
 //
 //	ring.example.org
 //	keys

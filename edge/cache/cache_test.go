@@ -163,8 +163,8 @@ func TestHitsAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkHit is what a read costs that the cache answers, -cpu 1,2 with and without
-// somebody beside it.
+// BenchmarkHit is the cost of a read that the cache answers, -cpu 1,2 with and without
+// a concurrent reader.
 func BenchmarkHit(b *testing.B) {
 	c := New(32 << 20)
 	var targets [100][]byte

@@ -110,9 +110,9 @@ func TestDocumentsAreAskedForOnceAndShownWhileTheOriginIsAway(t *testing.T) {
 	})
 }
 
-// While the origin is away one reader in a while asks it and waits briefly, and nobody else
-// waits, whether there is something to show or not. The first who asks once it is back has
-// the answer.
+// While the origin is away one reader in a while asks it and waits briefly. Other readers do
+// not wait, whether there is something to show or not. The first that asks once it is back
+// has the answer.
 func TestReadersDoNotWaitForAnOriginThatIsAway(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ type Button struct {
 	Members  int
 }
 
-// PNG draws the button, each of whose units is scale pixels wide.
+// PNG draws the button. Each unit is scale pixels wide.
 func (v *Button) PNG(scale int) []byte {
 	c, s := newCanvas(ButtonWidth, ButtonHeight, scale, ink), new(setter)
 	c.fill(rule(1, 1, 28, 29), paper)

@@ -44,7 +44,7 @@ func newCanvas(width, height, scale int, background color.RGBA) *canvas {
 	return c
 }
 
-// outline is a shape: polygons whose inside is filled.
+// outline is a shape of polygons that are filled inside.
 type outline struct{ polygons [][]fixed.Point26_6 }
 
 // at is a point in 1/64 of a unit.
@@ -131,7 +131,7 @@ func (o *outline) rectangle(x, y, width, height float64) {
 // fixed point.
 const tile = 512
 
-// fill fills an outline, of whose units each is scale pixels wide.
+// fill fills an outline. Each unit is scale pixels wide.
 func (c *canvas) fill(o *outline, paint color.RGBA) {
 	var bounds image.Rectangle
 	for _, polygon := range o.polygons {

@@ -66,8 +66,8 @@ func (v *Member) PNG() []byte {
 	return c.png()
 }
 
-// words are the name as the face can set it and the host below it. A member whose name it
-// cannot set is shown as its host.
+// words returns the name as the face can set it and the host to show below it. If the face
+// cannot set the name, name is the host.
 func (v *Member) words(s *setter) (name, host string) {
 	name, ok := s.spelled(v.Name)
 	if !ok || strings.EqualFold(name, v.Host) {

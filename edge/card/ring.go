@@ -122,8 +122,8 @@ type pen struct {
 	pale    color.RGBA
 }
 
-// rays draws the ray of a member, whose length is given: what has faded, and over it what
-// still counts.
+// rays draws the ray of a member at a given length: first the part that has faded, then over
+// it the part that still counts.
 func (r *Ring) rays(c *canvas, m Mark, p pen, length float64) {
 	tip := max(p.foot+6, radius+gap+length)
 	stands := p.foot + (tip-p.foot)*float64(min(max(m.Percent, 0), 100))/100

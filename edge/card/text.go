@@ -83,7 +83,7 @@ const (
 	end
 )
 
-// line gives the outline of a line of text, whose base line is at y.
+// line returns the outline of a line of text with its base line at y.
 func (s *setter) line(text string, size, x, y float64, align int) *outline {
 	o, from := new(outline), at(x, y)
 	switch width := s.width(text, size); align {

@@ -107,10 +107,10 @@ func catalogPart(s *Source, kind string, n int) []byte {
 	return s.json(catalogue(s, &ring, entries))
 }
 
-// memberEntry is a member as an entry. An MCP server has a card, which the ring makes of what
-// the member says, under the ring's own name: whoever connects to the server learns from it
-// what it calls itself, and its version. An agent has the ring's document about it, since the
-// ring does not know which card it publishes.
+// memberEntry is a member as an entry. For an MCP server the ring makes a card from what the
+// member says, under the ring's own name: a client that connects learns the server's own name
+// and version. For an agent the entry is the ring's document about it, since the ring does not
+// know which card the agent publishes.
 func memberEntry(s *Source, ring *Ring, m *Member) node {
 	about := m.Description
 	if about == "" {

@@ -167,7 +167,7 @@ func TestSecurityTextIsDescribedWhereItIsServed(t *testing.T) {
 	}
 }
 
-// The program has one version, whoever asks.
+// The program has one version, for every caller.
 func TestDocumentsSayTheVersionOfTheProgram(t *testing.T) {
 	r := coretest.NewRing(t)
 	for version, want := range map[string]string{"1.2.3": "1.2.3", "": devel} {
@@ -650,8 +650,8 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// A ring that all members were removed from looks like one that nobody has joined,
-// and what is said is true of both.
+// A ring that lost all its members looks like one that never had any, and its documents are
+// true of both.
 func TestNobodyIsSaidToHaveNeverJoined(t *testing.T) {
 	r := coretest.NewRing(t)
 	r.Join("ada", "https://ada.dev/")

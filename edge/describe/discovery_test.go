@@ -96,7 +96,7 @@ func TestTheCatalogueListsWhatAgentsCanUse(t *testing.T) {
 	}
 }
 
-// A client refuses a skill whose digest is another, so it must not change when somebody joins.
+// A client refuses a skill with another digest, so it must not change when a member joins.
 func TestSkillsHaveTheDigestsOfTheIndex(t *testing.T) {
 	r := coretest.NewRing(t, payable)
 	index := build(t, r, skillsPath, Site{})

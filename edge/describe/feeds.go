@@ -23,7 +23,7 @@ const (
 type feed struct {
 	path, title string
 	entries     func(*Source) []entry // the newest first
-	slug        string                // of whom it tells, "" for the ring
+	slug        string                // the member that it is about, "" for the ring
 }
 
 // about gives a feed with what it is called, and the page that it is about.

@@ -99,7 +99,7 @@ func (b *openapi) filled() (doc node) {
 	return doc
 }
 
-// contact is whom the document names for reports, nil for nobody.
+// contact returns the contact for reports, or nil if none is set.
 func (p Policies) contact() node {
 	u, err := url.Parse(p.Report)
 	switch {
@@ -143,9 +143,9 @@ func (b *openapi) sell(op *Operation, o node) {
 	}
 }
 
-// payment says how to pay for an operation, nil if it is not for sale: in an empty ring
-// there is nobody to bid on. offers are what draft-payment-discovery-00 has, price and
-// protocols what the directories of AgentCash read.
+// payment says how to pay for an operation. It is nil if the operation is not for sale: an
+// empty ring has no member to bid on. offers are for draft-payment-discovery-00, price and
+// protocols for the directories of AgentCash.
 func (b *openapi) payment(op *Operation) node {
 	least, words := b.ring.Fee, "Fee of "+b.ring.Fee+" USD, and the opening bid."
 	if op.body == "BidRequest" {

@@ -137,8 +137,8 @@ func Operations() []Operation {
 	return slices.Clone(operations.list)
 }
 
-// operations are read once. They list documents whose making reads them, so they are no
-// [sync.OnceValue].
+// operations are read once. They list documents that read operations while they are made,
+// which rules out [sync.OnceValue].
 var operations struct {
 	once sync.Once
 	list []Operation

@@ -151,7 +151,7 @@ type Ring struct {
 	Base        string // base URL
 	Description string
 	Synthetic   bool
-	How         string // how to pay, or why nobody can
+	How         string // how to pay, or why payment is impossible
 	Offers      []Offer
 	Fee, MinBid string
 	Rule        string // which score joins

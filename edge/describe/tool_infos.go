@@ -2,8 +2,8 @@ package describe
 
 import "encoding/json"
 
-// infos are the tools whose results are made of several reads: what an agent needs that
-// wants to join or to bid, in one document. output names the schema of the result in x-results.
+// infos are the tools that combine several reads in one document: what an agent needs to join
+// or to bid. output names the schema of the result in x-results.
 var infos = []struct {
 	name, output string
 	build        func(*Source) []byte

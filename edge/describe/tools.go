@@ -16,9 +16,9 @@ import (
 	"webring/core/api"
 )
 
-// Tool is a tool of the MCP server: a read, whose result is the document of the read, byte
-// for byte; a document made of several reads; or a request that only the origin answers,
-// such as a paid one, whose result is the answer to the same request over HTTP.
+// Tool is a tool of the MCP server. It is one of three: a read, which returns the document of
+// the read, byte for byte; a document made of several reads; or a request that only the origin
+// answers, such as a paid one, which returns the answer to the same request over HTTP.
 type Tool struct {
 	Name   string
 	Title  string

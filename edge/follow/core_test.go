@@ -287,9 +287,9 @@ func TestEventsAreFoldedOnce(t *testing.T) {
 	}
 }
 
-// An edge whose core does not come to what a newer one signs shows its last good state,
-// marks it stale, says what to do, and does not try at full speed. When it comes to what
-// is signed, all of that is over.
+// An edge with a core that computes another state than a newer one signs shows its last good
+// state, marks it stale, says what to do, and does not try at full speed. When its state
+// matches what is signed, all of that ends.
 func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		ahead func(o *fakeOrigin)

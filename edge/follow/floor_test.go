@@ -95,7 +95,7 @@ func TestALostStateDoesNotLetAnOlderOneIn(t *testing.T) {
 }
 
 // An edge that was upgraded with its origin, in a ring where nothing happens, may have
-// kept a checkpoint whose state is a number of the version before.
+// kept a checkpoint with a state number of the previous version.
 func TestAStateThatIsReckonedAnewIsNoOtherHistory(t *testing.T) {
 	o := newOrigin(t)
 	dir := t.TempDir()

@@ -128,7 +128,7 @@ func TestTheOriginChangesItsKey(t *testing.T) {
 	if log := f.log.String(); !strings.Contains(log, "given_up="+old.word) || !strings.Contains(log, "give_instead="+next.word) {
 		t.Errorf("the log does not say which key to pin: %s", log)
 	}
-	// Pinned beside the new one, it is worth nothing either.
+	// Pinned together with the new one, it is worth nothing either.
 	f = o.newReplica(in, func(c *Config) { c.Keys = []string{old.word, next.word} })
 	gone(f)
 

@@ -311,8 +311,8 @@ func (l *Link) SetOrigins(urls ...string) error {
 	return nil
 }
 
-// Followed returns all origins in the order in which they are asked, and the one whose
-// checkpoint was taken last, "" before the first.
+// Followed returns all origins in the order in which they are asked, and the origin of the
+// latest checkpoint taken. followed is "" before the first.
 func (l *Link) Followed() (origins []string, followed string) {
 	for _, o := range l.origins.Round() {
 		origins = append(origins, o.URL)

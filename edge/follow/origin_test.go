@@ -252,7 +252,7 @@ func (o *fakeOrigin) stream(ctx context.Context, w *io.PipeWriter) {
 	}
 }
 
-// questions is how often something whose address begins so was asked for.
+// questions is how often an address with this prefix was requested.
 func (o *fakeOrigin) questions(prefix string) (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -37,8 +37,8 @@ type Origins struct {
 	at      int // of the current one
 }
 
-// NewOrigins returns a list, whose first origin is the current one. URLs that are given twice
-// count once. A list may be empty.
+// NewOrigins returns a list that starts at its first URL. Duplicates count once. A list may
+// be empty.
 func NewOrigins(urls ...string) (*Origins, error) {
 	l := new(Origins)
 	return l, l.Replace(urls...)

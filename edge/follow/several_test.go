@@ -179,8 +179,8 @@ func TestOneOfSeveralOriginsIsFollowed(t *testing.T) {
 	}
 }
 
-// An origin that answers nothing is left within seconds if there is another, and one whose
-// checkpoints stay away within half a minute. Readers never see stale answers for it.
+// An edge leaves an origin that answers nothing within seconds if there is another, and one
+// without new checkpoints within half a minute. Readers never see stale answers for it.
 func TestASilentOriginIsLeftForTheNext(t *testing.T) {
 	for name, quiet := range map[string]func(n *node){
 		"mute from the beginning": func(n *node) { n.silence(true) },

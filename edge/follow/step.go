@@ -92,8 +92,8 @@ func (r *Replica) step(ctx context.Context, s Signed) error {
 }
 
 // least is what a checkpoint must continue: what readers see or, before they see anything,
-// what was signed before a restart whose state on disk is lost. Another version may have
-// computed that state otherwise, so it is not compared.
+// what was signed before a restart that lost its state on disk. That state is not compared,
+// because another version may have computed it otherwise.
 func (r *Replica) least(to snap.Checkpoint) snap.Checkpoint {
 	if r.shown != nil {
 		return r.at
@@ -125,7 +125,7 @@ func (r *Replica) begin(ctx context.Context, to snap.Checkpoint) (c Core, tree s
 	if to.Snapshot.Size > 0 && !r.cfg.Replay {
 		rows, tree, err = r.snapshot(ctx, to.Snapshot)
 		if errors.Is(err, snap.ErrVersion) {
-			// Edges are upgraded before their origin, whose snapshots they may not read yet.
+			// Edges are upgraded before their origin, so they may not be able to read its snapshots yet.
 			r.log.Info("follow: the origin's snapshot is of another version; all events are folded", "events", to.Size)
 			rows, tree = nil, snap.Tree{}
 		} else if err != nil {

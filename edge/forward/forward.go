@@ -162,8 +162,8 @@ func New(cfg Config) (*Forwarder, error) {
 	return f, nil
 }
 
-// Close ends all requests under way: payers whose payment was sent are told to send it
-// again. It closes idle connections.
+// Close ends all requests under way and closes idle connections. Payers that have sent a
+// payment are told to send it again.
 func (f *Forwarder) Close() {
 	f.end()
 	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads, f.own} {
@@ -172,9 +172,9 @@ func (f *Forwarder) Close() {
 	f.life.CloseIdleConnections()
 }
 
-// SetOrigins makes these the origins, as [Config.Origins] has them. Requests under way at
-// one that is none of them end: payers whose payment was sent are told to send it again,
-// and what brings no payment goes to the next origin.
+// SetOrigins makes these the origins, as [Config.Origins] has them. It ends requests under way
+// at other origins: payers that have sent a payment are told to send it again, and requests
+// without a payment go to the next origin.
 func (f *Forwarder) SetOrigins(urls ...string) error {
 	if err := f.origins.Replace(urls...); err != nil {
 		return fmt.Errorf("forward: %w", err)
@@ -224,8 +224,7 @@ func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	}
 }
 
-// pass gives the origin's answer, whose body has been read, or nil when there is
-// none.
+// pass returns the origin's answer with its body read, or nil if there is none.
 func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, by *pool, hold time.Duration) *http.Response {
 	req, ok := f.request(ctx, client, secure)
 	if !ok {

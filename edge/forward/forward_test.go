@@ -290,7 +290,7 @@ func TestOneRequestIDStandsInTheLogsOfAllNodes(t *testing.T) {
 }
 
 // What cannot be passed on byte for byte is refused before anything is sent,
-// and as what it is: not as a payment whose outcome is unknown.
+// and as what it is: not as a payment without a known outcome.
 func TestRequestsThatCannotBePassedOnAreMalformed(t *testing.T) {
 	var asked atomic.Int64
 	s := edgeTo(t, Config{Origins: []string{answering(t, func(_, _ string) string { asked.Add(1); return "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n" })},

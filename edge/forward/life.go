@@ -80,7 +80,7 @@ func (l *life) there(o *follow.Origin) bool {
 	is, _, _ := l.questions.Do(o.URL, func() (any, error) {
 		ctx, cancel := context.WithTimeout(o.Gone(), lifeTime)
 		defer cancel()
-		// What this asks for is small, and is had from memory.
+		// The answer is small, and the origin has it in memory.
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL+"/sync/checkpoint", nil)
 		if err != nil {
 			return false, err

@@ -34,7 +34,7 @@ var (
 	sharedSecrets, _ = voucher.NewSecrets(sharedSecret)
 )
 
-// newRing gives a core of a ring that nobody has joined.
+// newRing returns a core of a ring without members.
 func newRing(t testing.TB) *host.Native {
 	t.Helper()
 	n := host.NewNative(100)
@@ -249,7 +249,7 @@ func outside(t *testing.T) {
 	serve(t, edge.Config{Core: newRing(t), Paid: map[string]edge.Handler{"/api/bid": tellSender}}).do("POST", "/api/bid", "{}")
 }
 
-// tellSender answers with whom the request is taken to be from.
+// tellSender answers with the sender that the request is attributed to.
 func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	fmt.Fprint(ctx, client, " ", secure)
 	if v := ctx.Request.Header.Peek(voucher.Field); v != nil {
@@ -270,7 +270,7 @@ func gzipped(t testing.TB, body string) string {
 	return b.String()
 }
 
-// zstded compresses a body whose length is not known beforehand, with a window of 8 MiB.
+// zstded compresses a body of unknown length, with a window of 8 MiB.
 func zstded(t testing.TB, body string) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -108,7 +108,7 @@ func (o *heldOrigin) answerFrom(n int) {
 	}
 }
 
-// payerAt is one who has sent a payment through an edge.
+// payerAt is a payer that has sent a payment through an edge.
 type payerAt struct {
 	conn net.Conn
 	said chan said
@@ -170,7 +170,7 @@ func (p *payerAt) wantRefused(t *testing.T, after time.Duration) {
 	p.conn.Close()
 }
 
-// fullEdge is one whose origin holds what it is sent. It runs in a bubble of
+// fullEdge is an edge with an origin that holds what it is sent. It runs in a bubble of
 // package synctest, and what test leaves unanswered is answered at its end.
 func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder)) {
 	// What fasthttp starts once, for all servers of the process, is no part of
@@ -261,8 +261,8 @@ func TestPaymentsWithASlotAreSent(t *testing.T) {
 	})
 }
 
-// A few accounts that hold all slots of an edge for minutes keep nobody from paying there:
-// each payment that comes stops one of theirs, the one held longest, and its payer may
+// A few accounts that hold all slots of an edge for minutes do not stop others from paying
+// there: each payment that comes stops one of theirs, the one held longest, and its payer may
 // ask again. That is so even if they send the next one as soon as a slot is free.
 func TestHeldPaymentsMakeRoomForOthers(t *testing.T) {
 	fullEdge(t, func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder) {

@@ -98,7 +98,7 @@ func (s *slot) write(b []byte) error {
 	return s.err
 }
 
-// A disk that hangs keeps nobody from answering; what it does not take is counted.
+// A disk that hangs delays no answer; lines that it does not take are counted.
 func TestADiskThatHangsHoldsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer

@@ -14,8 +14,8 @@ import (
 // itself by an address is no browser: browsers have none. Programs that fetch pages for their
 // users, such as curl or an agent, are no crawlers.
 //
-// forUsers are words of agents that fetch for a user who has just asked. Some of them
-// explain themselves by an address, too. The Worker in edge/worker reads the same file.
+// forUsers are words of agents that fetch for a user, at that moment. Some of them explain
+// themselves by an address, too. The Worker in edge/worker reads the same file.
 var crawlers, forUsers = func() (crawlers, forUsers []string) {
 	var words struct{ Crawlers, ForUsers []string }
 	if err := json.Unmarshal(crawlersJSON, &words); err != nil {

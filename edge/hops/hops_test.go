@@ -22,7 +22,7 @@ func client(n uint32) front.Client {
 	return front.ClientOf(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}))
 }
 
-// What is counted at once by many is counted once, whoever takes it in between.
+// Concurrent counts are counted once, even while the counter is drained.
 func TestEveryHopIsTakenOnce(t *testing.T) {
 	c := NewCounter()
 	const callers, each = 4, 2000
@@ -158,8 +158,8 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCount tells what counting a hop takes in a ring of some and of many members, whose
-// counts are in no cache.
+// BenchmarkCount measures the counting of a hop in a ring of some and of many members, with
+// counts that are in no cache.
 func BenchmarkCount(b *testing.B) {
 	agent := []byte("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36")
 	for _, members := range []uint32{1000, 1_000_000} {

@@ -14,8 +14,8 @@ import (
 // it cannot be told of a client whether it was there. Its functions take no lock, and allocate
 // only when an hour begins.
 //
-// It has places for 2^18 hashes in 2 MB. When the eight that a hash may have are full, the
-// hash takes the place of another of this hour, whose client may then be counted once more.
+// It has places for 2^18 hashes in 2 MB. When the eight places of a hash are full, it takes
+// the place of another of this hour. That client may then be counted once more.
 type visitors struct {
 	hour   atomic.Pointer[hour]
 	places [rows][8]atomic.Uint64 // hashes, with the hour's mark in the lowest byte
@@ -47,7 +47,7 @@ func (h *hour) with(hash uint64, row uint32, s side) uint64 {
 	return high ^ low
 }
 
-// mark tells hashes of one hour from older ones, whose places are free. It is never 0.
+// mark tells hashes of one hour from older ones. Places of older ones are free. It is never 0.
 func (h *hour) mark() uint64 { return uint64(h.number)%255 + 1 }
 
 // side says in which part of a hop a member had.

@@ -92,8 +92,8 @@ func unescapedToASCII(host string) (ascii string, ok bool) {
 }
 
 // Reference is [URL] for a reference to a member: the URL of a page, with its scheme or
-// without, or a bare host name. Without a scheme the name must have a dot. Anything else is
-// returned unchanged, as is a reference whose host name cannot be converted.
+// without, or a bare host name. Without a scheme the name must have a dot. It returns anything
+// else unchanged, and any reference with a host name that it cannot convert.
 func Reference(ref string) string {
 	if ascii, ok := URL(ref); ok && ascii != ref {
 		return ascii

@@ -45,7 +45,7 @@ func TestReferencesAreURLsAndBareNames(t *testing.T) {
 		"bücher.de": "xn--bcher-kva.de", "Bu\u0308cher.de.": "xn--bcher-kva.de.", "www。bücher．de": "www.xn--bcher-kva.de", "b%C3%BCcher.de": "xn--bcher-kva.de",
 		"https://BÜCHER.de/ü": "https://xn--bcher-kva.de/ü",
 		"bücher.de/ü?ü":       "xn--bcher-kva.de/ü?ü", "b%C3%BCcher.de:80": "xn--bcher-kva.de:80", "www.bücher.de#x": "www.xn--bcher-kva.de#x",
-		// What is no name of a host with a dot is nobody's.
+		// What is not a host name with a dot names no member.
 		"": "", "ａｌｐｈａ": "ａｌｐｈａ", "bücher": "bücher", "ü @b.de": "ü @b.de",
 		"https://ü_ü.de/": "https://ü_ü.de/", "a％2fb.de": "a％2fb.de", "bücher/x.de": "bücher/x.de", "/bücher.de": "/bücher.de", "//bücher.de/": "//bücher.de/", "x@bücher.de/": "x@bücher.de/",
 	} {

@@ -58,7 +58,7 @@ func newCaller(fields http.Header, body []byte, ask Ask) *caller {
 	if c.sends = method == "tools/call" && slices.Contains(sending, name); !c.sends {
 		return c
 	}
-	// MPP has it in params for MCP, and beside them for any JSON-RPC.
+	// MPP has it in params for MCP, and next to params for any JSON-RPC.
 	for _, at := range [...]json.RawMessage{params, body} {
 		if found := member(member(at, "_meta"), credentialKey); len(found) > 0 {
 			c.credentials = append(c.credentials, found)

@@ -22,7 +22,7 @@ type challenge struct {
 }
 
 // readChallenge reads a WWW-Authenticate field as this ring writes it: one challenge of the
-// scheme Payment, whose parameters are quoted strings.
+// scheme Payment with quoted strings as parameters.
 func readChallenge(field string) (c challenge, ok bool) {
 	rest, ok := strings.CutPrefix(field, "Payment ")
 	if !ok {

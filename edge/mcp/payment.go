@@ -19,7 +19,7 @@ import (
 // The names of payments in metadata and the codes of errors.
 //
 // Document: draft-payment-transport-mcp-00. The first name is the reference client's: a
-// result in place of the error, whose codes MCP keeps for itself since 2026-07-28.
+// result in place of the error, because MCP reserves error codes since 2026-07-28.
 const (
 	requiredKey   = "org.paymentauth/payment-required"
 	credentialKey = "org.paymentauth/credential"

@@ -25,8 +25,8 @@ type Reader interface {
 	BaseURL() string
 }
 
-// callTime bounds one message that is answered here: tools answer at once, and nothing is
-// streamed. What the origin answers is bounded by who asks it.
+// callTime bounds a message that is answered here. Tools answer at once, and nothing is
+// streamed. The Ask function bounds what the origin answers.
 const callTime = 10 * time.Second
 
 // listTime is for how long clients may keep the list of tools and what the server says of
@@ -216,7 +216,7 @@ func (s *Server) one(ctx context.Context, fields http.Header, body []byte, ask A
 
 var errNoMessage = &MessageError{"The body is not one JSON-RPC 2.0 message: an object with jsonrpc, which is \"2.0\", method and, if it is a call, an id that is a string or a number."}
 
-// message answers a message whose id, if it has one, is ownID.
+// message answers a message. Its id, if it has one, is ownID.
 func (s *Server) message(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
 	message, err := jsonrpc.DecodeMessage(body)
 	if err != nil {

@@ -48,7 +48,7 @@ func (s *Pages) CrowdedPage(c Core, f *Failure) []byte {
 	return append(made, p[3]...)
 }
 
-// crowdedPage gives the page for addresses whose home page's folder is at root.
+// crowdedPage returns the page for addresses that reach the home page's folder at root.
 func (s *Pages) crowdedPage(c Core, root string, blank *Failure) *crowdedPage {
 	cached := c.Cache()
 	key := cached.Key([]byte(" crowded " + blank.Method + " " + strconv.FormatBool(blank.Reads) + root))

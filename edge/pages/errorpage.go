@@ -47,7 +47,7 @@ func is(media []byte, name string) bool {
 	return len(media) == len(name) && bytes.EqualFold(media, []byte(name))
 }
 
-// Failure is a request whose answer is a problem.
+// Failure is a request that is answered by a problem.
 type Failure struct {
 	Method     string
 	Target     []byte // as it was sent
@@ -154,8 +154,8 @@ func sameAddress(target []byte) string {
 	return "./" + at[strings.LastIndexByte(at, '/')+1:] + query
 }
 
-// deepest is how many folders deep an address may be whose page has relative links. In a
-// longer one they would be most of the page.
+// deepest is how many folders deep the address of a page with relative links may be. Deeper,
+// the links would be most of the page.
 const deepest = 8
 
 // root leads from a target to the folder of the home page.
@@ -178,7 +178,7 @@ func ringOr(name string) string {
 // shown.
 type plain struct{ heading, reason string }
 
-// plainly has them for the codes that people meet and whose documents speak to programs.
+// plainly has plain words for the codes that people meet where the document is for programs.
 var plainly = map[api.Code]plain{
 	api.InvalidParameter: {"This address is not valid", ""},
 	api.Malformed:        {"This address cannot be read", "It is not an address of this site, or it is damaged."},

@@ -80,8 +80,8 @@ func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) (
 	return view.HTML(), nil
 }
 
-// ForeignJoin gives the join page for somebody whom another site has sent there with a draft of
-// its own, of which the page shows nothing. It is nil if the page cannot be drawn.
+// ForeignJoin returns the join page for a visitor that another site has sent with a draft. The
+// page shows nothing of that draft. It is nil if the page cannot be drawn.
 func (s *Pages) ForeignJoin(c Core) []byte {
 	r := newReader(s, c)
 	var view templates.Join

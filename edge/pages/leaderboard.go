@@ -15,7 +15,7 @@ import (
 // leaderboardPath is where the leaderboard for people is.
 const leaderboardPath = "/leaderboard"
 
-// forecastDocument is what first place costs at one time if nobody bids.
+// forecastDocument is the price of first place at one time if no bid comes until then.
 type forecastDocument struct {
 	Days      int
 	At        time.Time
@@ -24,7 +24,7 @@ type forecastDocument struct {
 	Standing  string  `json:"effective_bid_usd"` // the same
 }
 
-// leadsDocument says who has held rank 1, the present holder first.
+// leadsDocument lists the holders of rank 1, the current one first.
 type leadsDocument struct {
 	Leads []struct {
 		Member string
@@ -126,7 +126,7 @@ func (r *reader) holders(doc *leadsDocument, rows []memberDocument) map[string]m
 	return all
 }
 
-// reigns says who has held rank 1 and for how long, the present holder first.
+// reigns lists the holders of rank 1 and for how long they held it, the current one first.
 func (r *reader) reigns(doc *leadsDocument, holders map[string]memberDocument) (list []templates.Reign) {
 	now := r.now()
 	for _, lead := range doc.Leads {

@@ -17,7 +17,7 @@ import (
 // epoch is where test histories begin.
 const epoch = 1_760_000_000
 
-// ringCore is a ring of one member, "alpha", whose bid fades between ten and a thousand
+// ringCore is a ring of one member, "alpha". Its bid fades between ten and a thousand
 // and ten seconds after the epoch.
 type ringCore struct {
 	*host.Native

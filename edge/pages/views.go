@@ -118,7 +118,7 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	return drawn(view.HTML())
 }
 
-// bidAsked is the amount in the query of a member's page, or "" if nobody can bid it.
+// bidAsked returns the amount in the query of a member's page, or "" if it is not a valid bid.
 func bidAsked(query *fasthttp.Args, rules *boardDocument) string {
 	amount, ok := readUSD(string(query.Peek("amount")))
 	if !ok || amount < cents(rules.Rules.MinBid) || amount > maxBid {

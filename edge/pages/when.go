@@ -7,10 +7,10 @@ import (
 	"webring/templates"
 )
 
-// Pages say how long ago something was, and how long it will take. Such words hold for a
-// while only, so whoever writes them shortens the time for which the page is valid. The
-// instant from which they count is that of the documents on the page: two nodes with one
-// position and second write the same.
+// Pages say how long ago something was, and how long it will take. Such words hold only for a
+// while, so code that writes them shortens the time for which the page is valid. They count
+// from the instant of the documents on the page: two nodes with one position and second write
+// the same.
 
 const (
 	day = 24 * time.Hour

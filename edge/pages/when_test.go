@@ -10,7 +10,7 @@ import (
 	"webring/templates"
 )
 
-// at is a reader whose documents are of one second and hold for ever.
+// at is a reader with documents of one second that never expire.
 func at(second int64) *reader { return &reader{second: second, until: cache.Forever} }
 
 func TestTimesInWords(t *testing.T) {

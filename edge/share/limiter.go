@@ -33,10 +33,9 @@ const (
 // row ends, no count is too low, so a client gains nothing by crowding out its own slot. A
 // seeded hash chooses the row, so a client cannot aim at the row of another.
 //
-// A client whose window is open is counted without a lock, by one addition. To give
-// a slot to a client or to open a window takes the lock of the row. A request that is
-// counted while its slot changes hands counts for the next owner, so here too counts
-// are at most too high.
+// A client with an open window is counted without a lock, by one addition. Giving a slot to
+// a client or opening a window takes the lock of the row. A request that is counted while its
+// slot changes hands counts for the next owner, so here too counts are at most too high.
 type Limiter struct {
 	limit  uint32
 	fields []byte // RateLimit-Limit and RateLimit-Policy, as they are sent
@@ -83,7 +82,7 @@ func NewLimiter(limit int, now time.Time) *Limiter {
 		fields: fmt.Appendf(nil, "RateLimit-Limit: %[1]d\r\nRateLimit-Policy: %[1]d;w=60\r\n", limit)}
 }
 
-// NewSilentLimiter gives a limiter whose windows write no field but Retry-After.
+// NewSilentLimiter returns a limiter with windows that write only the field Retry-After.
 func NewSilentLimiter(limit int, now time.Time) *Limiter {
 	l := NewLimiter(limit, now)
 	if l != nil {

@@ -42,7 +42,7 @@ func TestTheSemaphoreAdmitsAskersThatHoldLess(t *testing.T) {
 		p.Release(a)
 		p.Release(a)
 
-		// Few wait, and those who need not wait come in beside them.
+		// Few wait, and those that need not wait are let in at the same time.
 		for range 2 {
 			if err := p.Acquire(t.Context(), a); err != nil {
 				t.Fatal(err)

@@ -18,8 +18,8 @@ import (
 // Build names what is running.
 type Build struct{ Version, Revision string }
 
-// Server answers whoever watches the process. Its functions may be called concurrently. A
-// nil *Server is one that was not asked for: its functions do nothing.
+// Server serves health and metrics of the process. Its methods may be called concurrently. The
+// methods of a nil *Server do nothing: it was not asked for.
 type Server struct {
 	listener net.Listener // the first
 	http     *http.Server

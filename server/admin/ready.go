@@ -46,7 +46,7 @@ func (s *Server) Starting(at string) {
 // Started has readiness depend on these checks from now on.
 func (s *Server) Started(checks ...Check) { s.StartedWith(func() []Check { return checks }) }
 
-// StartedWith is Started for a process whose checks change. checks gives those of the moment.
+// StartedWith is Started for a process with changing checks. checks returns the current ones.
 func (s *Server) StartedWith(checks func() []Check) {
 	if s == nil {
 		return

@@ -38,8 +38,8 @@ func ObserveNews(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 	}
 }
 
-// newsOf gives the news of an event that has been applied: of its member first, which had the
-// rank was before it, and then of those whose rank among the first hundred has changed by it.
+// newsOf returns the news of an event that has been applied: first for its member, then for the
+// members that changed rank among the first hundred by it. was is the member's rank before it.
 func newsOf(st *core.State, e core.Event, was int, before, now []core.Ordinal) []item {
 	own, some := told(st, e)
 	if !some {
@@ -109,9 +109,9 @@ func board(st *core.State) []core.Ordinal {
 	return st.AppendRanked(make([]core.Ordinal, 0, boardSize), 0, boardSize)
 }
 
-// compare gives the news of those whose rank among the first hundred has changed. paid is the
-// payment that changed it, nil without one: who was passed by its member was outbid, and of
-// the member itself it says all.
+// compare returns the news of members that changed rank among the first hundred. paid is the
+// payment that changed it, nil without one. A member that paid's member passed was outbid; of
+// the member itself paid says all.
 func compare(st *core.State, before, now []core.Ordinal, paid *item) (items []item) {
 	was := make(map[core.Ordinal]int, len(before))
 	for i, o := range before {

@@ -18,7 +18,7 @@ import (
 	"webring/server/ledger/ledgertest"
 )
 
-// ring is a ledger with news, beside the obvious ring.
+// ring is a ledger with news, next to the obvious ring.
 type ring struct {
 	*ledger.Ledger
 	t     testing.TB
@@ -296,7 +296,7 @@ func TestNewsAgreeWithTheObviousRing(t *testing.T) {
 				want = append(want, e)
 			}
 		}
-		// A poller misses what was hidden when it asked, or sees by whom only later.
+		// A poller misses what was hidden when it asked, or learns the bidder only later.
 		got := r.read("/api/ring/"+m.Event.Slug+"/events", "").Events
 		for _, e := range want {
 			if !slices.ContainsFunc(got, func(g event) bool { return g.ID == e.ID && g.Type == e.Type }) && len(got) < aside.OfMember {

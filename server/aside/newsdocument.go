@@ -205,7 +205,7 @@ func events(st *core.State, items []item) []event {
 	return list
 }
 
-// leadsFor tells who has led last, the present leader first.
+// leadsFor lists the latest leaders, the current one first.
 func leadsFor(v *ledger.View) ([]lead, error) {
 	all, err := leadsOf(v)
 	if err != nil {

@@ -112,7 +112,7 @@ func catchUp(tx *ledger.Tx, from uint64, records []ledger.Record) error {
 }
 
 // PassNews writes what time has changed since the last pass: the order of the first hundred, and
-// whose standing has begun to fade.
+// the members that have begun to fade.
 func PassNews(ctx context.Context, l *ledger.Ledger) error {
 	for over := false; !over; {
 		if err := CatchUpNews(ctx, l); err != nil {

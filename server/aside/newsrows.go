@@ -233,7 +233,7 @@ type term struct {
 	member core.Ordinal
 }
 
-// leadsOf reads who has led, the present leader last.
+// leadsOf reads the leaders, the current one last.
 func leadsOf(v *ledger.View) (all []term, err error) {
 	b, err := v.Value(ledger.News, leadsKey)
 	if err != nil && !errors.Is(err, ledger.ErrNotFound) {

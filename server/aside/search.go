@@ -201,7 +201,7 @@ func (x *Index) find(st *core.State, asked []string) (found []core.Ordinal) {
 	return found
 }
 
-// beginning gives the entries whose words begin with w, as far as an entry has them.
+// beginning returns the entries with words that begin with w, as far as an entry has them.
 func (x *Index) beginning(w string) []entry {
 	w = w[:min(len(w), keySize)]
 	var least key

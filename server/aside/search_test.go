@@ -21,7 +21,7 @@ import (
 	"webring/server/ledger/ledgertest"
 )
 
-// books are a ledger, beside the obvious ring.
+// books are a ledger, next to the obvious ring.
 type books struct {
 	*ledger.Ledger
 	t     testing.TB

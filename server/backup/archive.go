@@ -28,7 +28,7 @@ const (
 	maxEntry  = 8 << 20
 )
 
-// File is a small file that is kept beside the ledger.
+// File is a small file that is kept next to the ledger.
 type File struct {
 	Name string // one word
 	Data []byte

@@ -253,8 +253,8 @@ func (c *Chain) Balance(ctx context.Context, token, addr common.Address) (*big.I
 	return new(big.Int).SetBytes(word), nil
 }
 
-// Stop ends the chain and returns when its process is gone. It may be called
-// more than once. What was mined and told to nobody yet is not saved.
+// Stop ends the chain and returns when its process is gone. It is safe to call twice. Blocks
+// that were mined and not reported yet are not saved.
 func (c *Chain) Stop() {
 	if c.saver != nil {
 		c.saver.server.Close()

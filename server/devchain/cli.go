@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Command is how a person pays with the reference client: a program with
-// arguments, and the environment it needs beside the usual one.
+// Command is how a person pays with the reference client: a program with arguments, and the
+// environment variables to add.
 type Command struct {
 	Env  []string // "MPPX_PRIVATE_KEY=0x…"
 	Args []string // Args[0] is the program

@@ -43,7 +43,7 @@ type Clock struct {
 
 	mu         sync.Mutex
 	kept, told instant
-	teller     string    // whose told is
+	teller     string    // where told comes from
 	first      time.Time // that was told
 	goesOn     bool      // a later one has been told since
 	read       time.Time // when the file was read last

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Follower is a copy of a ledger whose writer runs elsewhere. It takes that writer's batches, checks
+// Follower is a copy of a ledger that is written elsewhere. It takes the writer's batches, checks
 // and stores them, and keeps the same state in memory, so that it can take over at once
 // ([Follower.Lead]). Its methods may be called concurrently. It reads as a [Ledger] does, even after
 // Lead.

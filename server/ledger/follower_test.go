@@ -23,7 +23,7 @@ type recorder struct {
 	batches []ledger.Batch
 }
 
-// over gives a store whose batches are remembered.
+// over returns a store that remembers its batches.
 func (c *recorder) over(s ledger.Store) ledger.Store { return &recorded{s, c} }
 
 // taken gives the batches since it was called last.
@@ -384,7 +384,7 @@ func TestFollowerWithoutCapacity(t *testing.T) {
 	}
 }
 
-// A follower whose store fails ends, and the next one begins where the store is.
+// When a follower's store fails, the follower ends, and the next one begins where the store is.
 func TestFollowerBreaks(t *testing.T) {
 	for fault, serial := range map[ledgertest.Fault]uint64{ledgertest.FailNotStored: 1, ledgertest.FailButStored: 2} {
 		r := newRing(t)

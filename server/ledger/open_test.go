@@ -108,7 +108,7 @@ func TestOpenRefusesWhatContradictsItself(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Number 5 completes a pair, whose hash is stored behind its own.
+			// Number 5 completes a pair. The pair's hash is stored behind its own.
 			leaf := tlog.RecordHash(event)
 			pair := tlog.NodeHash(tlog.Hash(r.get(key('h', 7))), leaf)
 			return ledger.Batch{key('e', 5, 0): event, key('h', 8): leaf[:], key('h', 9): pair[:]}

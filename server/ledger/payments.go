@@ -186,8 +186,8 @@ func (v *View) event(seq uint64) (core.Event, error) {
 	return core.DecodeEvent(raw)
 }
 
-// rowsUnder gives the rows whose keys begin with prefix as they will be after
-// the group in work, by what follows the prefix.
+// rowsUnder returns the rows with keys that begin with prefix, as they will be after the group
+// in work, keyed by the rest of the key.
 func (v *View) rowsUnder(prefix []byte) (Batch, error) { return v.rowsFrom(prefix, prefix) }
 
 // rowsFrom gives those that are not before a key.
@@ -204,8 +204,8 @@ func (v *View) rowsFrom(prefix, from []byte) (Batch, error) {
 	return rows, err
 }
 
-// unstored gives the rows of the group in work, and of the view's turn, whose keys begin with
-// prefix and are not before from.
+// unstored returns the rows of the group in work, and of the view's turn, with keys that begin
+// with prefix and are not before from.
 func (v *View) unstored(prefix, from []byte) Batch {
 	rows := Batch{}
 	for _, later := range []Batch{v.l.staged, v.own} {
@@ -218,8 +218,8 @@ func (v *View) unstored(prefix, from []byte) Batch {
 	return rows
 }
 
-// hasUnder says whether there may be rows whose keys begin with prefix. A row that the
-// group in work deletes still counts.
+// hasUnder reports whether rows may have keys that begin with prefix. A row that the group in
+// work deletes still counts.
 func (v *View) hasUnder(prefix []byte) (some bool, err error) {
 	err = v.l.store().Scan(prefix, prefix, func(_, _ []byte) error {
 		some = true

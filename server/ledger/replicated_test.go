@@ -14,7 +14,7 @@ import (
 	"webring/server/ledger/ledgertest"
 )
 
-// ahead is a [ledger.Replicated] whose local commits wait until they are let through.
+// ahead is a [ledger.Replicated] with local commits that wait until they are let through.
 type ahead struct {
 	*ledgertest.Store // what readers see, and what is durable elsewhere
 	local             *ledgertest.Store

@@ -205,7 +205,7 @@ func bidReservation(id, slug string, cents int64) *ledger.Reservation {
 		Member: slug, Cents: cents, Payer: "payer", ReplayKeys: []string{"tx-" + id}, Body: []byte("bid on https://" + slug + ".org")}
 }
 
-// gated is a store whose commits wait until they are let through.
+// gated is a store with commits that wait until they are let through.
 type gated struct {
 	ledger.Store
 	arrived, pass chan struct{}

@@ -125,7 +125,7 @@ func takes(e core.Event, t *core.Texts) bool {
 	return t == nil
 }
 
-// settling gives the slug of the member for whose open payments an event must wait, or "".
+// settling returns the slug of the member if an event must wait for its open payments, or "".
 func settling(e core.Event) string {
 	switch e.(type) {
 	case *core.Removed, *core.Hidden, *core.Moved, *core.Left, *core.Departed:

@@ -171,7 +171,7 @@ func TestKindsAreBounded(t *testing.T) {
 	})
 }
 
-// Every line is written or counted, whoever writes at the same time.
+// Every line is written or counted, even under concurrent writes.
 func TestNoLineIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, out := newLog(t, Text)

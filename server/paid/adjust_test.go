@@ -17,7 +17,7 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// One that is gone for good keeps its effect, is reported, and the operator
+// A payment that is gone permanently keeps its effect and is reported, and the operator
 // takes it out of the books, once.
 func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
 	in(t, "voided", func(t *testing.T) {
@@ -133,9 +133,9 @@ func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
 	})
 }
 
-// The same holds for money that no stored payment speaks of: what the operator
-// credited, and events that came back from an edge, in a ring whose recipient
-// has changed twice. What is really not there is found among them.
+// The same holds for money without a stored payment: what the operator credited, and events
+// that came back from an edge, in a ring that has changed its recipient twice. What is really
+// not there is found among them.
 func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
 	in(t, "moved twice", func(t *testing.T) {
 		r := newRing(t)
@@ -176,7 +176,7 @@ func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
 	})
 }
 
-// What was nobody's, vanished and came back can still be given to a member: none
+// Unclaimed money that vanished and came back can still be given to a member: no member
 // has had it.
 func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
 	in(t, "back", func(t *testing.T) {
@@ -207,9 +207,8 @@ func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
 	})
 }
 
-// An authorisation whose block was dropped can be used again by another
-// transaction. That is the same money: it is no stray, and nobody is credited
-// with it a second time.
+// After its block was dropped, an authorisation can be used again by another transaction.
+// That is the same money: it is no stray, and it is not credited a second time.
 func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
 	in(t, "moves", func(t *testing.T) {
 		r := newRing(t)
@@ -334,7 +333,7 @@ func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
 }
 
 // A payment from before the method's chain or token was changed cannot be asked for
-// any more. It is no part of what comes in now, and keeps nobody from adjusting that.
+// any more. It is no part of what comes in now, and does not stop that from being adjusted.
 func TestPaymentOfAnotherChainDoesNotKeepFromAdjusting(t *testing.T) {
 	in(t, "of before", func(t *testing.T) {
 		r := newRing(t)

@@ -191,7 +191,7 @@ func TestSettledPaymentsCountAllTheSame(t *testing.T) {
 	}
 }
 
-// A hidden member takes no bids, and nobody registers its URL, which stays with it.
+// A hidden member takes no bids, and keeps its URL: it cannot be registered.
 func TestHiddenMembersTakeNoPayments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)

@@ -184,7 +184,7 @@ func TestAdjustmentIsOfWhatAllRecipientsGot(t *testing.T) {
 	})
 }
 
-// While nobody says what all recipients got, or the block may yet be dropped, the
+// While it is unknown what all recipients got, or the block may yet be dropped, the
 // second payment stays open, and the log says so.
 func TestPaymentStaysOpenWhileItIsNotKnownWhatItsTransactionBrought(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -126,7 +126,7 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 				t.Errorf("ada has %d, carol paid %d, bob %d", r.total("ada"), r.network.charged("carol"), r.network.charged("bob"))
 			}
 
-			// With realm and key as they were, whoever paid still gets the answer.
+			// With realm and key unchanged, the payer still gets the answer.
 			r.config = nil
 			r.restart()
 			if !tc.ours {

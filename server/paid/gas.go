@@ -222,7 +222,7 @@ func wasted(wait time.Duration) *Problem {
 		Detail: "A payment of this account failed at this ring's expense, so the ring takes none by this method from it for a while. Pay by another method, or later. Nothing was charged."}
 }
 
-// addressed is a [Method] whose payers are addresses of a chain.
+// addressed is a [Method] that identifies payers by addresses of a chain.
 type addressed interface {
 	// Payer names an account as payments of it do.
 	Payer(account [20]byte) string

@@ -225,7 +225,7 @@ func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
 	})
 }
 
-// An applied payment whose block is dropped, and whose transaction then fails, has wasted
+// If the block of an applied payment is dropped and its transaction then fails, it has wasted
 // gas: its account is refused, and it is not sent again. When it settles
 // all the same, that is forgiven.
 func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
@@ -454,7 +454,7 @@ func (r *ring) waste(n int, f fate) {
 	}
 }
 
-// Where nothing else can be paid, whoever would be refused gets no 402, and is told how
+// Where nothing else can be paid, an account that would be refused gets no 402, and is told how
 // long that will be so; after a restart, too. An account that has paid gets its 402.
 func TestNo402IsWrittenThatNobodyMayPay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -709,7 +709,7 @@ func TestWhoWastesGasIsRefusedForAWhile(t *testing.T) {
 	})
 }
 
-// Without another method, whoever is refused is told until when.
+// Without another method, a refused account is told until when.
 func TestARefusedClientIsToldUntilWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t, func(r *ring) { r.network.gas, r.network.fates["mallory"] = true, fate{burns: 60_000} })
@@ -720,7 +720,7 @@ func TestARefusedClientIsToldUntilWhen(t *testing.T) {
 	})
 }
 
-// A transaction that the chain was late with counts against nobody, and not in the
+// A late transaction of the chain counts against no account, and not in the
 // budget either; the operator sees it all the same.
 func TestNobodyIsRefusedForALateBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ func granted(status int) bool { return status < 300 }
 // TestHistories lets many payers come, in any order, on a network that loses,
 // delays, reverts and diverts, to a service that is stopped and killed in
 // between. In the end the books hold exactly what was paid, each payment has
-// one effect, each credential got its 2xx once, and nobody who was charged was
+// one effect, each credential got its 2xx once, and no payer that was charged was
 // ever asked to pay again. WEBRING_SEED repeats one history.
 func TestHistories(t *testing.T) {
 	seeds := make([]uint64, 12)

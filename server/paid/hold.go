@@ -20,7 +20,7 @@ import (
 //   - an account must have enough money for all its open payments together;
 //   - after one failed registration of a URL, the next payment for it is valid for a
 //     minute at most;
-//   - after two, each account whose payment failed is barred from the URL for an hour,
+//   - after two, each account with a failed payment is barred from the URL for an hour,
 //     and accounts that have never paid here for an hour after one of them failed;
 //   - from the second on, neither bars the account that the site itself names: see [risk.Names].
 
@@ -60,7 +60,7 @@ func (s *Service) mayHold(v *ledger.View, w *work) error {
 	return nil
 }
 
-// onlyNamed says which account can register a URL whose site has named one.
+// onlyNamed says which account can register a URL when its site has named one.
 func onlyNamed(n risk.Naming) string {
 	return "Payments for this address have failed, and the site names the account that is to register it. Until " + n.Until.UTC().Format(time.RFC3339) + " no other can."
 }

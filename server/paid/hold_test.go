@@ -20,8 +20,7 @@ type victim struct {
 	last    time.Time     // when one came
 }
 
-// ask asks once. It fails unless the refusal is the one that is meant for whoever has
-// not paid.
+// ask asks once. It fails unless the refusal is the one for a client that has not paid.
 func (v *victim) ask(r *ring, body string) {
 	r.t.Helper()
 	a := r.post(paid.OpRegister, body)
@@ -40,9 +39,9 @@ func (v *victim) ask(r *ring, body string) {
 	v.longest = max(v.longest, time.Since(v.last))
 }
 
-// Wallets whose payments cannot be settled hold a URL twice: for the validity of the
-// first payment, and for a minute. After that none does that has not paid here before.
-// One of them is always quicker than whoever asks each second.
+// Wallets with payments that cannot be settled hold a URL twice: for the validity of the
+// first payment, and for a minute. After that, wallets that have not paid here before cannot
+// hold it. One of them is always quicker than a client that asks each second.
 func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const depth = 24 * time.Second
@@ -84,7 +83,7 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 	})
 }
 
-// Accounts that have bid once, and whose payments come to nothing, cannot hold a URL by
+// Accounts that have bid once, with payments that come to nothing, cannot hold a URL by
 // turns: each gets it once an hour. Nor do they keep out those that have never paid.
 func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +148,7 @@ func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
 		if life() != time.Minute {
 			t.Fatalf("after a failure a challenge lives %v", life())
 		}
-		// A challenge of before does not hold the URL for longer either.
+		// An earlier challenge does not hold the URL for longer either.
 		long := r.sign(early, "carol", 100, func(tx *transaction) { tx.ValidBefore = time.Now().Add(61 * time.Second).Unix() })
 		if a := r.post(paid.OpRegister, bob, long).is(402, api.VerificationFailed); a.member("reason") != mpp.ReasonLong || r.network.charged("carol") != 0 {
 			t.Fatalf("%s", a.Body)
@@ -280,7 +279,7 @@ func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
 }
 
 // However many payments for a URL have failed, the account that its site names gets it at
-// once, though it never paid and one of its own has failed; and nobody is quicker, because
+// once, though it never paid and one of its own has failed. No account is quicker, because
 // for a while others do not get it. Strangers are kept out as before.
 func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -477,7 +476,7 @@ func withSites(r *ring) *sites {
 	return shown
 }
 
-// Strangers who fill a host that many share do not keep those out whom its pages name.
+// Strangers that fill a shared host do not keep out the accounts that its pages name.
 func TestASiteThatNamesAnAccountOpensItsDomain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown *sites

@@ -22,7 +22,7 @@ func in(t *testing.T, name string, f func(t *testing.T)) {
 }
 
 // A challenge means that paying is safe: everything that can refuse the
-// request does so before, and costs nobody anything.
+// request does so before, at no cost.
 func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 	const odd = `{"name":"Odd","url":"https://odd.dev","kind":"agent"}`
 	for _, c := range []struct {
@@ -95,7 +95,7 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 }
 
 // What a 402 says: amount, expiry, one challenge for each offer, bound to this
-// request and to nobody's Host.
+// request and to no Host.
 func TestChallengeSaysWhatIsAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
@@ -145,7 +145,7 @@ func TestOffersExpireAsTheirMethodsSay(t *testing.T) {
 	})
 }
 
-// What the challenge pinned is kept: nobody is asked again, and a limit that
+// What the challenge pinned is kept: no service is asked again, and a limit that
 // was met in between, or a rule that was changed, refuses no payment.
 func TestWhatTheChallengePromisedIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

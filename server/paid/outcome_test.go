@@ -17,8 +17,7 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// A transaction that takes its time is waited for, and nobody hears anything
-// before it is known.
+// A slow transaction is waited for, and there is no answer before its outcome is known.
 func TestRequestIsHeldUntilTheOutcomeIsKnown(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 10 * time.Second, 24 * time.Second} {
 		for _, mute := range []bool{false, true} {
@@ -239,7 +238,7 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 }
 
 // 37 and silence of the network before anything was sent: a claim is dropped
-// and holds nobody up, the payer included.
+// and delays no one, including the payer.
 func TestRefusedSimulationLeavesNothing(t *testing.T) {
 	for name, answer := range map[string]func(context.Context, mpp.Payment) error{"refused": refuse, "silent": silence} {
 		in(t, name, func(t *testing.T) {
@@ -390,7 +389,7 @@ func TestOnePayerHasFewPaymentsOpen(t *testing.T) {
 	})
 }
 
-// A ring at 90 % of its capacity asks nobody to pay; who was asked before may
+// A ring at 90 % of its capacity offers no new payments; clients that have a challenge may
 // still join while there is room.
 func TestFullRingAsksNobodyToPay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -428,9 +427,9 @@ func TestStrangeTimeOfAScoreLosesNoPayment(t *testing.T) {
 	}
 }
 
-// A request that an edge has no place for any more is answered at once, and what it
-// paid for is told to whoever shows the credential next. Who has not all of the
-// request has nobody's let go.
+// A request that an edge has no more room for is answered at once. The next request with the
+// credential learns what it paid for. A client without the whole request cannot have
+// another's let go.
 func TestALetGoRequestFindsItsAnswerLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)

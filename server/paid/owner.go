@@ -26,18 +26,18 @@ import (
 // Prover asks accounts for proofs and verifies them, without a network. Its functions are
 // safe for concurrent use.
 type Prover interface {
-	// Method is the name of the payment method whose clients give these proofs.
+	// Method is the name of the payment method of the clients that give these proofs.
 	Method() string
 	// Request is the request parameter of every challenge for one.
 	Request() string
-	// Verify gives the account that a credential proves, whose challenge's id has been
+	// Verify returns the account that a credential proves. The id of its challenge has been
 	// verified. It refuses with a *[mpp.Rejection].
 	Verify(c mpp.Credential) (account string, err error)
 }
 
 // ownerRequest is what the account of a proof wants done to a member.
 type ownerRequest interface {
-	// owner gives the account whose proof it takes, the zero one if no account can.
+	// owner returns the account that must give the proof, the zero one if no account can.
 	owner(m *member) core.Account
 	// check says why it cannot be done now, by what the ledger holds. It runs before
 	// the challenge, and again in the turn of the writer that does it.

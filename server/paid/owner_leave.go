@@ -85,7 +85,7 @@ func (comeBack) answer(st *core.State, m *member) []byte {
 	return append(appendMember([]byte(`{"returned":true`), st, m), '}')
 }
 
-// endDepartures frees the URLs of members whose owners can return no longer.
+// endDepartures frees the URLs of members that can no longer return.
 func (s *Service) endDepartures() {
 	const atOnce = 1 << 16 // rows that are looked at in one view
 	now := s.Now().UnixMilli()

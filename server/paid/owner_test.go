@@ -103,7 +103,7 @@ func (s *sites) Accounts(_ context.Context, client, url string) (all []siteproof
 	return all
 }
 
-// owned is a ring whose members prove themselves: ada is alice's, and bob is bob's.
+// owned is a ring with members that prove themselves: ada is alice's, and bob is bob's.
 type owned struct {
 	*ring
 	sites *sites
@@ -228,7 +228,7 @@ func TestMovesCountOnTheirNewDomain(t *testing.T) {
 		body := `{"name":"X","url":"https://x.shared.dev","kind":"agent"}`
 		o.post(paid.OpRegister, body, o.sign(o.challenge(paid.OpRegister, body), carol, 100)).is(422, api.InvalidRequest)
 		o.call(paid.OpChange, "s1", `{"url":"https://s1.shared.dev/"}`).is(422, api.InvalidRequest)
-		// A site that has named its owner takes nobody's place.
+		// A site that has named its owner takes no other's place.
 		o.claim("ada", alice)
 		o.deed(paid.OpChange, "s1", `{"url":"https://s1.shared.dev/"}`, account(11, 8453)).is(200, "")
 		o.restart()
@@ -638,8 +638,8 @@ func TestASquattersChangesDoNotCountForTheOwner(t *testing.T) {
 	})
 }
 
-// A bid on a URL goes to no other site: not after its member has moved, and not to who has
-// the URL then. A bid on a slug goes with its member.
+// A bid on a URL goes to no other site: not after its member has moved, and not to the next
+// member at the URL. A bid on a slug goes with its member.
 func TestBidsOnAURLDoNotMove(t *testing.T) {
 	in(t, "", func(t *testing.T) {
 		o := newOwned(t)

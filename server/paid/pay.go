@@ -236,8 +236,8 @@ func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (order, *Problem)
 	}
 }
 
-// consumed gives the reservation whose stored answer a credential gets because its challenge
-// was claimed or reserved before, or refuses it. It gives nil for any other credential.
+// consumed returns the reservation with the stored answer for a credential if its challenge was
+// claimed or reserved before, or refuses it. It returns nil for any other credential.
 //
 // The refusal is 409 while the first request is held, and once a 2xx was given out. In
 // between, after a 503 or the end of the process, the credential gets the answer of its
@@ -351,7 +351,7 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 	return &Problem{Code: api.CredentialReused, Detail: "This credential was used before. " + detail, More: more}
 }
 
-// unapplied is the answer to a credential whose payment has settled without an effect.
+// unapplied is the answer to a credential if its payment has settled without an effect.
 func unapplied(r *ledger.Reservation) *Problem {
 	p, _ := StoredPayment(r) // without a reference if it cannot be read
 	why := "what it brought was accounted for before"
@@ -399,7 +399,7 @@ func (s *Service) alreadyPaid(v *ledger.View, c *Call) (*ledger.Reservation, err
 	return nil, err
 }
 
-// claimed refuses a challenge for a request whose payment is not reserved yet.
+// claimed refuses a challenge while the payment of its request is not reserved yet.
 func (s *Service) claimed(c *Call) error {
 	key := c.idempotency(c.digest)
 	s.mu.Lock()

@@ -70,8 +70,8 @@ func BenchmarkChallenge(b *testing.B) {
 	}
 }
 
-// Whatever is sent, a paid request gets an answer of the kinds there are, and
-// nothing is granted to who has not paid.
+// Whatever is sent, a paid request gets an answer of a known kind, and nothing is granted
+// without a payment.
 func FuzzHandle(f *testing.F) {
 	s := bare(f)
 	a := s.Handle(context.Background(), paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true})

@@ -77,8 +77,8 @@ func TestClockIsAskedOnceInAWhile(t *testing.T) {
 	})
 }
 
-// While the clock is ahead of the chain's, nobody is asked for money or a proof, and nothing is
-// written by it: neither by payers and owners nor by the operator. Then all goes on, as if the
+// While the clock is ahead of the chain's, the ring asks for no money and no proof, and writes
+// nothing by it, for payers, owners or the operator. Then all goes on, as if the
 // clock had never been wrong.
 func TestAClockThatIsAheadStampsNothing(t *testing.T) {
 	for _, ahead := range []time.Duration{2 * time.Minute, 48 * time.Hour, 365 * 24 * time.Hour} {
@@ -108,7 +108,7 @@ func TestAClockThatIsAheadStampsNothing(t *testing.T) {
 	}
 }
 
-// another is a registration of nobody else's.
+// another is a registration of its own.
 const another = `{"name":"Another","url":"https://another.dev","kind":"agent"}`
 
 // A machine that is not ready asks nobody to pay, and does not send what was
@@ -152,7 +152,7 @@ func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
 	})
 }
 
-// While the ledger can write nothing, nobody is bound; what was bound before is
+// While the ledger can write nothing, no payer is bound. What was bound before is
 // neither given up nor half done, and has its one effect when there is room. All
 // that was granted can be read.
 func TestNothingIsWrittenWithoutRoom(t *testing.T) {
@@ -218,7 +218,7 @@ func (r *ring) networksOffered() (methods string, took time.Duration) {
 	return strings.Join(names, " "), time.Since(began)
 }
 
-// A node that takes a connection and says nothing holds up nobody who pays on another
+// A node that takes a connection and says nothing delays no payer on another
 // network. It is left out of the offers until it answers.
 func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 	in(t, "hanging later", func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestHangingSimulationIsNotWaitedFor(t *testing.T) {
 }
 
 // The log says within 15 seconds that a network is silent, or has stopped, and once,
-// though nobody asks to pay.
+// even without requests to pay.
 func TestSilentNetworkIsNoticedThoughNobodyPays(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(n *network)
@@ -385,7 +385,7 @@ func TestOpenPaymentsAreAskedForByBlocks(t *testing.T) {
 	})
 }
 
-// A network whose newest block is not known tells of payments all the same.
+// A network without a known newest block still reports payments.
 func TestOutcomeIsAskedForWithoutBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
@@ -403,8 +403,8 @@ func TestOutcomeIsAskedForWithoutBlocks(t *testing.T) {
 	})
 }
 
-// A chain that makes no blocks is told of within 15 seconds though nobody pays, once, and
-// once when it makes blocks again. One with slow blocks has more time.
+// A chain that makes no blocks is reported within 15 seconds even without payments, once, and
+// once more when it makes blocks again. One with slow blocks has more time.
 func TestAFrozenChainIsNoticedThoughNobodyPays(t *testing.T) {
 	for _, c := range []struct {
 		block         time.Duration

@@ -224,9 +224,9 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 	return cents, err
 }
 
-// mayBring says whether a payment may have brought a transfer: it has the same payer, whose
-// name contains the chain, and the transfer is neither from before the reservation nor from
-// a time when the payment could no longer be mined. Clocks differ, and a payer may submit
+// mayBring says whether a payment may have brought a transfer. Both must have the same payer,
+// and a payer's name contains the chain. The transfer must not be from before the reservation,
+// nor from a time when the payment could no longer be mined. Clocks differ, and a payer may submit
 // a payment itself before it sends the credential, within [ChallengeLife].
 func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
 	const apart = ChallengeLife + 5*time.Minute

@@ -69,8 +69,8 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	}
 }
 
-// mayBeUnderWay says whether an earlier process, whose record was lost, may have sent a
-// payment that is refused and not mined yet: the refusal is only that its time has passed,
+// mayBeUnderWay says whether an earlier process may have sent a payment and its record was
+// lost. The payment is refused and not mined yet: the refusal is only that its time has passed,
 // or that the configuration has changed since its challenge.
 func (w *work) mayBeUnderWay(refused *Problem) bool {
 	last := w.expires
@@ -101,8 +101,8 @@ func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp
 	}
 }
 
-// reserveSettled stores the reservation of a payment whose money has come. It is not
-// refused for other payments of its payer, open or failed.
+// reserveSettled stores the reservation of a payment after its money has come. Other payments
+// of its payer, open or failed, do not make it refuse.
 func (s *Service) reserveSettled(w *work) error {
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		if err := w.order.check(tx.View()); err != nil {

@@ -42,7 +42,7 @@ func logged(id string, p mpp.Payment) slog.Attr {
 	return slog.Attr{Value: slog.GroupValue(slog.String("payment", id), slog.String("method", p.Method), slog.String("transaction", p.Reference))}
 }
 
-// recordOutcome writes the line of a payment whose outcome is stored.
+// recordOutcome writes the log line of a payment with a stored outcome.
 func (s *Service) recordOutcome(w *work, o mpp.Outcome, applied *ledger.Reservation) {
 	switch {
 	case w.decided: // it has no effect, and the line says why
@@ -53,7 +53,7 @@ func (s *Service) recordOutcome(w *work, o mpp.Outcome, applied *ledger.Reservat
 	}
 }
 
-// recordUnapplied writes the line of a payment whose money has come and has no effect.
+// recordUnapplied writes the log line of a payment that has settled without an effect.
 func (s *Service) recordUnapplied(w *work, o mpp.Outcome, level slog.Level, message, reason string) {
 	s.record(w, o, level, message, "unapplied", w.reservation.Member, reason)
 }

@@ -182,8 +182,8 @@ func TestReservationThatWasNeverSent(t *testing.T) {
 	})
 }
 
-// A commit fails on the way, stored or not: the ledger ends, nobody is asked
-// to pay, and what the next process finds it finishes.
+// A commit fails, stored or not: the ledger ends, no payment is asked for, and the next
+// process finishes what it finds.
 func TestLedgerBreaksOnTheWay(t *testing.T) {
 	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit, what := range map[int]string{1: "the reservation", 2: "the event", 3: "the delivery"} {
@@ -206,7 +206,7 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 					if !errors.Is(r.books.Err(), ledger.ErrBroken) {
 						t.Fatalf("the ledger goes on: %v", r.books.Err())
 					}
-					// As long as this process is still there, it takes nobody's money.
+					// As long as this process is still there, it takes no money.
 					for range 2 {
 						if a := r.post(paid.OpBid, fund, credential); a.Status == 402 || a.Status == 200 {
 							t.Errorf("after the break: %d %s", a.Status, a.Body)
@@ -238,7 +238,7 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 	}
 }
 
-// What is stored but not yet durable is told to nobody.
+// What is stored but not yet durable is not reported.
 func TestNothingIsAnsweredBeforeItIsDurable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
@@ -367,7 +367,7 @@ func TestCloseThatMayNotWait(t *testing.T) {
 	}
 }
 
-// The end of a close does not wait for work that nobody waits for.
+// Closing does not wait for work that no request waits for.
 func TestCloseDoesNotWaitForOpenReservations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)

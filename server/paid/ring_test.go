@@ -79,7 +79,7 @@ type process struct {
 	dead    atomic.Bool
 }
 
-// replicated is the store of a process whose batches other nodes get, too.
+// replicated is the store of a process that replicates its batches to other nodes.
 type replicated struct {
 	*ledgertest.Store
 	r *ring

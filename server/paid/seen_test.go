@@ -46,8 +46,8 @@ func (r *ring) lose(op, body string, cents int64) (mpp.Challenge, string) {
 	return ch, credential
 }
 
-// A payment whose record was lost with a disk has its effect when its credential is
-// shown again, however late, once; and never is its payer told to pay anew.
+// If a disk lost the record of a payment, it has its effect when its credential is shown
+// again, however late, once. Its payer is never told to pay anew.
 func TestLostPaymentHasItsEffectHoweverLate(t *testing.T) {
 	for _, o := range orders {
 		for _, late := range []time.Duration{time.Second, time.Minute, time.Hour, 8 * 24 * time.Hour} {
@@ -363,7 +363,7 @@ func TestOperatorGivesALostRegistrationItsEffect(t *testing.T) {
 			t.Errorf("%+v, %v", a, err)
 		}
 	})
-	// One whose URL is another's meanwhile is kept; adjusted, it needs no look any more.
+	// If its URL is another's meanwhile, it is kept; adjusted, it needs no attention.
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
 		ch, credential := r.lose(paid.OpRegister, bob, 100)
@@ -484,7 +484,7 @@ func TestLatePaymentToARecipientOfAnotherRing(t *testing.T) {
 	})
 }
 
-// A payment whose validity has no end in sight is refused, and not held.
+// A payment that stays valid too long is refused, and not held.
 func TestPaymentThatIsValidForAges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)
@@ -513,7 +513,7 @@ func TestSecondPaymentUnderAKeyThatCame(t *testing.T) {
 	})
 }
 
-// A payment whose request is not taken any more is kept for the operator.
+// A payment for a request that is no longer valid is kept for the operator.
 func TestPaymentWhoseRequestIsNotTakenAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t)

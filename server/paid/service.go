@@ -35,7 +35,7 @@ type Method interface {
 	// Exact gives what an x402 offer says of the request parameter of a challenge; ok is
 	// false if no x402 client can pay that.
 	Exact(request string) (offer x402.Offer, ok bool)
-	// Decode reads the payment out of a credential whose challenge id has been
+	// Decode reads the payment out of a credential. The id of its challenge has been
 	// verified. Without a network, it checks that the payment is for that challenge
 	// and pays what the challenge asks for. InTime checks its validity. Decode refuses
 	// with a *[mpp.Rejection]. A challenge of [x402.Intent] was for an x402 client; it is
@@ -166,7 +166,7 @@ type Service struct {
 	mu     sync.Mutex
 	closed bool
 	work   map[string]*work // by every replay key that is claimed or open
-	given  map[string]bool  // challenge ids whose 2xx was handed out, until the ledger knows
+	given  map[string]bool  // ids of challenges answered by a 2xx, until the ledger knows
 }
 
 // New starts a service on its ledger and goes on with every reservation that the last

@@ -243,7 +243,7 @@ func (s *Service) notSimulated(w *work, err error) error {
 	return errUnavailable
 }
 
-// accounted is the answer to a payment whose transaction events account for already.
+// accounted is the answer to a payment if events account for its transaction already.
 func accounted(adjusted bool, reference string) *Problem {
 	if adjusted {
 		return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": reference},
@@ -346,8 +346,8 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 //
 // Each round asks what became of the transaction, and sends it (again) while it can still
 // be mined. The same bytes have the same hash, so sending twice cannot pay twice. In the
-// first round, known replaces the question; nil: nothing is known. A payment whose
-// transaction has wasted gas is not sent again, and no other payment of its account is
+// first round, known replaces the question; nil: nothing is known. After a transaction has
+// wasted gas, its payment is not sent again, and no other payment of its account is
 // submitted for the first time. One that was submitted before is sent until it is mined,
 // because transactions with later nonces wait for it. Nothing becomes known between two
 // blocks, so rounds wait for blocks.
@@ -514,8 +514,8 @@ const OtherMethod = "other"
 // Outcome is what came of a credential.
 type Outcome string
 
-// The outcomes. A payment whose request is answered before its outcome is known counts as
-// pending then, and once more with its outcome.
+// The outcomes. A payment that is answered before its outcome is known counts as pending then,
+// and once more with its outcome.
 const (
 	OutcomeApplied    Outcome = "applied"    // it has its effect
 	OutcomeFailed     Outcome = "failed"     // it was mined and reverted, or never mined

@@ -13,8 +13,8 @@ import (
 // An x402 payment is one of a payment method of this ring in another envelope: its offer
 // holds a challenge that binds the request, and what it signs is decoded, settled and
 // recovered by the method. Only two things differ. The answers have a field of their own.
-// And what is signed names no challenge, so whoever has read the signature, from the chain
-// for example, can present it for words of their own. So an x402 payment that was made
+// And what is signed names no challenge, so anyone that has read the signature, from the chain
+// for example, can present it for a request of their own. So an x402 payment that was made
 // before this ring has reserved it has no effect, however it came to be made: it is kept
 // for the operator.
 
@@ -110,8 +110,8 @@ func account(name string) (chain, address string) {
 // reserved it.
 const ReasonForeign = "it was on the chain before it was presented here, where anybody can read it"
 
-// ReasonElsewhere is the reason of one that was kept like that, and whose payer has then
-// presented it in another way.
+// ReasonElsewhere is the reason of a payment that was kept like that, and that its payer has
+// then presented in another way.
 const ReasonElsewhere = "it took effect by another credential"
 
 // keptKey is the replay key of a payment that is kept for the operator because it was made

@@ -258,8 +258,8 @@ func TestOnePaymentInBothEnvelopes(t *testing.T) {
 	}
 }
 
-// An x402 payment that was made before the ring has reserved it has no effect for whoever
-// presents it, and is kept for the operator, once. The credential that it was signed for
+// An x402 payment that was made before the ring has reserved it has no effect when it is
+// presented, and is kept for the operator, once. The credential that it was signed for
 // has its effect all the same.
 func TestX402PaymentThatWasMadeBefore(t *testing.T) {
 	for _, deep := range []bool{true, false} {
@@ -339,8 +339,8 @@ func TestPowerFailsAtEveryStepOfAnX402Payment(t *testing.T) {
 	}
 }
 
-// A payment whose record was lost with a disk, and that was sent before, is not given to
-// whoever presents it: the operator credits it.
+// If a disk lost the record of a payment that was sent before, the payment is not given to
+// the client that presents it: the operator credits it.
 func TestLostX402PaymentIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRing(t, exact)

@@ -71,7 +71,7 @@ type handlers struct {
 // the later one carries them: the field from holds the number of the first, and the
 // fields events their records, as a range has them, in pieces of base64.
 //
-// Errors are problem documents, whose types begin with what baseURL gives. A client
+// Errors are problem documents. Their types begin with what baseURL returns. A client
 // gets a 429 with Retry-After if there is no room for it. The newest checkpoint needs no room
 // without a stream. The handlers answer HEAD too.
 //

@@ -97,7 +97,7 @@ type node struct {
 // routes are what [publish.Handlers] gives.
 type routes = map[string]func(ctx *fasthttp.RequestCtx, client string, known bool)
 
-// serve has handlers answer. A test says in the fields Client and Known who asks.
+// serve has handlers answer. A test names the asker in the fields Client and Known.
 func serve(t testing.TB, routes routes) *node {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -21,7 +21,7 @@ type Config struct {
 	// Dir is the folder of the snapshots. It is made if absent, and belongs to
 	// the publisher.
 	Dir string
-	// Key signs. Next, unless it is nil, is announced and signs beside it.
+	// Key signs. Next, unless it is nil, is announced and signs too.
 	Key, Next *Key
 	// Core is the SHA-256 of the module that answers reads, zero if this process has
 	// none, and ABI the version of its entry. Checkpoints name both, so that an edge

@@ -24,7 +24,7 @@ type Books interface {
 	HashReader() tlog.HashReader
 }
 
-// RelayConfig says whose checkpoints a [Relay] passes on.
+// RelayConfig says which checkpoints a [Relay] passes on.
 type RelayConfig struct {
 	// Dir is the folder of the snapshots, as [Config.Dir]. The publisher that takes the
 	// relay's place begins with the newest one.

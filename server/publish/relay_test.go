@@ -203,7 +203,7 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// A leader whose clock is behind what was signed before signs all at one instant.
+// A leader with a clock behind what was signed before signs all at one instant.
 func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
 	r.setTime(time.Now().Add(-time.Hour))

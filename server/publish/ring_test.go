@@ -164,7 +164,7 @@ func (r *ring) join(slugs ...string) {
 	}
 }
 
-// joinMany adds n members whose slugs begin with prefix.
+// joinMany adds n members with slugs that begin with prefix.
 func (r *ring) joinMany(prefix string, n int) {
 	r.t.Helper()
 	err := r.books.Do(context.Background(), func(tx *ledger.Tx) error {

@@ -213,8 +213,8 @@ func (p *Pool) advance(records [][]byte, move func(in *instance) (*head, error))
 	return nil
 }
 
-// ahead locks a slot whose instance is at the head and keeps requests away from it. It
-// gives nil if there is none.
+// ahead locks a slot with its instance at the head and keeps requests away from it. It returns
+// nil if there is none.
 func (p *Pool) ahead() *slot {
 	for _, atHead := range []bool{true, false} {
 		for i := range p.slots {

@@ -181,8 +181,8 @@ func (p *Pool) serve(s *slot, target []byte, r *Response) bool {
 	return err == nil
 }
 
-// acquire locks a slot whose instance is at the head, for a caller that must release it.
-// When no instance is left, it gives the native core. Both are nil when there is neither.
+// acquire locks a slot with its instance at the head, for a caller that must release it. When no
+// instance is left, it returns the native core. Both are nil when there is neither.
 //
 // A head that a request has seen is not too old for its answer, however far the others
 // have gone meanwhile. But a request must not see an older head than an earlier one did.
@@ -233,7 +233,7 @@ func (p *Pool) release(s *slot, err error) {
 		s.mu.Unlock()
 		return
 	}
-	p.log.Error("an instance of the core is built anew", "err", err, "traps", p.traps.Add(1))
+	p.log.Error("an instance of the core is rebuilt", "err", err, "traps", p.traps.Add(1))
 	s.at.Store(nil)
 	s.in.close()
 	s.in = nil

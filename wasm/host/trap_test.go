@@ -191,7 +191,7 @@ func (h heard) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// refusing is memory whose mapping the kernel refuses, with the room in ruins.
+// refusing is memory that the kernel refuses to map, with the room in ruins.
 type refusing struct{ copies }
 
 func (refusing) Place(room []byte, _ *sharedmem.Memory, _ int) (int, error) {

@@ -55,8 +55,8 @@ func readAnswers(dir string) (answers []*repeated, err error) {
 	}
 }
 
-// constant serves the answers of a folder: to a request whose target ends with a
-// digit the one of that number, and to others the first.
+// constant serves the answers of a folder. A request with a target that ends with a digit gets
+// the answer of that number; others get the first.
 func constant(kind, dir, address string) error {
 	answers, err := readAnswers(dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// mostAtEdge is of how many members an edge is measured at most: it has all of them
-// in memory beside the origin, which does.
+// mostAtEdge is the most members that an edge is measured with: both the edge and its origin
+// hold all members in memory.
 const mostAtEdge = 1_000_000
 
 var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)

@@ -409,7 +409,7 @@ func TestReferenceClientFindsNothingWrong(t *testing.T) {
 }
 
 // TestDirectoriesFindWhatIsForSale runs what the directories of AgentCash read a service with:
-// at the origin, and at an edge whose documents they are, too.
+// at the origin, and at an edge that serves the same documents.
 func TestDirectoriesFindWhatIsForSale(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)

@@ -85,12 +85,12 @@ func backupOrigin(args []string, out io.Writer) error {
 	if err := durable.SyncFolder(folder); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "%s holds %d rows and the keys; whoever reads it can sign as this origin\n", path, rows)
+	_, err = fmt.Fprintf(out, "%s holds %d rows and the keys; with this file anyone can sign as this origin\n", path, rows)
 	return err
 }
 
-// replaceable refuses a path whose place a file must not take: that of a link, a pipe
-// or a device. A backup is read again before it has its name, so it cannot be piped.
+// replaceable refuses a path that a file must not replace: a link, a pipe or a device. A
+// backup is read again before it gets its name, so it cannot be piped.
 func replaceable(path string) error {
 	if path == "-" {
 		return errors.New("backup writes to a file, which it reads again, and not to standard output; for a file of that name, give ./-")
@@ -143,7 +143,7 @@ func (o *restoreOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring restore", flag.ContinueOnError)
 	defineData(fs, &o.data, "`folder` to be made; it must not hold a ledger")
 	fs.StringVar(&o.from, "from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
-	fs.BoolVar(&o.alone, "alone", false, "nobody has seen what came after the backup: no edge ever followed this origin, or all are to be set up anew")
+	fs.BoolVar(&o.alone, "alone", false, "no edge has seen what came after the backup: none ever followed this origin, or you will set up all anew")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join, as for serve")
 	return fs
 }

@@ -195,7 +195,7 @@ func TestABackupTakesThePlaceOfAFileAlone(t *testing.T) {
 			t.Errorf("%s: %v\n%s", path, err, out)
 		}
 	}
-	// It would say that everything agrees, and has nobody to ask.
+	// It would say that everything agrees, without a chain to ask.
 	if out, err := o.operate("verify", "--chain", link); err == nil || !strings.Contains(out, "--chain needs the running origin") {
 		t.Errorf("a file against the chain: %v\n%s", err, out)
 	}

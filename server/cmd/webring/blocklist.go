@@ -19,7 +19,7 @@ type blocklistOptions struct{ data, reason string }
 func (o *blocklistOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring blocklist", flag.ContinueOnError)
 	defineData(fs, &o.data, "`folder` of the running origin")
-	fs.StringVar(&o.reason, "reason", "", "add: why; it is kept with the entry, and nobody but the operator sees it")
+	fs.StringVar(&o.reason, "reason", "", "add: why; it is kept with the entry, and only the operator sees it")
 	return fs
 }
 

@@ -87,7 +87,7 @@ func (c *checks) origin(o *edgeOptions, url string) error {
 	}
 	secrets, err := openEdgeSecrets(o.edgeSecretFile)
 	if err != nil {
-		secrets = nil // told of before
+		secrets = nil // reported already
 	}
 	known, apart, err := askOrigin(ctx, url, secrets)
 	if c.fail("origin", err) {

@@ -186,12 +186,12 @@ func (c *checks) payments(o *options, offers []offer) {
 		}
 		cancel()
 		if f.recipient == f.token {
-			c.fail(what, fmt.Errorf("%s-recipient is the token itself, from which nobody gets money back: give an account", f.flags))
+			c.fail(what, fmt.Errorf("%s-recipient is the token itself, and money sent there is lost: give an account", f.flags))
 		} else if f.recipient != (address{}) {
 			c.ok(what, "%s is paid", f.recipient.String())
 		}
 		if name, ok := testNetworks[f.chain]; ok {
-			c.note(what, "chain %d is the public test network of %s, whose money is worth nothing", f.chain, name)
+			c.note(what, "chain %d is the public test network of %s: its money is worth nothing", f.chain, name)
 		}
 	}
 }

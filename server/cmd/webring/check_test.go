@@ -92,7 +92,7 @@ func TestACheckOfAnOriginThatIsRight(t *testing.T) {
 	if strings.Contains(said, "wrong") {
 		t.Errorf("%s", said)
 	}
-	// Of a file, and beside the origin that it is about.
+	// Of a file, and next to the running origin.
 	base := "http://" + listen
 	o := &origin{t: t, data: folder(t), base: base}
 	o.args = []string{"serve", "--dev", "--core", "native", "--scorer", "fixed:72", "--listen", listen, "--base-url", base}

@@ -90,7 +90,7 @@ func tomlValue(f *flag.Flag) any {
 	return f.Value.String()
 }
 
-// secretURLs are the flags whose URLs may hold a key anywhere.
+// secretURLs are the flags with URLs that may hold a key anywhere.
 var secretURLs = []string{"tempo-rpc", "evm-rpc", "score-url"}
 
 // blank leaves out of a value what may be a secret: of these URLs all but scheme and

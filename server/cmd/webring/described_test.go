@@ -346,7 +346,7 @@ func TestOpenAPIIsThatOfTheBinary(t *testing.T) {
 		t.Errorf("%d bytes", len(r.Body))
 	}
 	o.fields(r, "Content-Type", "application/json", "Cache-Control", "public, max-age=300")
-	// The program has one version, whoever asks.
+	// The program has one version, for every caller.
 	said, err := invoke(t, "version").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"webring/server/sites/score/local"
 )
 
-// disk is a file system in memory whose size can be changed.
+// disk is a file system in memory with a variable size.
 type disk struct {
 	t   *testing.T
 	dir string

@@ -75,7 +75,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Var((*duration)(&o.decay), "decay", "`time` in which the value of a bid decays to nothing")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join")
 	fs.Uint64Var(&o.snapshotEvery, "snapshot-every", 10_000, fileOnly+"`events` between two snapshots for edges")
-	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, fileOnly+"traversal passes over members whose site does not answer")
+	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, fileOnly+"traversal skips members with a site that does not answer")
 	o.policies.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")

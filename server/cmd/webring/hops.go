@@ -28,8 +28,8 @@ const hopsPath = "/sync/hops"
 // ringPath is where members are found by words.
 const ringPath = "/api/ring"
 
-// countHops has an edge count hops and report them, and show what its origin keeps beside
-// the ledger, but for words that r has seen withdrawn. Without a secret the origin takes no
+// countHops makes an edge count hops and report them, and show what its origin keeps next to
+// the ledger, except words that r has seen withdrawn. Without a secret the origin takes no
 // reports. run reports until its context ends.
 func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run func(ctx context.Context)) {
 	cfg.OriginData = cache.NewRelay(func(ctx context.Context, target string) (int, http.Header, []byte, error) {

@@ -54,7 +54,7 @@ func TestInterfaceWhosePageItIs(t *testing.T) {
 	if got := o.received(); got != 700 {
 		t.Errorf("%d cents were paid, want 700", got)
 	}
-	// The same name, again and again, is told apart by the host beside it.
+	// The same name, repeated, is told apart by the host next to it.
 	home := string(o.get("/", "Accept", "text/html").Body)
 	for _, where := range []string{"bank.dev", "bank.dev/blog", "www.bank.dev/shop", "fourth.dev"} {
 		if !strings.Contains(home, `<bdi>The Bank</bdi></a><div class="lb-about">  <small class="host"><span dir="ltr">`+where+`</span></small>`) {

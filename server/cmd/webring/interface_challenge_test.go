@@ -263,7 +263,7 @@ func signedFor(t *testing.T, o *origin, w devchain.Account) string {
 }
 
 // TestInterfaceWithoutPayments holds 503 payments_unconfigured without a method
-// and payments_unavailable with one whose network does not answer.
+// and payments_unavailable with one on a network that does not answer.
 func TestInterfaceWithoutPayments(t *testing.T) {
 	t.Parallel()
 	unconfigured := founded(t, reference, freely...)

@@ -212,7 +212,7 @@ func TestToolsArePaidThroughAnEdge(t *testing.T) {
 	}
 	e.get("/api/ring/leaver").does(t, 410, "member_removed")
 
-	// What a check finds beside a member with 4.75.
+	// What a check finds next to a member with 4.75.
 	check := func(arguments string) any { return value(t, e.call("ring_check", arguments, nil).StructuredContent) }
 	for bid, rank := range map[string]float64{"1.00": 2, "9.00": 1} {
 		if d := check(`{"name":"New","url":"https://new.dev/","kind":"agent","bid":"` + bid + `"}`); at(t, d, "taken") != true || at(t, d, "leaderboard_rank") != rank {

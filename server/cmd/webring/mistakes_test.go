@@ -292,7 +292,7 @@ func TestTheDifferenceBetweenFlagsAndARealNodeIsNamed(t *testing.T) {
 	}
 }
 
-// A node that is away at the start keeps nobody from reading.
+// Reads work while a node is away at the start.
 func TestARingStartsWithoutItsNodes(t *testing.T) {
 	t.Parallel()
 	o := start(t, "--core", "native", "--tempo-rpc", "http://127.0.0.1:1",

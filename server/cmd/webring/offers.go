@@ -18,8 +18,7 @@ import (
 	"webring/server/pay/tempo"
 )
 
-// offer is what the flags of a payment method say of its node, whose chain and token
-// they name.
+// offer is what the flags of a payment method say of its node, chain and token.
 type offer struct {
 	flags     string // how they begin
 	rpc       string
@@ -114,7 +113,7 @@ func announceTests(offers []offer, log *slog.Logger) {
 		}
 	}
 	if len(names) > 0 {
-		log.Warn("payments are taken by the chain id of the public test network of " + strings.Join(names, " and of ") + ", whose money is worth nothing")
+		log.Warn("payments are taken by the chain id of the public test network of " + strings.Join(names, " and of ") + ": that money is worth nothing")
 	}
 }
 

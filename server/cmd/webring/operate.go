@@ -95,9 +95,9 @@ func (o operator) moderate(out io.Writer, word, slug string, given membersOption
 	return err
 }
 
-// asking names who asks the origin: the account that called sudo, or else the one that
-// this process runs as. The socket lets in none but the origin's own account and root,
-// so the name is a note and no proof.
+// asking names the account that runs the command: the one that called sudo, or else the one of
+// this process. The socket lets in only the origin's own account and root, so the name is a
+// note and no proof.
 func asking() string {
 	if name := os.Getenv("SUDO_USER"); name != "" {
 		return name

@@ -15,7 +15,7 @@ import (
 
 // TestOwnPagesAreReadyForAgents has the ring's own scorer look at the ring, at an edge behind
 // a proxy that speaks TLS. What the ring asks of sites it does itself, once its operator has
-// named whom to write to and a privacy policy.
+// set a contact and a privacy policy.
 func TestOwnPagesAreReadyForAgents(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)

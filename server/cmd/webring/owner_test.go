@@ -251,7 +251,7 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 		}
 	}
 
-	// A move frees the old address, and leaving frees the slug for nobody.
+	// A move frees the old address; leaving does not free the slug.
 	e.prove(stranger, http.MethodPatch, mine, `{"url":"http://three.strangers.test/"}`).does(t, 200, "")
 	if now := e.get(mine).document(t); at(t, now, "member", "verified") != nil {
 		t.Errorf("moved, it is still verified: %v", now)

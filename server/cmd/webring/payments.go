@@ -45,7 +45,7 @@ func (o *paymentsOptions) flags() *flag.FlagSet {
 	fs.StringVar(&o.register, "register", "", "adjust: the registration that the transaction paid for and that was lost, as the `JSON` that POST /api/register takes; it joins now, without a score")
 	fs.BoolVar(&o.void, "void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
 	fs.StringVar(&o.member, "member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
-	fs.BoolVar(&o.unclaimed, "unclaimed", false, "adjust: the transaction's money belongs to nobody in the ring")
+	fs.BoolVar(&o.unclaimed, "unclaimed", false, "adjust: the transaction's money belongs to no member")
 	fs.StringVar(&o.reason, "reason", "", "adjust: why; it is kept in the ledger, which is public")
 	return fs
 }
@@ -160,7 +160,7 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 	return r.State, false
 }
 
-// gasWasted prints what payments have cost for nothing, and whose they were.
+// gasWasted prints what payments have cost for nothing, by account.
 func (o operator) gasWasted(out io.Writer) error {
 	var g risk.Wasted
 	if err := o.ask(http.MethodGet, "/gas", nil, &g); err != nil {

@@ -76,7 +76,7 @@ func TestWhatTheOriginSignsIsWhatItHandsOut(t *testing.T) {
 		t.Errorf("%d events lead to %x %x, but %+v is signed", tree.Size(), tree.Root(), st.Digest(), c)
 	}
 
-	// The same key after a restart, and also shown while nobody runs.
+	// The same key after a restart, and also shown while no process runs.
 	o.stop()
 	if again := o.printedKey(); again != key {
 		t.Errorf("with the origin stopped, the key is %s", again)

@@ -76,7 +76,7 @@ func TestACertificateIsReplacedUnderLoad(t *testing.T) {
 		}
 		return err == nil
 	})
-	// shown is whose certificate a new connection gets.
+	// shown is the certificate that a new connection gets.
 	shown := func() *x509.CertPool {
 		conn, err := tls.Dial("tcp", listen, &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
@@ -89,7 +89,7 @@ func TestACertificateIsReplacedUnderLoad(t *testing.T) {
 		}
 		return pool
 	}
-	// expires holds what whoever watches is told, to within the length of this test.
+	// expires holds the expiry in the metrics, to within the length of this test.
 	expires := func(in time.Duration) {
 		t.Helper()
 		at := o.scrape()["webring_certificate_expiry_timestamp_seconds"]

@@ -11,11 +11,10 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// challengeKeys reads the key that signs challenges, none when the data folder is
-// to hold it and does not yet: see [makeChallengeKey]. The file holds a line of at
-// least 64 hex digits; a second line is the previous key, whose challenges are
-// still taken; those below are retired, and are believed of payments that were made
-// already.
+// challengeKeys reads the keys that sign challenges. It returns none if the file belongs in the
+// data folder and is not there yet: see [makeChallengeKey]. The file holds a line of at least
+// 64 hex digits. A second line is the previous key: its challenges are still taken. Further
+// lines are retired keys: they are believed only for payments that were made already.
 func challengeKeys(o *options) (mpp.Keys, error) {
 	path := secretPath(o)
 	// A link to a file that is not there is no reason to make another.
@@ -67,8 +66,8 @@ func secretPath(o *options) string {
 	return filepath.Join(o.data, secretName)
 }
 
-// keyFiles are the files that a backup holds beside the ledger, by their names
-// in a data folder.
+// keyFiles are the files that a backup holds in addition to the ledger, by their names in a
+// data folder.
 func keyFiles(o *options) map[string]string {
 	files := map[string]string{secretName: secretPath(o), filepath.Base(syncKeyPath(o.data)): syncKeyPath(o.data)}
 	if next := nextKeyPath(o.data); exists(next) {

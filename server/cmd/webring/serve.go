@@ -328,7 +328,7 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 	}
 }
 
-// payingWords are what the command line that pays needs beside the request: the address of
+// payingWords are what the command line that pays needs besides the request: the address of
 // the chain's node, if it is on this machine. Another node's address may be secret.
 func (o *options) payingWords() string {
 	address, found := strings.CutPrefix(strings.TrimRight(o.tempoRPC, "/"), "http://")

@@ -169,7 +169,7 @@ func TestAStartByAWrongClockLeavesNoRules(t *testing.T) {
 	})
 }
 
-// chainAt gives the URL of a node whose newest block is of a given time.
+// chainAt returns the URL of a node with a newest block of a given time.
 func chainAt(t *testing.T, newest time.Time) string {
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var questions []struct {

@@ -35,7 +35,7 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	f.adminListen.address = usualAdmin
 	fs.Var(&f.adminListen, "admin-listen", adminListenUsage)
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
-	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies whose word about the client's address counts, or unix for peers on a socket (repeatable)")
+	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that may name the client's address, or unix for peers on a socket (repeatable)")
 	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, fileOnly+"`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one with a single address, such as CF-Connecting-IP; the proxies must set it themselves")
 	f.tls.define(fs)
 	f.logs.define(fs)

@@ -78,7 +78,7 @@ func evmBuyer(w paytest.EVM) func(reply) (string, error) {
 	}
 }
 
-// errUnsettled: a payment of which nobody says what became of it.
+// errUnsettled: a payment without a known outcome.
 var errUnsettled = errors.New("not settled")
 
 // buy makes a wish and pays for it until it is granted or, with nothing charged, cannot be,

@@ -37,7 +37,7 @@ func stopEdge(forwarder *forward.Forwarder, shell *edge.Shell, patience time.Dur
 	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
 	defer cancel()
 	enough := time.AfterFunc(patience, func() {
-		log.Warn("what the origin has not answered is given up; who has sent a payment is told to send it again")
+		log.Warn("what the origin has not answered is given up; payers are told to send their payment again")
 		forwarder.Close()
 	})
 	defer enough.Stop()

@@ -75,7 +75,7 @@ func TestAStopOfTheOriginAnswersPayersItCannotWaitFor(t *testing.T) {
 	}
 }
 
-// So it is at an edge, whose origin may hold an authorisation for minutes.
+// The same holds at an edge: its origin may hold an authorisation for minutes.
 func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
 	entered, over := make(chan struct{}), make(chan struct{})
 	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

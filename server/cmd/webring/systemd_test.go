@@ -20,7 +20,7 @@ func (o *origin) pass() {
 	o.cmd.Path, o.cmd.Args, o.cmd.ExtraFiles = "/bin/sh", words, []*os.File{o.socket}
 }
 
-// activated gives an origin that is not launched yet, and whose socket is open already.
+// activated returns an origin that is not launched yet, with an open socket.
 func activated(t *testing.T, args ...string) *origin {
 	t.Helper()
 	o := prepare(t, nil, args...)

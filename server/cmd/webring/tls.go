@@ -75,8 +75,8 @@ type certificates interface {
 	Run(ctx context.Context)
 }
 
-// open gives the certificates, nil when the listener speaks no TLS. What is had by ACME
-// is kept in the data folder.
+// open returns the certificates, nil when the listener speaks no TLS. Certificates from ACME
+// are kept in the data folder.
 func (f *tlsFlags) open(data string, log *slog.Logger) (certificates, error) {
 	switch {
 	case f.cert != "":

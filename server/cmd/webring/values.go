@@ -106,7 +106,7 @@ func (a *address) Set(v string) error {
 	}
 	read := common.HexToAddress(v)
 	if read == (common.Address{}) {
-		return errors.New("it is the zero address, which nobody holds")
+		return errors.New("it is the zero address, which has no owner")
 	}
 	digits := v[len(v)-2*common.AddressLength:]
 	if digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && digits != read.Hex()[2:] {

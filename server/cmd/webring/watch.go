@@ -56,7 +56,7 @@ func (f *shellFlags) watch(passed passedSockets, log *slog.Logger) (*admin.Serve
 	b := thisBuild()
 	switch {
 	case f.adminListen.address == "" && len(passed[adminSocket]) > 0:
-		return nil, errors.New("a socket was passed for whoever watches the process, and --admin-listen is empty: give it an address, which is not listened on then, or pass no such socket")
+		return nil, errors.New("a socket was passed for health and metrics, and --admin-listen is empty: give it any address (it is not used), or pass no such socket")
 	case f.adminListen.address == "":
 		return nil, nil
 	}

@@ -104,7 +104,7 @@ type upstreamMetrics struct {
 }
 
 var (
-	replicaOriginDesc = prometheus.NewDesc("webring_replica_origin", "1 for the origin whose checkpoint was taken last, and 0 for others that are named.", []string{"origin"}, nil)
+	replicaOriginDesc = prometheus.NewDesc("webring_replica_origin", "1 for the origin of the latest checkpoint, and 0 for the others.", []string{"origin"}, nil)
 	forwardOriginDesc = prometheus.NewDesc("webring_forward_origin", "1 for the origin that the next request is passed on to, and 0 for others that are named.", []string{"origin"}, nil)
 )
 

@@ -9,7 +9,7 @@ import (
 // trapsMetric collects how often instances of a core trapped.
 func trapsMetric(traps func() uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "webring_core_traps_total",
-		Help: "Instances of the core that trapped and were built anew; 0 for the native core."}, func() float64 { return float64(traps()) })
+		Help: "Instances of the core that trapped and were rebuilt; 0 for the native core."}, func() float64 { return float64(traps()) })
 }
 
 // certificateMetrics collects how long the certificate of the listener is valid.

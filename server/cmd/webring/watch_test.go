@@ -185,7 +185,7 @@ func TestAnOriginIsWatched(t *testing.T) {
 	}
 	o.promtool()
 
-	// The chain stands still, though nobody pays.
+	// The chain is frozen, and no payment comes.
 	const stands, again = "payment network stands still", "payment network makes blocks again"
 	proxy.Follow(faults.On("eth_getBlockByNumber", faults.Frozen))
 	frozen := time.Now()

@@ -30,7 +30,7 @@ type note struct {
 	Keys []string `json:"keys"` // of the chain's well-known development accounts
 }
 
-// noteFile lies in the data folder, beside the ledger.
+// noteFile lies in the data folder, next to the ledger.
 const noteFile = "devring.json"
 
 // The recipient of all payments is the last of the chain's accounts; payers

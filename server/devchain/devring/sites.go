@@ -66,7 +66,7 @@ func serveSites(folder string) (args, env []string, stop func(), err error) {
 	for _, host := range hosts {
 		args = append(args, "--fetch-map", host+"="+server.Addr.String())
 	}
-	// A folder of certificates beside the system's own.
+	// A folder of certificates in addition to the system's own.
 	roots := filepath.Join(folder, "roots")
 	if err = os.Mkdir(roots, 0o700); err == nil {
 		err = os.WriteFile(filepath.Join(roots, "authority.pem"), server.Roots, 0o600)

@@ -34,9 +34,9 @@ const (
 	Forged            // receipts of another transaction, with too little in them, or with no known status
 	WrongChain        // the node says that it is on another chain
 	Swallow           // transactions are answered with success and go nowhere
-	Later             // transactions are held back and go on by themselves, and nobody is answered
+	Later             // transactions are held back and sent later; the requests get no answer
 	Assent            // the node says yes to every simulation
-	Diverted          // receipts whose logs name another recipient, and searches that find nothing
+	Diverted          // receipts with logs that name another recipient, and searches that find nothing
 	faults            // how many there are
 )
 
@@ -60,7 +60,7 @@ type Plan func(methods []string) Fault
 // Pass spoils nothing.
 func Pass([]string) Fault { return None }
 
-// On spoils the requests that hold a method whose name begins so.
+// On spoils requests that hold a method with this prefix.
 func On(method string, f Fault) Plan {
 	return func(methods []string) Fault {
 		if slices.ContainsFunc(methods, func(m string) bool { return strings.HasPrefix(m, method) }) {

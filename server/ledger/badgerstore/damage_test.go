@@ -53,7 +53,7 @@ func TestDamagedFilesAreRefusedOrNothingIsLost(t *testing.T) {
 		name     string
 		sessions int
 	}{
-		// Write-ahead file only; tables beside it; tables that were merged.
+		// Write-ahead file only; tables next to it; tables that were merged.
 		{"after one session", 1}, {"after three sessions", 3}, {"after a merge", 8},
 	} {
 		t.Run(f.name, func(t *testing.T) {

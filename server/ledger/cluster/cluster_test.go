@@ -67,7 +67,7 @@ type position func() ledger.Position
 func (p position) Position() ledger.Position { return p() }
 func (position) Apply(ledger.Batch) error    { return errors.New("nothing is missing") }
 
-// resigning is a store whose term ends with it.
+// resigning is a store that gives up its term when it is closed.
 type resigning struct {
 	*Store
 	term *Term

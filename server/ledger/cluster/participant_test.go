@@ -248,7 +248,7 @@ func (c *Cluster) putGroup(ctx context.Context, b ledger.Batch) error {
 	return err
 }
 
-// A leader that is unfit, or whose process stops, hands over if another node can take over.
+// A leader that is unfit, or in a process that stops, hands over if another node can take over.
 func testReplaced(t *testing.T, e *etcdtest.Cluster) {
 	c := config(t, e, "ada")
 	begun(t, c, beginning)

@@ -30,7 +30,7 @@ func (c *checker) checkpoints() error {
 		}
 		last[seen.Source], texts[seen.Text] = p, p
 	}
-	// One that was signed earlier has no more events than a later one, whoever signed.
+	// A checkpoint that was signed earlier has no more events than a later one, from any signer.
 	signed := make([]snap.Checkpoint, 0, len(texts))
 	for _, p := range texts {
 		signed = append(signed, p)

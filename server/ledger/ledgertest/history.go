@@ -70,7 +70,7 @@ type Read struct {
 	Position uint64
 }
 
-// Checkpoint is the text of a signed checkpoint, whose signature was verified.
+// Checkpoint is the text of a signed checkpoint. Its signature was verified.
 type Checkpoint struct {
 	Source string // a process
 	Text   string

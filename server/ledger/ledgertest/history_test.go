@@ -41,7 +41,7 @@ func (c *cluster) commit(b ledger.Batch) error {
 	return c.store.Commit(b)
 }
 
-// recorded is a store whose commits are seen.
+// recorded is a store that shows its commits.
 type recorded struct {
 	*ledgertest.Store
 	seen func(ledger.Batch) error

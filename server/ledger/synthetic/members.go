@@ -14,8 +14,7 @@ type member struct {
 	texts          core.Texts
 }
 
-// Words of which members are made. Their hosts are below .example, which is
-// nobody's (RFC 2606).
+// Words of which members are made. Their hosts are below .example, which is reserved (RFC 2606).
 var (
 	first = strings.Fields(`Amber Arctic Autumn Binary Blue Bold Brass Bright Calm Candid Cedar Civic Clear Clever Cobalt Copper Coral
 		Cosmic Crimson Curious Daily Deep Distant Eager Early Elder Electric Ember Fair Fern First Gentle Gilded Golden Grand Granite Green

@@ -424,8 +424,8 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// text gives the cleaned form of s, whose length must lie in the bounds, and whether
-// nothing is wrong with it. What may not be empty may not look empty either.
+// text returns the cleaned form of s and whether it is valid. The length of the cleaned form must lie
+// in the bounds. A text that may not be empty may not look empty either.
 func (f *findings) text(pointer, s string, least, most int) (clean string, ok bool) {
 	clean, ok = cleanText(s)
 	n := codePoints(clean)

@@ -247,7 +247,7 @@ func TestBidNamesAMemberBySlugOrURL(t *testing.T) {
 		{`{"member":"https://bücher.de","amount":"2"}`, BidRequest{Member: "https://bücher.de", Key: "xn--bcher-kva.de", Amount: 200}},
 		// A site that could not join today may be there from other days.
 		{`{"member":"https://acme.test","amount":"2"}`, BidRequest{Member: "https://acme.test", Key: "acme.test", Amount: 200}},
-		// No host names, no guessing: these are nobody.
+		// No host names, no guessing: these name no member.
 		{`{"member":"acme.com","amount":"2"}`, BidRequest{Member: "acme.com", Amount: 200}},
 		{`{"member":"Acme","amount":"2"}`, BidRequest{Member: "Acme", Amount: 200}},
 		{`{"member":"ac\u200bme","amount":"2"}`, BidRequest{Member: "ac\u200bme", Amount: 200}},

@@ -164,7 +164,7 @@ func words(text string) (all []word) {
 	}
 	for _, r := range norm.NFKD.String(text) {
 		r = boxed(r)
-		if unicode.Is(unicode.Mc, r) { // some are drawn as letters are, beside those
+		if unicode.Is(unicode.Mc, r) { // some look like letters of their own
 			if like := confusables.Skeleton(string(r)); like != "" && isASCII(like) {
 				r = rune(like[0])
 			}

@@ -71,7 +71,7 @@ const (
 	lastSkin     = '\U0001f3ff'
 	firstRegion  = '\U0001f1e6' // of the letters that flags are made of
 	lastRegion   = '\U0001f1ff'
-	flagsOfParts = "gbeng gbsct gbwls" // regions whose flags are emoji (UTS 51, annex C)
+	flagsOfParts = "gbeng gbsct gbwls" // regions with flags that are emoji (UTS 51, annex C)
 )
 
 // binders are the characters that are not drawn themselves and may change what is drawn.
@@ -122,7 +122,7 @@ func isFlag(tags []rune) bool {
 //
 //   - in a sequence of emoji, or after a character that it makes one (UTS 51)
 //   - a joiner between letters that join, or next to a virama, as scripts of South Asia and
-//     of Arabic spell with them (UAX 31, 2.3, whose rules package idna has from RFC 5892)
+//     of Arabic spell with them (UAX 31, 2.3; package idna has its rules from RFC 5892)
 //   - a joiner before a virama, as Bengali and Kannada spell RA (The Unicode Standard, 12.2)
 func keeps(before []rune, r rune, after []rune) bool {
 	if len(before) == 0 {

@@ -79,7 +79,7 @@ func PinnedNames(pinned map[string]string) (n NamedBy) {
 // owner. member is the one that is to move there, nil for a registration.
 //
 // The root of the domain itself is open to every account, so strangers below it cannot
-// keep its owner away. A member whose site is verified takes no other's place, and an account
+// keep its owner away. A member with a verified site takes no other's place, and an account
 // that the site names needs none.
 func (l *Limits) SharesDomain(v *ledger.View, key string, account core.Account, member *core.Ordinal, named NamedBy) error {
 	st, domain := v.State(), domainOf(key)
@@ -124,8 +124,8 @@ func (l *Limits) SharesDomain(v *ledger.View, key string, account core.Account, 
 // their number is bounded. The default category does not count, and is always open.
 //
 // Money alone opens the first [core.MaxCategories]; twice as many where they were promised.
-// The others are for sites whose hosts name the account (proven), one for each domain,
-// however many names it has, and the fewer are left, the fewer a day: so whoever buys all
+// The others are for sites that name the account at their host (proven), one for each domain,
+// however many names it has. The fewer are left, the fewer a day. So an account that buys all
 // that money buys closes none of these. It needs no account to say that no other account
 // could open one either.
 func (l *Limits) OpensCategory(v *ledger.View, category, key string, account core.Account, proven, promised bool) error {

@@ -29,8 +29,8 @@ const (
 
 // Gas remembers what payments have cost this service for nothing. A payment that this
 // service submits at its own expense can fail once it is mined, and its payer can bring
-// that about. An account whose payment has failed so is refused for a while. The budget is
-// divided, so that no crowd closes the offer for all:
+// that about. The account of such a payment is refused for a while. The budget is divided, so
+// that no crowd closes the offer for all:
 //
 //   - an account that has paid here, and has wasted nothing for a week, has an allowance of
 //     its own: 1/[ownPart] of the budget. It paid for that before, and what it wastes

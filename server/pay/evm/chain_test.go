@@ -201,7 +201,7 @@ func (m *market) feesRise() {
 	if o := m.becomes(method, p, mpp.Settled, false); o.Reference != now.Hex() || m.mined(method) != 1 {
 		m.Errorf("settled by %s, want %s, of %d", o.Reference, now, m.mined(method))
 	}
-	// Above the highest fee, nobody is bound.
+	// Above the highest fee, no payer is bound.
 	cheap := m.shop(func(c *Config) { c.MaxFee = 3 })
 	q := m.decode(cheap, m.payer(), challenge(m.T, cheap))
 	if err := cheap.Simulate(m.Context(), q); !errors.Is(err, mpp.ErrUnavailable) {
@@ -317,7 +317,7 @@ func open(t *testing.T) *market {
 	return m
 }
 
-// shop is a method whose recipient and gas account nobody else has.
+// shop is a method with a recipient and gas account of its own.
 func (m *market) shop(change ...func(*Config)) *Method {
 	m.Helper()
 	key := freshKey(m.T)

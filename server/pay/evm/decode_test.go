@@ -27,7 +27,7 @@ var (
 	recipient = common.HexToAddress("0x70997970C51812dc3A010C7d01b50e0d17dc79C8")
 )
 
-// wallet is the one whose key is the number n.
+// wallet is the one with key number n.
 func wallet(n byte) paytest.EVM {
 	key, err := crypto.ToECDSA(common.LeftPadBytes([]byte{n}, 32))
 	if err != nil {

@@ -147,9 +147,9 @@ func most(a, b *big.Int) *big.Int {
 	return b
 }
 
-// inFlight gives the transaction for a that may yet be mined, or nil. It is to be sent
+// inFlight returns the transaction for a that may yet be mined, or nil. It is to be sent
 // (again) unless it is taken. inFlight replaces a transaction that was not mined in time,
-// and one whose nonce comes after a nonce that no transaction will use.
+// and one with a nonce after a nonce that no transaction will use.
 func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -114,13 +114,13 @@ func (m *Method) request(cents int64, currency, recipient common.Address) (strin
 	})
 }
 
-// Decode reads the payment out of a credential whose challenge id has been
+// Decode reads the payment out of a credential. The id of its challenge has been
 // verified. It checks, without a network, that it pays what that challenge asks for,
 // and for that challenge. The payment's payee names the recipient. [Method.InTime] checks
 // its validity. Refusals are *mpp.Rejection; there is no other error.
 //
-// A challenge of [x402.Intent] is answered by an x402 payload, whose nonce is its payer's:
-// the payment is then one that any bearer of the signature can present.
+// An x402 payload answers a challenge of [x402.Intent]. The payer chooses its nonce, so any
+// bearer of the signature can present the payment.
 //
 // The reference of the payment is the authorisation's nonce until a transaction
 // has settled it, for which see [mpp.Outcome].
@@ -207,9 +207,9 @@ func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 }
 
 const (
-	// exactTimeout is how long x402 clients let an authorisation be valid. A registration
-	// whose payment ends later than in a minute is refused after another one has failed, so
-	// ten seconds are left for a clock that is ahead.
+	// exactTimeout is how long x402 clients let an authorisation be valid. After one failed
+	// payment, a registration is refused if its payment ends later than in a minute, so ten
+	// seconds are left for a clock that is ahead.
 	exactTimeout = 50 * time.Second
 	// exactSkew is how far ahead of ours a client's clock may be.
 	exactSkew = time.Minute

@@ -424,7 +424,7 @@ func TestHeadAndAccountAreAskedOnceABlockForAll(t *testing.T) {
 	}
 }
 
-// An authorisation whose transaction waits to be mined costs one question a block.
+// An authorisation in a pending transaction costs one question a block.
 // When it is mined, what was heard of the gas account before is not believed any more.
 func TestSubmissionThatWaitsCostsOneQuestion(t *testing.T) {
 	n, m, p, a := fake(t, -60)
@@ -516,7 +516,7 @@ func (m *market) costs(hash common.Hash) (used, limit uint64, wei *big.Int) {
 	return uint64(r.GasUsed), uint64(tx.Gas), wei
 }
 
-// One whose nonce another transaction has taken never was mined, and is submitted anew.
+// If another transaction has taken its nonce, it was never mined, and is submitted anew.
 func TestAnAuthorizationThatNeverWasMinedIsSubmittedAgain(t *testing.T) {
 	m := open(t)
 	method := m.method
@@ -614,7 +614,7 @@ func TestSimulationsAreOfWhatWouldBeMined(t *testing.T) {
 	if err := method.Simulate(t.Context(), p); !errors.As(err, new(*mpp.Rejection)) {
 		t.Errorf("while the money is leaving: %v", err)
 	}
-	// This token goes through for whoever pays nothing for gas.
+	// Calls of this token succeed only without a gas price.
 	free := common.HexToAddress("0xf4ee")
 	m.call(nil, "anvil_setCode", free, "0x3a600557005b5f5ffd")
 	fickle := m.shop(func(c *Config) { c.Currency = free })

@@ -269,8 +269,8 @@ func Digest(body []byte) string {
 // MarkSize is the length of a mark in bytes.
 const MarkSize = 16
 
-// Mark binds words to this service, under the current key: whoever shows the mark later got
-// it here. No challenge id is a mark. The words may hold no zero byte.
+// Mark binds words to this service, under the current key. A client that shows the mark later
+// got it here. No challenge id is a mark. The words may hold no zero byte.
 func (k Keys) Mark(words ...string) []byte {
 	if len(k.Current) < MinKey {
 		panic("mpp: challenge key too short")

@@ -90,7 +90,7 @@ func TestThePreviousKeyVerifiesAndDoesNotSign(t *testing.T) {
 }
 
 // A missing key must not stand for the empty key, under which anyone can sign.
-// A retired key tells our own challenges from others, and lets nobody answer one.
+// A retired key tells our own challenges from others, and accepts no answer to one.
 func TestRetiredKeysOnlyRecognise(t *testing.T) {
 	old, older, new := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32), bytes.Repeat([]byte{3}, 32)
 	keys := mpp.Keys{Current: new, Previous: old, Retired: [][]byte{older, []byte("short")}}

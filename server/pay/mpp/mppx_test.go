@@ -89,7 +89,7 @@ func TestChallengesAreThoseOfTheReferenceClient(t *testing.T) {
 	}
 }
 
-// parameters sorts a header's auth-params, whose order means nothing.
+// parameters sorts a header's auth-params, because their order means nothing.
 func parameters(header string) string {
 	rest, _ := strings.CutPrefix(header, "Payment ")
 	params := strings.Split(rest, `", `)

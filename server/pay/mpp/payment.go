@@ -21,8 +21,8 @@ type Payment struct {
 	Payee       string    `json:"payee,omitempty"`     // recipient and currency, as its method names them
 	ValidFrom   time.Time `json:"valid_from,omitzero"` // the first second in which it can be mined
 	ValidBefore time.Time `json:"valid_before"`
-	// Bearer says that what was signed does not name the challenge: whoever has the
-	// signature can present it for a request of its own.
+	// Bearer says that what was signed does not name the challenge: anyone with the
+	// signature can present it for a request of their own.
 	Bearer bool `json:"bearer,omitempty"`
 	// Submissions are the transactions that this service has signed for it at its own
 	// expense, the oldest first; see [Expenses].

@@ -37,7 +37,7 @@ type TypedDomain struct {
 	Contract string `json:"verifyingContract,omitempty"`
 }
 
-// Typed puts together the data of one type, whose fields are in the order in which they are
+// Typed puts together the data of one type. Its fields are in the order in which they are
 // hashed.
 func Typed(domain TypedDomain, primary string, fields []TypedField, message any) TypedData {
 	of := []TypedField{{"name", "string"}, {"version", "string"}, {"chainId", "uint256"}}

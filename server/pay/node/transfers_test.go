@@ -263,7 +263,7 @@ func TestTransfersAreNotFoundOnANodeWithoutOldReceipts(t *testing.T) {
 			t.Errorf("transactions in one block of %d, since block %d: until %v, %v", tc.others, tc.since, until, err)
 		}
 	}
-	// Nor was what is before the first that it finds: nobody is to go on from there.
+	// Nor was what is before the first that it finds: the scan must not continue from there.
 	c, p := open(t)
 	c.receipts, c.others, c.transfers = 3000, 1, []transfer{{3050, common.Hash{1}, recipient, 1_000_000}}
 	for since, want := range map[uint64]error{3000: errEnough, 2900: mpp.ErrUnavailable} {

@@ -101,7 +101,7 @@ var Exchange = common.HexToAddress("0xdec0000000000000000000000000000000000000")
 // Swap is what stands before a transfer of a payer who holds another token. [Swap.Alter]
 // takes it as it stands, so that every part can be altered before.
 type Swap struct {
-	Approves, Spender       common.Address // the token whose approve is called
+	Approves, Spender       common.Address // the token that gets the approve call
 	Approved                *big.Int
 	Exchange, Sells, Buys   common.Address
 	Amount, Most            *big.Int

@@ -128,7 +128,7 @@ func slowSwap(calls []any) ([]any, error) {
 	return d.Before, nil
 }
 
-// recovered is whose signature of 65 bytes it is, if it is in the chain's form.
+// recovered is the signer of a signature of 65 bytes, if it is in the chain's form.
 func recovered(signature, digest []byte) (common.Address, error) {
 	half := new(big.Int).Rsh(crypto.S256().Params().N, 1)
 	if v := signature[64]; v != 27 && v != 28 || new(big.Int).SetBytes(signature[32:64]).Cmp(half) > 0 {

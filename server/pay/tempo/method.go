@@ -91,8 +91,8 @@ func (m *Method) request(cents int64, currency, recipient common.Address) (strin
 // Exact offers nothing: no x402 scheme pays by transactions of Tempo.
 func (m *Method) Exact(string) (offer x402.Offer, ok bool) { return offer, false }
 
-// Decode reads the payment out of a credential whose challenge id has been
-// verified, and checks without a network that it pays what that challenge asks
+// Decode reads the payment out of a credential. The id of its challenge has been
+// verified. It checks without a network that it pays what that challenge asks
 // for, and for that challenge; its payee names the recipient. Its validity is not
 // checked: see [Method.InTime]. Refusals are *mpp.Rejection; there is no other
 // error.

@@ -18,8 +18,8 @@ import (
 // realm and the account itself. That the proof is in time, for this request, and new is for
 // the caller to check.
 //
-// Document: draft-tempo-charge-00, "Proof Payload", in the form of the reference client,
-// whose domain has version 3 and whose message names account and realm too.
+// Document: draft-tempo-charge-00, "Proof Payload", in the form of the reference client: its
+// domain has version 3, and its message names account and realm too.
 type Proofs struct {
 	account string // how accounts on the chain are named, up to the address
 	chainID uint64
@@ -49,7 +49,7 @@ var (
 	proofType          = crypto.Keccak256Hash([]byte("Proof(address account,string challengeId,string realm)"))
 )
 
-// Method is the name of the payment method whose clients answer these challenges.
+// Method is the name of the payment method of the clients that answer these challenges.
 func (p *Proofs) Method() string { return "tempo" }
 
 // Request is the request parameter of every challenge that asks for a proof.

@@ -124,7 +124,7 @@ type Response struct {
 	Network      string `json:"network"`
 }
 
-// Pending is the ErrorReason of a payment whose outcome is not known yet.
+// Pending is the ErrorReason of a payment without a known outcome.
 const Pending = "settlement_pending"
 
 // Header is the value of the PAYMENT-RESPONSE field that carries r. Equal responses have

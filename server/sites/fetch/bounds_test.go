@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// TestBodiesAreBounded counts what the heap grows by, beside the bytes kept.
+// TestBodiesAreBounded counts what the heap grows by, without the bytes kept.
 func TestBodiesAreBounded(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)

@@ -42,7 +42,7 @@ type Config struct {
 	// public. Its keys are patterns of [MatchHost], in lower case. For development
 	// only.
 	Map map[string]netip.AddrPort
-	// Own are public addresses that lead back to the operator's machines, beside
+	// Own are public addresses that lead back to the operator's machines, in addition to
 	// those of this machine's interfaces. They are never connected to.
 	Own    []netip.Addr
 	Limits Limits
@@ -99,10 +99,10 @@ type Request struct {
 	Accept    string    // the Accept field; "" for anything
 	UserAgent string    // "" for [Agent]
 	MaxBody   int64     // bytes of the decoded body; 0 for [MaxBody]
-	Exchange  *Exchange // nil: a GET, whose body is read up to MaxBody
+	Exchange  *Exchange // nil: a GET that reads up to MaxBody
 }
 
-// Exchange says what a request has beside those that only read documents.
+// Exchange is what a request has in addition to those that only read documents.
 type Exchange struct {
 	Method string // "" for GET
 	Body   []byte

@@ -212,7 +212,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// TestManyAddressesOfOneName has a name whose owner would have them all knocked at.
+// TestManyAddressesOfOneName has a name with many addresses, to have them all connected to.
 func TestManyAddressesOfOneName(t *testing.T) {
 	var addresses []string
 	for i := range 40 {

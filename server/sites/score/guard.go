@@ -55,8 +55,8 @@ type Limits struct {
 //     between the clients. What a client's questions cost in the last minutes counts
 //     against it, so there is room for those who have asked nothing.
 //   - When five questions in a row found the service unavailable, it asks nothing for
-//     half a minute on behalf of the networks whose questions failed; the others may
-//     ask one question at a time.
+//     half a minute on behalf of the networks that those questions came from; the others
+//     may ask one question at a time.
 //
 // It uses the clock of package time, so tests can run it under testing/synctest.
 type Guard struct {

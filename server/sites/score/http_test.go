@@ -316,7 +316,7 @@ func TestAnswerIsAtMost2MiBDecoded(t *testing.T) {
 	}
 }
 
-// unending is a service whose answers begin, and do not go on.
+// unending is a service with answers that begin and do not go on.
 type unending struct{ asked int }
 
 func (u *unending) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -98,8 +98,8 @@ func Find(ctx context.Context, client Client, at Place, token string) (core.Proo
 // Names says where a site shows a token that names an account, or its address, 0 if nowhere. known is false if
 // it may show one and could not be read. agent is what the look calls itself.
 //
-// It does not ask by which key, and for which member, a token was made: whoever writes to the
-// site has named the account. So a token stays good when its key is gone.
+// It does not ask by which key, and for which member, a token was made: its presence on the site
+// names the account. So a token stays valid when its key is gone.
 func Names(ctx context.Context, client Client, at Place, account core.Account, agent string) (proof core.Proof, known bool) {
 	file, dns := look(ctx, client, at, agent, func(text string) bool {
 		if named, ok := address(text); ok {

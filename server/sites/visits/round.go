@@ -52,7 +52,7 @@ func (v *Visitor) round(ctx context.Context, list []target, pace time.Duration) 
 			return all, true
 		}
 		if asked > 0 && n == 0 {
-			v.log.Warn("visits: no member can be reached, so this process may be cut off; nobody is blamed")
+			v.log.Warn("visits: no member can be reached, so this process may be cut off; no failure is counted")
 		}
 		if asked == 0 || n == maxWaits || !v.wait(ctx, wait) {
 			return without(all), ctx.Err() == nil

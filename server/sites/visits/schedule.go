@@ -30,7 +30,7 @@ func minuteOf(o core.Ordinal) int64 {
 	return int64(uint64(uint32(o)*golden) * day >> 32)
 }
 
-// put is a member whose visit was put off.
+// put is a member with a postponed visit.
 type put struct {
 	slug  string
 	times int

@@ -170,7 +170,7 @@ func (s *Site) document(w http.ResponseWriter, path, base string) bool {
 		return false
 	}
 	w.Header().Set("Content-Type", media)
-	// The connection may be gone; nobody is left to tell.
+	// The connection may be gone, so an error cannot be reported.
 	_ = json.NewEncoder(w).Encode(value)
 	return true
 }

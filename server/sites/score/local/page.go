@@ -25,8 +25,8 @@ type page struct {
 // maxLinks bounds the anchors that are kept.
 const maxLinks = 2000
 
-// hidden are elements whose text a reader without scripts does not see, or that only
-// tells the reader to run scripts.
+// hidden are elements with text that a reader without scripts does not see, or that only tells
+// the reader to run scripts.
 var hidden = map[string]bool{"script": true, "style": true, "noscript": true, "template": true, "title": true, "textarea": true, "iframe": true}
 
 // readPage reads a document of any shape.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Report is one scan of one site. It is stored under an id that nobody can guess, and never
+// Report is one scan of one site. It is stored under an id that cannot be guessed, and never
 // changes.
 //
 // All words in a report are this project's own. Of the site it holds only the URL,

@@ -29,11 +29,11 @@ var (
 )
 
 // scans bounds how many scans run at a time. Package share shares them between askers, and
-// askers are charged for the time of their scans. Of the scans that wait, the one whose asker
-// weighs least starts first. An attacker with many sites that hang, and many networks to ask
-// from, could still occupy all. So when a newcomer waits, whose weight is less than a
-// [share.Piece], a scan that has run for more than [ownTime] is ended: of those, the one whose
-// asker weighs most. It is safe for concurrent use.
+// askers are charged for the time of their scans. The waiting scan of the asker that weighs least
+// starts first. An attacker with many sites that hang, and many networks to ask from, could still
+// occupy all. So when a newcomer waits that weighs less than a [share.Piece], a scan that has run
+// for more than [ownTime] is ended: that of the asker that weighs most. It is safe for concurrent
+// use.
 type scans struct {
 	mu      sync.Mutex
 	past    *share.Past

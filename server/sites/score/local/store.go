@@ -49,7 +49,7 @@ const (
 // ErrNotFound says that there is no report with an id.
 var ErrNotFound = errors.New("report: not found")
 
-// Books is the ledger whose store has the reports. Its Do fails where another node leads.
+// Books is the ledger that stores the reports. Its Do fails where another node leads.
 type Books interface {
 	View(fn func(*ledger.View))
 	Do(ctx context.Context, fn func(*ledger.Tx) error) error
@@ -139,8 +139,8 @@ func get(v *ledger.View, id string) (row stored, err error) {
 	return row, err
 }
 
-// Remove removes a report for good, in the turn that takes away what it rests on. There may be
-// none with that id.
+// Remove deletes a report permanently, in the turn that deletes what it rests on. It does nothing
+// if no report has that id.
 func Remove(tx *ledger.Tx, id string) error {
 	row, err := get(tx.View(), id)
 	if errors.Is(err, ErrNotFound) {

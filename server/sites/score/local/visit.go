@@ -308,7 +308,7 @@ func (s *site) own(href string) string {
 	return u.String()
 }
 
-// linkWith is the first link of the page to this site whose path has a word.
+// linkWith returns the first link of the page to this site with a word in its path.
 func (s *site) linkWith(word string) string {
 	for _, href := range s.page.links {
 		own := s.own(href)
