@@ -392,8 +392,8 @@ async function chromium() {
   payer.behave = {};
   const spoiled = [
     [{ status: 200, body: '{"bid":{"member":' }, /incomplete or not from the ring/],
-    [{ status: 200, body: "{}" }, /no answer of the ring's/],
-    [{ status: 403, body: '{"code":"blocked"}' }, /no answer of the ring's/],
+    [{ status: 200, body: "{}" }, /incomplete or not from the ring/],
+    [{ status: 403, body: '{"code":"blocked"}' }, /incomplete or not from the ring/],
     [{ status: 302, headers: { Location: "https://evil.example/" } }, /leads somewhere else/],
     [problem(402, "payment_required"), /keep it open/],
   ];
