@@ -224,6 +224,7 @@ func (s *Service) do(c *Call, o ownerRequest, p *proof) (a Answer, err error) {
 	s.holding.Add(1)
 	s.mu.Unlock()
 	defer s.holding.Done()
+	waits := true
 	turn := func(tx *ledger.Tx) error {
 		// The stamp never goes back, as a clock may.
 		if !time.UnixMilli(tx.Stamp()).Before(p.expires) {
@@ -234,6 +235,9 @@ func (s *Service) do(c *Call, o ownerRequest, p *proof) (a Answer, err error) {
 			return err
 		}
 		if count, _ := tx.View().OpenOnMember(c.Slug); o.waits() && count > 0 {
+			return ledger.ErrOpenReservation
+		}
+		if _, departed := tx.State().Departed(m.at); departed && waits && risk.TakesPromised(tx.View(), m.at, m.Total()) {
 			return ledger.ErrOpenReservation
 		}
 		// What may fail comes before the first event.
@@ -258,8 +262,13 @@ func (s *Service) do(c *Call, o ownerRequest, p *proof) (a Answer, err error) {
 			return a, err
 		}
 		err = WhenSettled(s.ctx, s.Ledger, c.Slug, settleWait, turn)
-	} else {
-		err = s.Ledger.Do(s.ctx, turn)
+	} else if err = s.Ledger.Do(s.ctx, turn); errors.Is(err, ledger.ErrOpenReservation) {
+		// A return lets a payment settle that was promised a rank. It does not wait longer:
+		// strangers must not keep a member out until it can return no more.
+		if err = WhenSettled(s.ctx, s.Ledger, c.Slug, settleWait, turn); errors.Is(err, ledger.ErrOpenReservation) {
+			waits = false
+			err = s.Ledger.Do(s.ctx, turn)
+		}
 	}
 	var known spentError
 	switch {

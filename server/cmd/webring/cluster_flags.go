@@ -40,7 +40,7 @@ func (f *clusterFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.key, "etcd-key", "", fileOnly+"`file` with the key of that certificate")
 	fs.StringVar(&f.user, "etcd-user", "", fileOnly+"`name` under which this node authenticates to etcd")
 	fs.StringVar(&f.passwordFile, "etcd-password-file", "", fileOnly+"`file` with the password of that user")
-	fs.StringVar(&f.sealFile, "cluster-key-file", "", fileOnly+"`file` with the key that seals what lies in etcd, the same on all nodes: a line of 64 hex digits, and on a second line another that still opens (default: cluster-key in the data folder)")
+	fs.StringVar(&f.sealFile, "cluster-key-file", "", fileOnly+"`file` with the key that seals what lies in etcd, the same on all nodes: a line of at least 64 hex digits, and on a second line another that still opens (default: cluster-key in the data folder)")
 }
 
 // defineAdvertise defines what only a running node has.

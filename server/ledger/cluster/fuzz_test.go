@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -146,6 +148,39 @@ func FuzzKeyFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestAnAlteredSealingKeyIsRefused: no digit of either line of a key file can be another one.
+func TestAnAlteredSealingKeyIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cluster-key")
+	if err := NewKeyFile(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := RenewKeyFile(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := newSealer(path, "ring"); err != nil || len(s.ids()) != 2 {
+		t.Fatalf("%q: %v", text, err)
+	}
+	line := 1
+	for i, was := range text {
+		if was == '\n' {
+			line++
+			continue
+		}
+		altered := bytes.Clone(text)
+		altered[i] = "0123456789abcdef0"[strings.IndexByte("0123456789abcdef", was)+1]
+		if err := os.WriteFile(path, altered, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := newSealer(path, "ring"); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%s: line %d ", path, line)) {
+			t.Errorf("digit %d is another: %v", i, err)
+		}
+	}
 }
 
 // FuzzMarker: a marker that is read can be written, and is the same then.

@@ -73,7 +73,7 @@ func NewKeyFile(path string) error {
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("cluster: %s: %w", path, errors.Join(os.ErrExist, err))
 	}
-	return durable.Write(path, []byte(newKey()), 0o600)
+	return durable.Write(path, []byte(durable.NewKey()+"\n"), 0o600)
 }
 
 // RenewKeyFile puts a new key above the one in a file.
@@ -86,14 +86,7 @@ func RenewKeyFile(path string) error {
 	if len(lines) != 1 {
 		return fmt.Errorf("%s has %d lines: delete the second one when no node needs it any more, and then make the next key", path, len(lines))
 	}
-	return durable.Write(path, []byte(newKey()+lines[0]+"\n"), 0o600)
-}
-
-// newKey gives the line of a new key.
-func newKey() string {
-	b := make([]byte, sealKey)
-	rand.Read(b)
-	return hex.EncodeToString(b) + "\n"
+	return durable.Write(path, []byte(durable.NewKey()+"\n"+lines[0]+"\n"), 0o600)
 }
 
 // reload reads the key file.
@@ -104,7 +97,7 @@ func (s *sealer) reload() error {
 	}
 	keys, err := parseKeys(string(text))
 	if err != nil {
-		return fmt.Errorf("cluster: %s %w", s.path, err)
+		return fmt.Errorf("cluster: %s: %w", s.path, err)
 	}
 	s.mu.Lock()
 	s.keys = keys
@@ -115,13 +108,13 @@ func (s *sealer) reload() error {
 func parseKeys(text string) ([]key, error) {
 	lines := strings.Fields(text)
 	if len(lines) == 0 || len(lines) > maxKeys {
-		return nil, fmt.Errorf("must hold one to %d keys, each a line of %d hex digits", maxKeys, hex.EncodedLen(sealKey))
+		return nil, fmt.Errorf("must hold one to %d keys, each a line of at least %d hex digits", maxKeys, hex.EncodedLen(sealKey))
 	}
 	var keys []key
 	for i, line := range lines {
-		b, err := hex.DecodeString(line)
-		if err != nil || len(b) != sealKey {
-			return nil, fmt.Errorf("has no key of %d hex digits in line %d", hex.EncodedLen(sealKey), i+1)
+		b, err := durable.ParseKey(line, sealKey)
+		if err != nil {
+			return nil, fmt.Errorf("line %d %w", i+1, err)
 		}
 		k := key{bytes: b}
 		copy(k.id[:], must(hkdf.Key(sha256.New, b, nil, "webring tail id", sealID)))

@@ -15,7 +15,8 @@ import (
 // that are open then settle, and in whatever order. So those for other members count as if
 // they had settled, and those for the same member as if they had failed. Once it is open
 // itself, no other payment with only_if_rank is sent that would take its rank away; it is
-// told to come again. A payment without it is never held up for that: one that is brought
+// told to come again. A member that returns waits for it, a while: see [TakesPromised]. A
+// payment without it is never held up for that: one that is brought
 // later may pass an open one, as it may pass one that has settled.
 
 // maxPromised is how many payments with only_if_rank may be open: each is held against every
@@ -165,6 +166,12 @@ func Ranks(v *ledger.View, x core.Ordinal, has, cents int64, rank int, spare int
 			Detail: "This payment would take the rank that a payment in progress was promised. Send the request again in a few seconds. Nothing was charged."}
 	}
 	return nil
+}
+
+// TakesPromised says whether a departed member would take a rank away, by its return with this
+// total in cents, that an open payment was promised.
+func TakesPromised(v *ledger.View, x core.Ordinal, total int64) bool {
+	return contestOf(v).breaks(contender{x, total}, total)
 }
 
 // rankTaken refuses a payment that would not give the rank wanted. The member of
