@@ -791,6 +791,9 @@ func differ(t *testing.T, one, other []byte, rules string, fits func(image.Recta
 // Marks that are stacked on a member's letters show on the member's own line alone;
 // those that languages have are shown whole.
 func TestWordsKeepToTheirPlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts a browser, which the short run does not")
+	}
 	at := page
 	at.Style, at.Script, at.Icon = "/s.css", "", ""
 	show := func(name string) (pages map[string][]byte) {

@@ -71,6 +71,15 @@ func accepted(seed uint64) (steps []Step, st *core.State) {
 	return steps, st
 }
 
+// TestMain goes through a few histories in a short run.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if testing.Short() {
+		*histories = min(*histories, 100)
+	}
+	os.Exit(m.Run())
+}
+
 func TestAnyInterleavingOfEventsAndClockGivesIdenticalAnswers(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 2))

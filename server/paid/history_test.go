@@ -55,6 +55,9 @@ func TestHistories(t *testing.T) {
 	if one, err := strconv.ParseUint(os.Getenv("WEBRING_SEED"), 10, 64); err == nil {
 		seeds = []uint64{one}
 	}
+	if testing.Short() {
+		seeds = seeds[:1]
+	}
 	for _, seed := range seeds {
 		in(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			h := &history{ring: newRing(t, func(r *ring) { r.capacity = 1000 }), random: rand.New(rand.NewPCG(seed, 0))}

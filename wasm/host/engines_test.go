@@ -43,6 +43,9 @@ var engines = []engine{
 // The module stands for itself: hosts that are not ours get the same bytes from it. But for
 // Node's WASI, all give it the imports of the Worker.
 func TestEveryEngineAnswersTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts other programs, which the short run does not")
+	}
 	if raceDetector {
 		t.Skip("engines are programs of their own, in which the race detector sees nothing: the run without it has this test")
 	}

@@ -303,6 +303,9 @@ type market struct {
 
 func open(t *testing.T) *market {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts a chain, which the short run does not")
+	}
 	chain, err := devchain.StartBase(t.Context(), devchain.Options{Accounts: 30})
 	if errors.Is(err, devchain.ErrNoNode) {
 		t.Skip(err)

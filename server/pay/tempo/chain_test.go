@@ -34,6 +34,9 @@ type market struct {
 
 func open(t *testing.T) *market {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts a chain, which the short run does not")
+	}
 	chain, err := devchain.Start(t.Context(), devchain.Options{})
 	if errors.Is(err, devchain.ErrNoNode) {
 		t.Skip(err)
