@@ -236,14 +236,21 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 			s.room.mu.Unlock()
 			fill(t, s, 3*room, part)
 			for range 4 {
-				c := dial(t, s)
-				io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-				resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if r := s.finishReply(resp); r.status != 200 {
-					t.Errorf("a newcomer: %d %s", r.status, r.body)
+				// While all places are with requests in work, there is none to give up.
+				for late := time.Now().Add(20 * time.Second); ; {
+					c := dial(t, s)
+					io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+					resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					r := s.finishReply(resp)
+					if r.status == 200 {
+						break
+					}
+					if r.status != 503 || time.Now().After(late) {
+						t.Fatalf("a newcomer: %d %s", r.status, r.body)
+					}
 				}
 			}
 			s.room.mu.Lock()
