@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"webring/server/ledger/cluster/etcdtest"
 )
@@ -143,10 +145,12 @@ func testTwice(t *testing.T, e *etcdtest.Cluster) {
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "copy") {
 		t.Errorf("the first bob ended with %v", err)
 	}
-	if _, err := first.Stand(t.Context(), bob); !errors.Is(err, ErrRefused) {
+	until(t, "the third bob has everything", func() bool { return third.Position() == log.at && there() })
+	again, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := first.Stand(again, bob); !errors.Is(err, ErrRefused) {
 		t.Errorf("the first bob comes again: %v", err)
 	}
-	until(t, "the third bob has everything", func() bool { return third.Position() == log.at && there() })
 	stop()
 	<-over
 	// A process that was killed is followed by another at once.
