@@ -25,8 +25,6 @@ const (
 	// into the budget, clients share. usualLimit is what one submission can cost at most,
 	// as long as none has shown it.
 	usualWaste, usualLimit = 50_000, 100_000
-	// flightTime is about how long a transaction is in flight.
-	flightTime = time.Minute
 )
 
 // Gas remembers what payments have cost this service for nothing. A payment that this
@@ -235,20 +233,8 @@ func (x *Gas) recent(network string, now time.Time) (some []ledger.Waste) {
 	return some
 }
 
-// withFlights is count together with what is in flight. The caller holds mu.
-func (x *Gas) withFlights(network string, now time.Time) *common {
-	s := x.count(network, now)
-	for _, f := range x.flights {
-		if f.Network == network && !f.Apart {
-			s.take(f.Client, f.Gas)
-		}
-	}
-	return &s
-}
-
 // FullUntil says until when waste leaves no room for another submission that a client brings
-// for an account without its own allowance, at least; the zero time if there is room. Once half of the
-// budget is wasted, what is in flight counts too: before that, an honest burst in one block would be refused.
+// for an account without its own allowance, at least; the zero time if there is room.
 func (x *Gas) FullUntil(network, client string, now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -262,9 +248,6 @@ func (x *Gas) FullUntil(network, client string, now time.Time) time.Time {
 	}
 	need := cmp.Or(x.needs[network], usualLimit)
 	if s.room(x.budget, client, need) {
-		if s.gas > x.budget/2 && !x.withFlights(network, now).room(x.budget, client, need) {
-			return now.Add(flightTime)
-		}
 		return time.Time{}
 	}
 	left := s.gas
