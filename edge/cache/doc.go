@@ -18,7 +18,7 @@
 // An edge has hops, news and searches by a [Relay]. It asks the origin for each document once,
 // however many readers wait for it, and caches it for as long as the origin says. While the
 // origin cannot be reached, the last document is shown for a day. A question that has failed is
-// asked again every few seconds at most, by one reader, who waits briefly; the others are
+// asked again every few seconds at most, by one reader that waits briefly. The others are
 // answered at once. A circuit breaker does not do: it would keep all readers from the origin
 // for the failures of one question.
 //

@@ -293,7 +293,7 @@ func (s *Service) do(c *Call, o ownerRequest, p *proof) (a Answer, err error) {
 	return a, err
 }
 
-// doable gives the member as it is now, if the account of the proof may do this.
+// doable gives the current member if the account of the proof may do this.
 func (s *Service) doable(v *ledger.View, c *Call, o ownerRequest, p *proof) (*member, error) {
 	m, err := memberOf(v.State(), c.Slug, c.Operation)
 	switch {
