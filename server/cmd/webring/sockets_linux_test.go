@@ -36,6 +36,10 @@ func TestACrowdOfOneNetworkLeavesRoomForOthers(t *testing.T) {
 			t.Skipf("needs addresses of other networks: ip %s: %v %s", line, err, out)
 		}
 	}
+	var err error
+	if shared.dir, err = os.MkdirTemp("", "webring-network"); err != nil { // for the log; TestMain removes it
+		t.Fatal(err)
+	}
 	o := &origin{t: t, data: t.TempDir(), base: "http://" + host, program: program}
 	o.args = []string{"serve", "--dev", "--core", "native", "--scorer", "fixed:72", "--listen", host, "--base-url", "https://ring.example", "--rate-limit", "0"}
 	o.launch()
