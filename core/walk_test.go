@@ -126,28 +126,3 @@ func walkEverywhere(t *testing.T, what string, st *core.State, random *rand.Rand
 		}
 	}
 }
-
-// What it costs to go on from each member of a ring in which some sleep.
-func BenchmarkNext(b *testing.B) {
-	for _, c := range []struct {
-		what       string
-		every, run int // of every so many, so many in a row sleep
-	}{{"all awake", 1, 0}, {"one in ten asleep", 10, 1}, {"half asleep", 2, 1}, {"rows of 300 asleep", 1000, 300}, {"all but 20 asleep", 5000, 4999}} {
-		b.Run(c.what, func(b *testing.B) {
-			const members = 100_000
-			r := coretest.NewRing(b)
-			for i := range members {
-				slug := fmt.Sprint("m", i)
-				r.Join(slug, fmt.Sprintf("https://%s.example/", slug))
-				if i%c.every < c.run {
-					r.Do(&core.Asleep{Member: slug}, nil)
-				}
-			}
-			b.ReportAllocs()
-			o := core.Ordinal(0)
-			for b.Loop() {
-				o = r.Next((o + 7919) % members)
-			}
-		})
-	}
-}

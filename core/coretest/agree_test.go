@@ -4,13 +4,22 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"webring/core"
+	"webring/core/snap"
 )
 
+// Whatever happens to a ring, core and model take the same events, refuse the others for the
+// same reason, and answer every question alike. So does a state that is restored from the
+// snapshot of the core. A refused event changes nothing: the model has none of it.
 func TestCoreAndModelAgreeOnAllHistories(t *testing.T) {
-	met := map[error]int{}
+	type outcome struct {
+		event string
+		err   error
+	}
+	met := map[outcome]int{}
 	each(t, func(t *testing.T, seed uint64) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		st, m := core.NewState(capacity, seed), &Model{Capacity: capacity}
@@ -20,7 +29,7 @@ func TestCoreAndModelAgreeOnAllHistories(t *testing.T) {
 				m.Advance(step.Now)
 			} else {
 				got, want := st.Apply(step.EventBytes, step.TextBytes), m.Apply(step.Event, step.Texts)
-				met[want]++
+				met[outcome{strings.TrimPrefix(fmt.Sprintf("%T", step.Event), "*core."), want}]++
 				if !errors.Is(got, want) || (got == nil) != (want == nil) {
 					t.Fatalf("step %d, %#v: %v, want %v", i, step.Event, got, want)
 				}
@@ -30,11 +39,38 @@ func TestCoreAndModelAgreeOnAllHistories(t *testing.T) {
 			}
 		}
 		compare(t, st, m, random)
+		restored, err := snap.Open(capacity, seed+1, snap.Append(nil, st), core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		compare(t, restored, m, random)
+		if restored.Digest() != st.Digest() {
+			t.Fatal("the restored state has another digest")
+		}
 	})
-	for _, err := range []error{nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken, core.ErrUnknown, core.ErrRemoved, core.ErrHidden, core.ErrShown,
-		core.ErrVerified, core.ErrUnverified, core.ErrAsleep, core.ErrAwake} {
-		if met[err] == 0 {
-			t.Errorf("no history meets the outcome %v", err)
+	for events, errs := range map[string][]error{
+		"Rules":                {nil},
+		"Joined":               {nil, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken},
+		"Bid":                  {nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrUnknown, core.ErrRemoved},
+		"Adjusted Removed":     {nil, core.ErrUnknown, core.ErrRemoved},
+		"Hidden":               {nil, core.ErrUnknown, core.ErrRemoved, core.ErrHidden},
+		"Shown":                {nil, core.ErrUnknown, core.ErrRemoved, core.ErrShown},
+		"Claimed Changed Left": {nil, core.ErrStampOrder, core.ErrUnknown, core.ErrRemoved},
+		"Moved":                {nil, core.ErrUnknown, core.ErrRemoved, core.ErrURLTaken},
+		"Verified":             {nil, core.ErrUnknown, core.ErrRemoved, core.ErrVerified},
+		"Unverified":           {nil, core.ErrUnknown, core.ErrRemoved, core.ErrUnverified},
+		"Asleep":               {nil, core.ErrUnknown, core.ErrRemoved, core.ErrAsleep},
+		"Awake":                {nil, core.ErrUnknown, core.ErrRemoved, core.ErrAwake},
+		"Departed":             {nil, core.ErrUnknown, core.ErrRemoved, core.ErrHidden},
+		"Returned Lapsed":      {nil, core.ErrUnknown, core.ErrNotDeparted},
+		"SetBack":              {nil},
+	} {
+		for event := range strings.FieldsSeq(events) {
+			for _, err := range errs {
+				if met[outcome{event, err}] == 0 {
+					t.Errorf("no history has the outcome %v of %s", err, event)
+				}
+			}
 		}
 	}
 }
@@ -64,6 +100,9 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 	st.Advance(m.Clock)
 	if st.Seq() != m.Seq || st.Clock() != m.Clock || st.LastStamp() != m.Stamp || st.Rows() != len(m.Members) {
 		t.Fatalf("seq %d clock %d stamp %d rows %d, want %d %d %d %d", st.Seq(), st.Clock(), st.LastStamp(), st.Rows(), m.Seq, m.Clock, m.Stamp, len(m.Members))
+	}
+	if paid, voided := st.Books(); paid != m.Paid || voided != m.Voided {
+		t.Fatalf("books: paid %d voided %d, want %d %d", paid, voided, m.Paid, m.Voided)
 	}
 	if got, want := fmt.Sprint(st.AppendRanked(nil, 0, st.Len())), fmt.Sprint(m.Ranked()); got != want {
 		t.Fatalf("ranked %s, want %s", got, want)

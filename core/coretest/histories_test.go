@@ -160,6 +160,9 @@ func TestRedactedTextsEndInTheSameAnswers(t *testing.T) {
 			}
 		}
 		differ(t, "without redacted texts", served(without), served(st))
+		if without.Digest() != st.Digest() {
+			t.Error("without redacted texts: another digest")
+		}
 	})
 	if redactions < *histories {
 		t.Errorf("only %d redactions in %d histories", redactions, *histories)

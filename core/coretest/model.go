@@ -20,6 +20,8 @@ type Model struct {
 	Seq      uint64
 	Stamp    int64 // of the last event, milliseconds
 	Clock    int64 // seconds
+	Paid     int64 // cents, payments that were voided included
+	Voided   int64 // cents
 }
 
 // Member is one member of a [Model]. Texts is nil when some of them were redacted
@@ -114,6 +116,9 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 			if _, err := m.find(e.Member); err == core.ErrUnknown {
 				return err
 			}
+			m.Voided += e.Amount
+		default:
+			m.Paid += e.Amount
 		}
 	case *core.Returned, *core.Lapsed:
 		member, err := m.find(core.MemberOf(e))
@@ -180,6 +185,7 @@ func (m *Model) join(e *core.Joined, texts *core.Texts) error {
 		}
 	}
 	m.Members = append(m.Members, joining)
+	m.Paid += joining.Total()
 	return nil
 }
 
@@ -205,6 +211,7 @@ func (m *Model) pay(slug string, amount, stamp int64) error {
 	}
 	member.Bids += amount
 	member.LastBid = stamp
+	m.Paid += amount
 	return nil
 }
 

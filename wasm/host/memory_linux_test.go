@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -136,48 +135,4 @@ func bid(t *testing.T, in *instance, i int64) {
 	if err := in.advance(now); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// BenchmarkSharing starts eight instances in a ring of a million members, or SCALE of
-// them, with shared memory and with copies. It reports how long that takes until the
-// first answers and until all do, and what memory of the machine the process takes
-// more than before: at first, and after each instance has seen bids and seconds.
-func BenchmarkSharing(b *testing.B) {
-	const instances = 8
-	n := scale()
-	snapshot, now := realistic(b, n)
-	newPool(b, PoolConfig{Capacity: 1 << 24, Instances: 1}) // compiles
-	for name, copies := range map[string]bool{"shared": false, "copies": true} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				before, began := proportional(b), time.Now()
-				p := newPool(b, PoolConfig{Capacity: 1 << 24, Instances: instances, Snapshot: snapshot, Now: time.Unix(now, 0), Copies: copies})
-				b.ReportMetric(time.Since(began).Seconds()*1000, "first-ms")
-				until(b, "all are built", func() bool { return complete(p) })
-				b.ReportMetric(time.Since(began).Seconds()*1000, "all-ms")
-				b.ReportMetric(float64(proportional(b)-before)/(1<<20), "MiB")
-				for i := range int64(1000) {
-					bid := record(&core.Bid{Stamp: (now + i) * 1000, Member: fmt.Sprintf("member-%d", i*7919%int64(n)), Amount: 100}, nil)
-					if err := p.Apply([]Record{bid}); err != nil {
-						b.Fatal(err)
-					}
-				}
-				b.ReportMetric(float64(proportional(b)-before)/(1<<20), "later-MiB")
-			}
-		})
-	}
-}
-
-// proportional is the memory of the machine that this process takes, each page once.
-func proportional(b *testing.B) (bytes int) {
-	debug.FreeOSMemory()
-	rollup, err := os.ReadFile("/proc/self/smaps_rollup")
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(rollup), "\nPss:")
-	if _, err := fmt.Sscan(rest, &bytes); err != nil {
-		b.Fatal(err)
-	}
-	return bytes << 10
 }
