@@ -33,67 +33,7 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 		}
 		restored.Advance(r.Clock())
 		for _, st := range []*core.State{r.State, restored} {
-			var ring []core.Ordinal
-			hosts, depths := map[string]core.Ordinal{}, map[string]int{}
-			for o := range core.Ordinal(st.Rows()) {
-				m := st.Member(o)
-				if at, ok := st.BySlug([]byte(m.Slug)); !ok || at != o {
-					t.Fatalf("%s is not found", m.Slug)
-				}
-				if m.URL != "" && !m.Removed {
-					if holder, ok := st.Holder(core.AppendKey(nil, []byte(m.URL))); !ok || holder != o {
-						t.Fatalf("%s is not held", m.URL)
-					}
-				}
-				if m.Removed || m.Hidden {
-					if _, ok := st.ByKey(core.AppendKey(nil, []byte(m.URL))); m.Hidden && ok || st.Rank(o) != 0 {
-						t.Fatalf("%s is in the ring", m.Slug)
-					}
-					continue
-				}
-				if ring = append(ring, o); st.Position(o) != len(ring) {
-					t.Fatalf("%s has the position %d, want %d", m.Slug, st.Position(o), len(ring))
-				}
-				key := core.AppendKey(nil, []byte(m.URL))
-				if at, ok := st.ByKey(key); !ok || at != o {
-					t.Fatalf("%s is not found", m.URL)
-				}
-				host, depth := string(core.KeyHost(key)), bytes.Count(key, []byte("/"))
-				if _, in := hosts[host]; !in || depth < depths[host] {
-					hosts[host], depths[host] = o, depth
-				}
-			}
-			var scratch []byte
-			for host, want := range hosts {
-				if o, ok := st.Resolve([]byte(host), &scratch); !ok || o != want {
-					t.Fatalf("%s is %d %t, want %d", host, o, ok, want)
-				}
-			}
-			whole, walk := st.Select(0, nil), st.Walk(0, nil)
-			if got := whole.Append(nil, 0, whole.Len()); !slices.Equal(got, ring) {
-				t.Fatal("another ring")
-			}
-			awake := slices.DeleteFunc(slices.Clone(ring), func(o core.Ordinal) bool { return st.Member(o).Asleep })
-			if len(awake) == 0 {
-				awake = ring
-			}
-			for _, o := range ring {
-				i, _ := slices.BinarySearch(awake, o+1)
-				if next, _ := walk.After(o); next != awake[i%len(awake)] || st.Next(o) != next {
-					t.Fatalf("after %d is %d", o, next)
-				}
-			}
-			slices.SortFunc(ring, func(a, b core.Ordinal) int {
-				return cmp.Or(cmp.Compare(st.Standing(b), st.Standing(a)), cmp.Compare(a, b))
-			})
-			if got := st.AppendRanked(nil, 0, st.Len()); !slices.Equal(got, ring) {
-				t.Fatal("another order")
-			}
-			for i, o := range ring {
-				if st.Rank(o) != i+1 {
-					t.Fatalf("%d has the rank %d, want %d", o, st.Rank(o), i+1)
-				}
-			}
+			sound(t, st)
 			if st.ChangedAt() != r.ChangedAt() || st.NextChange() != r.NextChange() || st.Digest() != r.Digest() {
 				t.Fatalf("holds from %d until %d, want %d until %d", st.ChangedAt(), st.NextChange(), r.ChangedAt(), r.NextChange())
 			}
@@ -182,5 +122,83 @@ func TestAGrowingRingIsWhatItsRowsSay(t *testing.T) {
 		}
 		r.Wait(700)
 		check()
+	}
+}
+
+// sound checks all that a state finds, lists and ranks against what its rows say.
+func sound(t *testing.T, st *core.State) {
+	t.Helper()
+	type list struct {
+		kind     core.Kind
+		category string
+	}
+	var ring []core.Ordinal
+	lists := map[list][]core.Ordinal{}
+	hosts, depths := map[string]core.Ordinal{}, map[string]int{}
+	for o := range core.Ordinal(st.Rows()) {
+		m := st.Member(o)
+		if at, ok := st.BySlug([]byte(m.Slug)); !ok || at != o {
+			t.Fatalf("%s is not found", m.Slug)
+		}
+		if m.URL != "" && !m.Removed {
+			if holder, ok := st.Holder(core.AppendKey(nil, []byte(m.URL))); !ok || holder != o {
+				t.Fatalf("%s is not held", m.URL)
+			}
+		}
+		if m.Removed || m.Hidden {
+			if _, ok := st.ByKey(core.AppendKey(nil, []byte(m.URL))); m.Hidden && ok || st.Rank(o) != 0 {
+				t.Fatalf("%s is in the ring", m.Slug)
+			}
+			continue
+		}
+		if ring = append(ring, o); st.Position(o) != len(ring) {
+			t.Fatalf("%s has the position %d, want %d", m.Slug, st.Position(o), len(ring))
+		}
+		for _, in := range []list{{0, ""}, {m.Kind, ""}, {0, m.Category}, {m.Kind, m.Category}} {
+			lists[in] = append(lists[in], o)
+		}
+		key := core.AppendKey(nil, []byte(m.URL))
+		if at, ok := st.ByKey(key); !ok || at != o {
+			t.Fatalf("%s is not found", m.URL)
+		}
+		host, depth := string(core.KeyHost(key)), bytes.Count(key, []byte("/"))
+		if _, in := hosts[host]; !in || depth < depths[host] {
+			hosts[host], depths[host] = o, depth
+		}
+	}
+	var scratch []byte
+	for host, want := range hosts {
+		if o, ok := st.Resolve([]byte(host), &scratch); !ok || o != want {
+			t.Fatalf("%s is %d %t, want %d", host, o, ok, want)
+		}
+	}
+	for _, category := range append([]string{""}, st.Categories()...) {
+		for kind := range core.Kind(4) {
+			if l := st.Select(kind, []byte(category)); !slices.Equal(l.Append(nil, 0, l.Len()), lists[list{kind, category}]) {
+				t.Fatalf("another list of kind %d in %q", kind, category)
+			}
+		}
+	}
+	walk := st.Walk(0, nil)
+	awake := slices.DeleteFunc(slices.Clone(ring), func(o core.Ordinal) bool { return st.Member(o).Asleep })
+	if len(awake) == 0 {
+		awake = ring
+	}
+	for _, o := range ring {
+		i, _ := slices.BinarySearch(awake, o+1)
+		if next, _ := walk.After(o); next != awake[i%len(awake)] || st.Next(o) != next {
+			t.Fatalf("after %d is %d", o, next)
+		}
+	}
+	slices.SortFunc(ring, func(a, b core.Ordinal) int {
+		return cmp.Or(cmp.Compare(st.Standing(b), st.Standing(a)), cmp.Compare(a, b))
+	})
+	if got := st.AppendRanked(nil, 0, st.Len()); !slices.Equal(got, ring) {
+		t.Fatal("another order")
+	}
+	for i, o := range ring {
+		if st.Rank(o) != i+1 {
+			t.Fatalf("%d has the rank %d, want %d", o, st.Rank(o), i+1)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,7 +144,7 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		rules(func(e *core.Rules) { e.Networks = networks(note(1025)) }),
 		rules(func(e *core.Rules) { e.Networks = networks(strings.Split(strings.Repeat("x,", 16)+"y", ",")...) }),
 		rules(func(e *core.Rules) { e.Networks = networks(strings.Split(strings.Repeat("x,", 256)+"y", ",")...) }),
-		rules(func(e *core.Rules) { e.Networks = networks(slicesOf(note(1024), 9)...) }), // longer than an event
+		rules(func(e *core.Rules) { e.Networks = networks(slices.Repeat([]string{note(1024)}, 9)...) }), // longer than an event
 		rules(func(e *core.Rules) { e.Scorer = note(1025) }),
 		rules(func(e *core.Rules) { e.RequiredScore = 101 }),
 		joined(func(e *core.Joined) { e.Slug = "" }),
@@ -241,14 +242,6 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 // policies are rules with these pages.
 func policies(p core.Policies) core.Event { return rules(func(e *core.Rules) { e.Policies = p }) }
 
-func slicesOf(s string, n int) []string {
-	var all []string
-	for range n {
-		all = append(all, s)
-	}
-	return all
-}
-
 func TestEveryPrefixAndEveryExtensionOfAnEventIsRefused(t *testing.T) {
 	for _, step := range coretest.Generate(4, 60) {
 		for n := range step.EventBytes {
@@ -270,107 +263,60 @@ func TestEveryPrefixAndEveryExtensionOfAnEventIsRefused(t *testing.T) {
 	}
 }
 
-// One value has one encoding: spellings of it that a lax reader would take.
+// One value has one encoding. These are spellings that a lax reader would take, too.
 func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
-	encoded, err := core.AppendEvent(nil, joined(func(e *core.Joined) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const flags = 2 + 8 + 3 + 1 + 3 + 64 // after slug, kind, category, name and url
-	for name, edit := range map[string]func([]byte) []byte{
-		"version 0":      func(b []byte) []byte { b[0] = 0; return b },
-		"version 2":      func(b []byte) []byte { b[0] = 2; return b },
-		"type 0":         func(b []byte) []byte { b[1] = 0; return b },
-		"type 16":        func(b []byte) []byte { b[1] = 16; return b },
-		"negative stamp": func(b []byte) []byte { b[2] = 0x80; return b },
-		"flag 2":         func(b []byte) []byte { b[flags] = 2; return b },
-		"given, and all zero": func(b []byte) []byte {
-			return append(b[:flags:flags], append(append([]byte{1}, make([]byte, 32)...), b[flags+1:]...)...)
-		},
-		"a score of which no is": func(b []byte) []byte { b[flags+2] = 0; return b },
-	} {
-		if e, err := core.DecodeEvent(edit(bytes.Clone(encoded))); !errors.Is(err, core.ErrEvent) {
-			t.Errorf("%s: %#v, %v", name, e, err)
+	encode := func(e core.Event) []byte {
+		b, err := core.AppendEvent(nil, e)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return b
 	}
-}
-
-// Rules without policies have one spelling, and rules with some cannot be cut into
-// others but those without.
-func TestOtherSpellingsOfPoliciesAreRefused(t *testing.T) {
-	bare, err := core.AppendEvent(nil, rules(func(*core.Rules) {}))
-	if err != nil {
-		t.Fatal(err)
+	// put gives b with other bytes in the place of one.
+	put := func(b []byte, at int, other ...byte) []byte { return slices.Concat(b[:at], other, b[at+1:]) }
+	zeros := func(n int) []byte { return make([]byte, n) }
+	bare := encode(rules(func(*core.Rules) {}))
+	whole := encode(policies(core.Policies{Terms: "https://a/", Privacy: "https://b/", Report: "mailto:c@d"}))
+	paged := encode(policies(core.Policies{Terms: "https://a/"}))
+	visits := encode(rules(func(e *core.Rules) { e.VisitAsleep = true }))
+	join := encode(joined(func(*core.Joined) {}))
+	change := encode(&core.Changed{Stamp: 1, Member: "a", Kind: core.Agent})
+	if !bytes.HasPrefix(whole, bare) || !bytes.Equal(visits, append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 1)) {
+		t.Fatalf("%x and %x do not go on %x", whole, visits, bare)
 	}
-	whole, err := core.AppendEvent(nil, policies(core.Policies{Terms: "https://a/", Privacy: "https://b/", Report: "mailto:c@d"}))
-	if err != nil || !bytes.HasPrefix(whole, bare) {
-		t.Fatalf("%x does not go on %x: %v", whole, bare, err)
+	const flags = 2 + 8 + 3 + 1 + 3 + 64 // of a registration: after slug, kind, category, name and url
+	const name = 2 + 8 + 3               // of a change: after the member
+	for what, b := range map[string][]byte{
+		"version 0":                  put(join, 0, 0),
+		"version 2":                  put(join, 0, 2),
+		"type 0":                     put(join, 1, 0),
+		"type 16":                    put(join, 1, 16),
+		"negative stamp":             put(join, 2, 0x80),
+		"flag 2":                     put(join, flags, 2),
+		"given, and all zero":        put(join, flags, append([]byte{1}, zeros(32)...)...),
+		"a score of which no is":     put(join, flags+2, 0),
+		"three policies, all empty":  slices.Concat(bare, zeros(6)),
+		"a fourth policy":            slices.Concat(whole, zeros(2)),
+		"a byte after policies":      slices.Concat(whole, zeros(1)),
+		"no visits":                  slices.Concat(bare, zeros(7)),
+		"no visits, pages":           slices.Concat(paged, zeros(1)),
+		"visits 2":                   put(visits, len(visits)-1, 2),
+		"visits without pages":       append(bytes.Clone(bare), 1),
+		"a byte after visits":        append(bytes.Clone(visits), 1),
+		"a change of nothing":        put(change, len(change)-1, 0),
+		"another kind":               put(change, len(change)-1, 4),
+		"a name by flag 2":           put(change, name, 2),
+		"a description by flag 3":    put(change, name+1, 3),
+		"a description of all zeros": put(change, name+1, append([]byte{2}, zeros(32)...)...),
+		"a claim by nobody":          slices.Concat(put(change, 1, 8)[:name], zeros(20), []byte{1}),
+	} {
+		if e, err := core.DecodeEvent(b); !errors.Is(err, core.ErrEvent) {
+			t.Errorf("%s: %#v, %v", what, e, err)
+		}
 	}
 	for n := range whole {
 		if e, err := core.DecodeEvent(whole[:n]); n != len(bare) && !errors.Is(err, core.ErrEvent) {
 			t.Errorf("%d of %d bytes: %#v, %v", n, len(whole), e, err)
-		}
-	}
-	for name, b := range map[string][]byte{
-		"three that are empty": append(bytes.Clone(bare), make([]byte, 6)...),
-		"a fourth":             append(bytes.Clone(whole), 0, 0),
-		"a byte more":          append(bytes.Clone(whole), 0),
-	} {
-		if e, err := core.DecodeEvent(b); !errors.Is(err, core.ErrEvent) {
-			t.Errorf("%s: %#v, %v", name, e, err)
-		}
-	}
-}
-
-// What rules say of sleeping members stands behind pages that may be empty, once.
-func TestOtherSpellingsOfVisitsToSleepersAreRefused(t *testing.T) {
-	bare, err := core.AppendEvent(nil, rules(func(*core.Rules) {}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	visits, err := core.AppendEvent(nil, rules(func(e *core.Rules) { e.VisitAsleep = true }))
-	if err != nil || !bytes.Equal(visits, append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 1)) {
-		t.Fatalf("%x, %v", visits, err)
-	}
-	paged, err := core.AppendEvent(nil, policies(core.Policies{Terms: "https://a/"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{
-		"no":          append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 0),
-		"no, pages":   append(bytes.Clone(paged), 0),
-		"2":           append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 2),
-		"without":     append(bytes.Clone(bare), 1),
-		"a byte more": append(bytes.Clone(visits), 1),
-	} {
-		if e, err := core.DecodeEvent(b); !errors.Is(err, core.ErrEvent) {
-			t.Errorf("%s: %#v, %v", name, e, err)
-		}
-	}
-}
-
-// A change has one spelling, too.
-func TestOtherSpellingsOfAChangeAreRefused(t *testing.T) {
-	encoded, err := core.AppendEvent(nil, &core.Changed{Stamp: 1, Member: "a", Kind: core.Agent})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const name = 2 + 8 + 3 // after the member
-	for what, edit := range map[string]func([]byte) []byte{
-		"of nothing":    func(b []byte) []byte { b[len(b)-1] = 0; return b },
-		"another kind":  func(b []byte) []byte { b[len(b)-1] = 4; return b },
-		"flag 2":        func(b []byte) []byte { b[name] = 2; return b },
-		"description 3": func(b []byte) []byte { b[name+1] = 3; return b },
-		"a description of all zero": func(b []byte) []byte {
-			return append(append(b[:name+1:name+1], append([]byte{2}, make([]byte, 32)...)...), b[name+2:]...)
-		},
-		"a claim by nobody": func(b []byte) []byte {
-			b[1] = 8
-			return append(append(b[:name:name], make([]byte, 20)...), 1)
-		},
-	} {
-		if e, err := core.DecodeEvent(edit(bytes.Clone(encoded))); !errors.Is(err, core.ErrEvent) {
-			t.Errorf("%s: %#v, %v", what, e, err)
 		}
 	}
 }

@@ -2,8 +2,6 @@ package core_test
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,30 +9,6 @@ import (
 	"webring/core/coretest"
 	"webring/core/snap"
 )
-
-// walks gives the members of these ordinals, of twelve in a ring, as walks of
-// every sort: by kind, by category, and by both, and with all others asleep.
-func walks(t *testing.T, members ...core.Ordinal) (all []core.Walk) {
-	t.Helper()
-	for _, others := range []string{"elsewhere", "asleep"} {
-		r := coretest.NewRing(t)
-		for o := range core.Ordinal(12) {
-			slug, listed := fmt.Sprint("m", o), slices.Contains(members, o)
-			r.Join(slug, fmt.Sprintf("https://m%d.example/", o), func(e *core.Joined, _ *core.Texts) {
-				if listed || others == "asleep" {
-					e.Kind, e.Category = core.MCP, "listed"
-				}
-			})
-			if !listed && others == "asleep" {
-				r.Do(&core.Asleep{Member: slug}, nil)
-			}
-		}
-		if others == "elsewhere" || len(members) > 0 {
-			all = append(all, r.Walk(core.MCP, nil), r.Walk(0, []byte("listed")), r.Walk(core.MCP, []byte("listed")))
-		}
-	}
-	return all
-}
 
 // The newest member is followed by the first however little room its state has left
 // for more: states that were restored have it only just.
@@ -54,96 +28,6 @@ func TestTheNewestIsFollowedByTheFirst(t *testing.T) {
 			if next := r.Next(core.Ordinal(n + i)); next != 0 {
 				t.Fatalf("restored with %d, the newest of %d is followed by %d", n, r.Rows(), next)
 			}
-		}
-	}
-}
-
-func TestListsOfNoneOneAndTwo(t *testing.T) {
-	for _, c := range []struct {
-		list          []core.Ordinal
-		from          core.Ordinal
-		after, before int // -1 for none
-	}{
-		{nil, 3, -1, -1},
-		{[]core.Ordinal{3}, 3, 3, 3}, {[]core.Ordinal{3}, 0, 3, 3}, {[]core.Ordinal{3}, 9, 3, 3}, {[]core.Ordinal{3}, 99, 3, 3},
-		{[]core.Ordinal{3, 5}, 3, 5, 5}, {[]core.Ordinal{3, 5}, 5, 3, 3}, {[]core.Ordinal{3, 5}, 4, 5, 3}, {[]core.Ordinal{3, 5}, 0, 3, 5}, {[]core.Ordinal{3, 5}, 9, 3, 5},
-		{[]core.Ordinal{3, 5, 8}, 5, 8, 3}, {[]core.Ordinal{3, 5, 8}, 8, 3, 5}, {[]core.Ordinal{3, 5, 8}, 3, 5, 8}, {[]core.Ordinal{3, 5, 8}, 6, 8, 5},
-	} {
-		for i, l := range walks(t, c.list...) {
-			o, ok := l.After(c.from)
-			if ok != (c.after >= 0) || ok && int(o) != c.after {
-				t.Errorf("list %d: after %d in %d: %d %t, want %d", i, c.from, c.list, o, ok, c.after)
-			}
-			o, ok = l.Before(c.from)
-			if ok != (c.before >= 0) || ok && int(o) != c.before {
-				t.Errorf("list %d: before %d in %d: %d %t, want %d", i, c.from, c.list, o, ok, c.before)
-			}
-			var got []core.Ordinal
-			for at := range l.Len() {
-				got = append(got, l.At(at))
-			}
-			if !slices.Equal(got, c.list) {
-				t.Errorf("list %d: %d, want %d", i, got, c.list)
-			}
-		}
-	}
-}
-
-// Every member's share of all 64-bit numbers is the same, the first's and the
-// last's too.
-func TestRandomIsUniform(t *testing.T) {
-	const draws = 100_000
-	for _, l := range walks(t, 2, 3, 5, 7, 11) {
-		for _, c := range []struct {
-			without core.Ordinal
-			among   int
-		}{{99, 5}, {2, 4}, {5, 4}, {11, 4}} {
-			counts := map[core.Ordinal]int{}
-			for i := range uint64(draws) {
-				o, ok := l.RandomOther(i*(math.MaxUint64/draws), c.without)
-				if !ok || o == c.without {
-					t.Fatalf("%d without %d", o, c.without)
-				}
-				counts[o]++
-			}
-			for o, n := range counts {
-				if want := draws / c.among; n < want-2 || n > want+2 {
-					t.Errorf("without %d, %d was drawn %d times of %d", c.without, o, n, draws)
-				}
-			}
-			if len(counts) != c.among {
-				t.Errorf("without %d: %d members were drawn", c.without, len(counts))
-			}
-		}
-	}
-	one, none := walks(t, 4), walks(t)
-	for _, bits := range []uint64{0, math.MaxUint64} {
-		for i := range one {
-			if o, ok := one[i].RandomOther(bits, 4); !ok || o != 4 {
-				t.Errorf("the only member is itself, not %d %t", o, ok)
-			}
-		}
-		for i := range none {
-			if _, ok := none[i].RandomOther(bits, 4); ok {
-				t.Error("nobody was drawn from nobody")
-			}
-			if _, ok := none[i].Random(bits); ok {
-				t.Error("nobody was drawn from nobody")
-			}
-		}
-	}
-}
-
-func TestPositionsAreDense(t *testing.T) {
-	r := coretest.NewRing(t)
-	for i := range 6 {
-		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/", i))
-	}
-	r.Remove("m0", false)
-	r.Remove("m3", true)
-	for i, o := range r.Select(0, nil).Append(nil, 0, r.Len()) {
-		if r.Position(o) != i+1 {
-			t.Errorf("%s at place %d has the position %d", r.Member(o).Slug, i+1, r.Position(o))
 		}
 	}
 }
@@ -323,27 +207,6 @@ func TestStrangersDoNotNameOtherPeoplesPages(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// The bare host goes to the next in line when the member at the root leaves.
-func TestABareHostAfterRemovals(t *testing.T) {
-	r := coretest.NewRing(t)
-	r.Join("root", "https://ada.dev/")
-	r.Join("deep", "https://ada.dev/a/b")
-	r.Join("second", "https://ada.dev/x")
-	r.Join("first", "https://ada.dev/y")
-	r.Join("port", "https://ada.dev:80/")
-	var scratch []byte
-	for _, want := range []string{"root", "port", "second", "first", "deep"} {
-		o, ok := r.Resolve([]byte("ada.dev"), &scratch)
-		if !ok || r.Slug(o) != want {
-			t.Fatalf("ada.dev is %s %t, want %s", r.Slug(o), ok, want)
-		}
-		r.Remove(want, want == "second")
-	}
-	if o, ok := r.Resolve([]byte("ada.dev"), &scratch); ok {
-		t.Errorf("ada.dev is %s, and nobody is there", r.Slug(o))
 	}
 }
 
