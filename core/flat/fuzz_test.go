@@ -1,6 +1,7 @@
 package flat_test
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -10,6 +11,16 @@ import (
 // The targets below read bytes as steps of a history, and hold each structure
 // against the plainest thing that knows the same: a sorted slice or a map. Steps
 // are two bytes, so that a short input is a long history.
+
+// noise gives n steps at random, the same each time.
+func noise(seed uint64, n int) []byte {
+	random := rand.New(rand.NewPCG(seed, seed))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(random.Uint32())
+	}
+	return b
+}
 
 // FuzzTree inserts, deletes, looks and builds.
 func FuzzTree(f *testing.F) {
@@ -77,6 +88,7 @@ func FuzzTree(f *testing.F) {
 // FuzzHeap pushes, moves, removes, counts and orders anew.
 func FuzzHeap(f *testing.F) {
 	f.Add([]byte{0, 9, 1, 4, 2, 7, 131, 1, 66, 0, 255, 255})
+	f.Add(noise(13, 4<<10))
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		const members = 64
 		steps = steps[:min(len(steps), 4<<10)]
@@ -112,6 +124,9 @@ func FuzzHeap(f *testing.F) {
 			}
 			if h.Len != len(times) || h.Due(time, 0, members) != due {
 				t.Fatalf("%d members, %d of them due; want %d and %d", h.Len, h.Due(time, 0, members), len(times), due)
+			}
+			if limit := 1 + int(steps[0])%5; min(h.Due(time, 0, limit), limit) != min(due, limit) {
+				t.Fatalf("with the limit %d, %d are due", limit, h.Due(time, 0, limit))
 			}
 			if h.Len == 0 {
 				continue
@@ -200,6 +215,7 @@ func FuzzIndex(f *testing.F) {
 // FuzzMarks adds, removes and asks for places.
 func FuzzMarks(f *testing.F) {
 	f.Add([]byte{1, 1, 0, 1, 200, 1, 1, 210, 120, 0, 102})
+	f.Add(noise(14, 2000))
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		steps = steps[:min(len(steps), 2000)]
 		m := flat.Marks{Bits: make([]uint64, len(steps)/64+1), Before: make([]uint32, len(steps)/64+1)}
@@ -225,13 +241,20 @@ func FuzzMarks(f *testing.F) {
 				t.Fatalf("rank of %d is %d, want %d", n, m.Rank(n), want)
 			}
 		}
+		for n := range uint32(len(steps)) {
+			if want, found := slices.BinarySearch(in, n); m.Rank(n) != want || m.Has(n) != found {
+				t.Fatalf("rank of %d is %d, want %d", n, m.Rank(n), want)
+			}
+		}
 		for i, n := range in {
 			if m.At(i, len(steps)) != n {
 				t.Fatalf("at %d is %d, want %d", i, m.At(i, len(steps)), n)
 			}
 		}
-		if got := flat.AppendMarked[uint32](&m, nil, 0, len(in), len(steps)); m.Len != len(in) || !slices.Equal(got, in) {
-			t.Fatalf("%d numbers, want %d", m.Len, len(in))
+		for from := 0; from <= len(in); from += 1 + len(in)/10 {
+			if got := flat.AppendMarked[uint32](&m, nil, from, len(in)-from, len(steps)); m.Len != len(in) || !slices.Equal(got, in[from:]) {
+				t.Fatalf("%d numbers from %d of %d, want %d", len(got), from, m.Len, len(in))
+			}
 		}
 	})
 }
