@@ -26,7 +26,7 @@ func targets(t testing.TB, all ...string) (in []byte, list [][]byte) {
 	return in, list
 }
 
-// Several targets in one call get what each gets in a call of its own.
+// Several targets in one call get what each gets in a call of its own, spelt as responses are.
 func TestSeveralTargetsAreAnsweredLikeEach(t *testing.T) {
 	c := opened(t)
 	in, list := targets(t, "/api", "", "/api/ring?limit=1", "/next", "/api/ring?limit=2&offset=1", "/random", "/nothing",
@@ -43,6 +43,9 @@ func TestSeveralTargetsAreAnsweredLikeEach(t *testing.T) {
 		c.Serve(target, 7, &one)
 		want = binary.LittleEndian.AppendUint32(want, uint32(len(encoded(&one))))
 		want = append(want, encoded(&one)...)
+		if got, ok := abi.DecodeReply(c.Call(abi.OpServe, 7, target)); !ok || got.Seq != one.Seq || !bytes.Equal(got.Rest, encoded(&one)) {
+			t.Errorf("%.40q is answered by %x, and its response is %x", target, got.Rest, encoded(&one))
+		}
 		through[i].Seq = reply.Seq
 		if !reflect.DeepEqual(shown(&through[i]), shown(&one)) || !reflect.DeepEqual(shown(&direct[i]), shown(&one)) {
 			t.Errorf("%.40q: %v by a call, %v directly, %v alone", target, shown(&through[i]), shown(&direct[i]), shown(&one))
@@ -118,6 +121,17 @@ func FuzzDecodeResponses(f *testing.F) {
 	f.Add(b[:len(b)-1], uint8(len(list)))
 	f.Add([]byte{255, 255, 255, 255}, uint8(1))
 	f.Add([]byte(nil), uint8(0))
+	one := func(b []byte) { f.Add(append(binary.LittleEndian.AppendUint32(nil, uint32(len(b))), b...), uint8(1)) }
+	r := api.Response{Status: 200, Body: []byte("body"), Next: []byte("next")}
+	elsewhere := encoded(&r)
+	one(encoded(&r))
+	elsewhere[24] = 1 // an empty location
+	one(elsewhere)
+	r.Location = r.Body[1:3]
+	one(encoded(&r))
+	r.Location = []byte("location")
+	one(encoded(&r))
+	one(binary.LittleEndian.AppendUint32(make([]byte, 40), 1<<31))
 	f.Fuzz(func(t *testing.T, b []byte, n uint8) {
 		all := make([]api.Response, n)
 		if !abi.DecodeResponses(b, all) {

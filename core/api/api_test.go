@@ -117,49 +117,6 @@ func fails(t *testing.T, r *coretest.Ring, target string, code api.Code) *api.Re
 	return res
 }
 
-// keys gives the members of an object in the order in which they stand.
-func keys(t *testing.T, raw []byte, path ...string) []string {
-	t.Helper()
-	for _, key := range path {
-		var list []json.RawMessage
-		if json.Unmarshal(raw, &list) == nil {
-			raw = list[0]
-		}
-		var m map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &m); err != nil {
-			t.Fatalf("%s: %v", raw, err)
-		}
-		raw = m[key]
-	}
-	var list []json.RawMessage
-	if json.Unmarshal(raw, &list) == nil {
-		raw = list[0]
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	var names []string
-	for depth, isKey := 0, false; ; {
-		token, err := d.Token()
-		if err != nil {
-			return names
-		}
-		if delim, ok := token.(json.Delim); ok {
-			if delim == '{' || delim == '[' {
-				depth++
-			} else {
-				depth--
-			}
-			isKey = depth == 1
-			continue
-		}
-		if depth == 1 {
-			if isKey {
-				names = append(names, token.(string))
-			}
-			isKey = !isKey
-		}
-	}
-}
-
 // sample is a ring with a member of each kind, bids, a decayed member, a
 // removed one and one that was redacted.
 func sample(t testing.TB) *coretest.Ring {
@@ -282,26 +239,6 @@ func TestManyServeOnOneStateAtATime(t *testing.T) {
 			t.Errorf("%s differs when served beside others", target)
 		}
 	}
-}
-
-func TestAResponseIsReusedWithoutTraces(t *testing.T) {
-	r := sample(t)
-	res := new(api.Response)
-	for _, first := range every {
-		for _, second := range every {
-			api.Serve(r.State, []byte(first), 7, res)
-			api.Serve(r.State, []byte(second), 7, res)
-			fresh := new(api.Response)
-			api.Serve(r.State, []byte(second), 7, fresh)
-			if fmt.Sprint(shown(res)) != fmt.Sprint(shown(fresh)) {
-				t.Fatalf("%s after %s: %v, want %v", second, first, shown(res), shown(fresh))
-			}
-		}
-	}
-}
-
-func shown(r *api.Response) []any {
-	return []any{r.Status, r.Media, r.Validity, r.Seq, r.Since, r.Until, r.Unknown, r.From, r.To, string(r.Location), string(r.Next), string(r.Prev), string(r.Body)}
 }
 
 func TestPathsAreServedAndOthersAreNotFound(t *testing.T) {

@@ -3,7 +3,6 @@ package api_test
 import (
 	"encoding/json"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,84 +12,6 @@ import (
 	"webring/core/coretest"
 	"webring/core/snap"
 )
-
-// The members of each object, in the order of the interface's tables.
-func TestObjectsHaveTheFieldsOfTheInterfaceInItsOrder(t *testing.T) {
-	const (
-		member = "slug name url kind category description agentic_score agentic_report ring_position joined_at bid_total_usd last_bid_at verified health links"
-		timed  = "slug name url kind category description agentic_score agentic_report ring_position joined_at paid_total_usd bid_total_usd effective_bid_usd last_bid_at verified health links"
-		page   = "total count limit offset links"
-	)
-	r := sample(t)
-	for _, c := range []struct{ target, path, want string }{
-		{"/api", "", "name description openapi llms payments validation endpoints"},
-		{"/api", "payments", "protocol how networks offers registration_fee_usd min_bid_usd"},
-		{"/api", "validation", "service rule"},
-		{"/api/ring", "", page + " members"},
-		{"/api/ring", "links", "next prev"},
-		{"/api/ring", "members", member},
-		{"/api/ring", "members links", "self next prev site"},
-		{"/api/ring/next", "", "direction member"},
-		{"/api/ring/next", "member", member},
-		{"/api/ring/prev?from=beta", "member", member},
-		{"/api/ring/random?kind=website", "member", member},
-		{"/api/ring/alpha", "", "member"},
-		{"/api/ring/alpha", "member", timed + " leaderboard_rank full_until gone_at to_pass forecast owner claimed"},
-		{"/api/ring/beta", "member to_pass", "amount_usd rank slug name takes_rank"},
-		{"/api/ring/beta", "member forecast", "days effective_bid_usd to_take_first_usd"},
-		{"/api/categories", "", "count categories"},
-		{"/api/categories", "categories", "category members links"},
-		{"/api/categories", "categories links", "members"},
-		{"/api/widget?from=alpha", "", "ring member prev next links"},
-		{"/api/widget?from=alpha", "ring", "name url count"},
-		{"/api/widget?from=alpha", "member", member},
-		{"/api/widget?from=alpha", "links", "next prev random ring leaderboard"},
-		{"/api/leaderboard", "", page + " rules forecast leaderboard"},
-		{"/api/leaderboard", "forecast", "days first first_usd join_at_first_bid_usd"},
-		{"/api/leaderboard", "rules", "minimum_bid_usd registration_fee_usd ranking join_at_first_bid_usd bid grace_period decay_span"},
-		{"/api/leaderboard", "leaderboard", timed + " rank to_take_first_usd full_until gone_at to_pass"},
-		{"/api/ring?limit=0", "", "type title status detail code parameter"},
-		{"/api/ring/nobody", "", "type title status detail code"},
-	} {
-		res := get(t, r, c.target)
-		if got := strings.Join(keys(t, res.Body, strings.Fields(c.path)...), " "); got != c.want {
-			t.Errorf("%s %s: %s, want %s", c.target, c.path, got, c.want)
-		}
-	}
-}
-
-func TestMemberFields(t *testing.T) {
-	r := sample(t)
-	a := at(t, object(t, get(t, r, "/api/ring/alpha")), "member")
-	for field, want := range map[string]any{"slug": "alpha", "name": "The alpha", "url": "https://alpha.example/", "kind": "website", "category": "general",
-		"description": "Plain & <simple>.", "agentic_score": 72.0, "agentic_report": "https://scores.example/alpha?v=1&x=2", "ring_position": 1.0,
-		"joined_at": "2026-01-31T08:00:01.000Z", "last_bid_at": "2026-01-31T08:00:01.000Z", "paid_total_usd": "3.50", "bid_total_usd": "2.50", "leaderboard_rank": 1.0} {
-		if got := at(t, a, field); got != want {
-			t.Errorf("%s is %v, want %v", field, got, want)
-		}
-	}
-	for link, want := range map[string]string{"self": "https://ring.example/api/ring/alpha", "next": "https://ring.example/api/ring/next?from=alpha",
-		"prev": "https://ring.example/api/ring/prev?from=alpha", "site": "https://alpha.example/"} {
-		if got := at(t, a, "links", link); got != want {
-			t.Errorf("links.%s is %v, want %v", link, got, want)
-		}
-	}
-	b := at(t, object(t, get(t, r, "/api/ring/beta")), "member").(map[string]any)
-	if _, there := b["description"]; there {
-		t.Error("a description that was not given is there")
-	}
-	for _, field := range []string{"agentic_score", "agentic_report", "last_bid_at"} {
-		if got := at(t, b, field); got != nil {
-			t.Errorf("%s is %v, want null", field, got)
-		}
-	}
-	if b["bid_total_usd"] != "0.00" || b["effective_bid_usd"] != "1.00" {
-		t.Errorf("without bids: %v and %v", b["bid_total_usd"], b["effective_bid_usd"])
-	}
-	if got := at(t, object(t, get(t, r, "/api/ring/gamma")), "member", "agentic_score"); got != 0.0 {
-		t.Errorf("a score of 0 is %v", got)
-	}
-}
 
 // What owners, sites and visits have said of a member stands in its document.
 func TestFieldsOfOwnedMembers(t *testing.T) {
@@ -169,21 +90,6 @@ func TestLinksAreUnderTheBaseURLAndAnswer(t *testing.T) {
 	}
 	if seen < 30 {
 		t.Errorf("only %d links", seen)
-	}
-}
-
-func TestWidgetLinksCarryFromWhenTheMemberIsKnown(t *testing.T) {
-	r := sample(t)
-	for from, suffix := range map[string]string{"": "", "?from=nobody": "", "?from=alpha.example": "?from=alpha"} {
-		links := at(t, object(t, get(t, r, "/api/widget"+from)), "links")
-		for _, to := range []string{"next", "prev", "random"} {
-			if got := at(t, links, to); got != "https://ring.example/"+to+suffix {
-				t.Errorf("widget%s: %s is %v", from, to, got)
-			}
-		}
-		if at(t, links, "ring") != "https://ring.example/" || at(t, links, "leaderboard") != "https://ring.example/api/leaderboard" {
-			t.Errorf("widget%s: %v", from, links)
-		}
 	}
 }
 
@@ -375,33 +281,13 @@ func TestAHiddenMemberIsInNoDocument(t *testing.T) {
 	}
 }
 
-// Which answers may be kept, and how long, is part of their contract.
-func TestValidityByDocument(t *testing.T) {
-	r := sample(t)
+// What may be kept for a position does not change as time passes.
+func TestWhatDependsOnThePositionIsTheSameLater(t *testing.T) {
+	r, later := sample(t), sample(t)
+	later.Wait(1 << 30)
 	for _, target := range every {
-		res := get(t, r, target)
-		want := api.Never
-		switch {
-		case res.Status != 200 || strings.HasPrefix(target, "/api/ring/random"):
-		case strings.HasPrefix(target, "/api/leaderboard") || slices.Contains([]string{"/api/ring/alpha", "/api/ring/beta"}, target):
-			want = api.Timed
-		default:
-			want = api.Position
-		}
-		if res.Validity != want {
-			t.Errorf("%s: validity %d, want %d", target, res.Validity, want)
-		}
-		if timed := strings.Contains(string(res.Body), "effective_bid_usd\":"); timed != (want == api.Timed) && r.Len() > 0 {
-			t.Errorf("%s: shows standings: %t", target, timed)
-		}
-		// What depends on the position alone does not change as time passes.
-		if want == api.Position {
-			before := string(res.Body)
-			later := sample(t)
-			later.Wait(1 << 30)
-			if after := string(get(t, later, target).Body); after != before {
-				t.Errorf("%s changes with time", target)
-			}
+		if res := get(t, r, target); res.Validity == api.Position && string(get(t, later, target).Body) != string(res.Body) {
+			t.Errorf("%s changes with time", target)
 		}
 	}
 }
