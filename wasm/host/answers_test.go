@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"webring/core"
 )
 
 // repeated are targets that are asked again and again: documents of all kinds
@@ -61,6 +63,13 @@ func TestAPoolIsNeverStale(t *testing.T) {
 			p.writing.Lock()
 			p.renew()
 			p.writing.Unlock()
+		case 6: // the whole order is made anew
+			decay := 100_000 + random.Int64N(100_000)
+			both(func(n tested) error {
+				return n.Apply([]Record{record(&core.Rules{Stamp: epoch * 1000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100,
+					Decay: decay, Scorer: "fixed", RequiredScore: 40}, nil)})
+			})
+			tick(3600)
 		default:
 			tick(random.Int64N(3))
 		}

@@ -111,76 +111,41 @@ func TestRecordsBeforeAnErrorAreServed(t *testing.T) {
 	})
 }
 
-func TestTheHeadFollowsTheWallClockForwards(t *testing.T) {
+// The head follows the wall clock forwards, and stays where it is when that is set right little
+// by little. It goes back with a clock that has stepped back by more than five seconds, once or
+// in all, but never before the last event. An event that is ahead of the clock raises it.
+func TestTheHeadFollowsTheWallClock(t *testing.T) {
 	eachHost(t, 10, func(t *testing.T, n tested) {
 		if err := n.Apply([]Record{rules(), join("a", 900, epoch*1000)}); err != nil {
 			t.Fatal(err)
 		}
-		for _, step := range []struct{ now, want int64 }{
-			{0, 0}, {1, 1}, {7, 7}, {6, 7}, {2, 7}, {8, 8}, {300, 300},
-		} {
-			n.Tick(time.Unix(epoch+step.now, 999e6))
-			wantHead(t, n, 2, epoch+step.want)
+		follow := func(seq uint64, steps ...[2]int64) {
+			t.Helper()
+			for _, s := range steps {
+				n.Tick(time.Unix(epoch+s[0], 999e6))
+				wantHead(t, n, seq, epoch+s[1])
+			}
 		}
-		if body := get(n, "/api/ring/a"); !strings.Contains(body, `"effective_bid_usd":"7.10"`) { // 10.00 × (1000 − 290) / 1000
-			t.Error(body)
+		stands := func(usd string) {
+			t.Helper()
+			if body := get(n, "/api/ring/a"); !strings.Contains(body, `"effective_bid_usd":"`+usd+`"`) {
+				t.Error(body)
+			}
 		}
-	})
-}
-
-func TestABackstepOfMoreThanFiveSecondsRewinds(t *testing.T) {
-	eachHost(t, 10, func(t *testing.T, n tested) {
-		if err := n.Apply([]Record{rules(), join("a", 900, epoch*1000)}); err != nil {
+		follow(2, [2]int64{0, 0}, [2]int64{1, 1}, [2]int64{7, 7}, [2]int64{6, 7}, [2]int64{2, 7}, [2]int64{8, 8}, [2]int64{300, 300})
+		stands("7.10") // 10.00 × (1000 − 290) / 1000
+		follow(2, [2]int64{297, 300}, [2]int64{295, 300}, [2]int64{294, 294}, [2]int64{5, 5})
+		stands("10.00")
+		follow(2, [2]int64{-1000, 0}, [2]int64{-999, 0})
+		if err := n.Apply([]Record{join("b", 0, (epoch+60)*1000)}); err != nil {
 			t.Fatal(err)
 		}
-		n.Tick(time.Unix(epoch+300, 0))
-		n.Tick(time.Unix(epoch+295, 0))
-		wantHead(t, n, 2, epoch+300)
-		n.Tick(time.Unix(epoch+294, 0))
-		wantHead(t, n, 2, epoch+294)
-		n.Tick(time.Unix(epoch+5, 0))
-		wantHead(t, n, 2, epoch+5)
-		if body := get(n, "/api/ring/a"); !strings.Contains(body, `"effective_bid_usd":"10.00"`) {
-			t.Error(body)
-		}
-		// Never before the last event.
-		n.Tick(time.Unix(epoch-1000, 0))
-		wantHead(t, n, 2, epoch)
-		n.Tick(time.Unix(epoch-999, 0))
-		wantHead(t, n, 2, epoch)
+		wantHead(t, n, 3, epoch+60)
+		follow(3, [2]int64{1, 60}, [2]int64{61, 61})
 	})
 }
 
-func TestSmallBackstepsAddUp(t *testing.T) {
-	eachHost(t, 10, func(t *testing.T, n tested) {
-		if err := n.Apply([]Record{rules()}); err != nil {
-			t.Fatal(err)
-		}
-		n.Tick(time.Unix(epoch+100, 0))
-		for _, now := range []int64{97, 95} {
-			n.Tick(time.Unix(epoch+now, 0))
-			wantHead(t, n, 1, epoch+100)
-		}
-		n.Tick(time.Unix(epoch+94, 0))
-		wantHead(t, n, 1, epoch+94)
-	})
-}
-
-func TestAStampAheadOfTheWallClockRaisesTheHead(t *testing.T) {
-	eachHost(t, 10, func(t *testing.T, n tested) {
-		n.Tick(time.Unix(epoch, 0))
-		if err := n.Apply([]Record{rules(), join("a", 0, (epoch+60)*1000)}); err != nil {
-			t.Fatal(err)
-		}
-		wantHead(t, n, 2, epoch+60)
-		n.Tick(time.Unix(epoch+1, 0)) // the clock did not step back: no rewind
-		wantHead(t, n, 2, epoch+60)
-		n.Tick(time.Unix(epoch+61, 0))
-		wantHead(t, n, 2, epoch+61)
-	})
-}
-
-// For the pool see [TestAnswersNeverGoBack].
+// For the pool see [TestReadersGetAnswersThatCount].
 func TestReadersOfTheNativeCoreNeverSeeTheHeadGoBack(t *testing.T) {
 	n := NewNative(1000)
 	if err := n.Apply([]Record{rules()}); err != nil {

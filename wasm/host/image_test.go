@@ -2,7 +2,6 @@ package host
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -92,49 +91,6 @@ func TestAPoolBeginsAtTheTimeOfDay(t *testing.T) {
 			if got, want := get(p, "/api/leaderboard"), get(want, "/api/leaderboard"); got != want {
 				t.Errorf("at %d: %s, want %s", now, got, want)
 			}
-		}
-	})
-}
-
-// An image with the header of another is refused by the guest, and so is one that
-// was never laid down.
-func TestAWrongImageIsRefused(t *testing.T) {
-	eachMemory(t, func(t *testing.T, c PoolConfig) {
-		c.Capacity, c.Instances = 1000, 1
-		p := newPool(t, c)
-		from := p.base.newest()
-		if err := p.Apply(ring(20)); err != nil {
-			t.Fatal(err)
-		}
-		in := p.slots[0].in
-		_, want, _ := in.digest()
-		p.renew()
-		later := p.base.newest()
-		for _, wrong := range []*image{
-			{header: later.header, memory: from.memory},
-			{header: from.header, memory: later.memory},
-			{header: later.header[:10], memory: later.memory},
-			{header: later.header, memory: p.share(make([]byte, later.memory.Len()))},
-		} {
-			fresh, err := p.launch()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := fresh.attach(wrong, 1000); !errors.Is(err, errTrap) {
-				t.Errorf("a wrong image: %v", err)
-			}
-			fresh.close()
-		}
-		fresh, err := p.launch()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer fresh.close()
-		if err := fresh.attach(later, 1000); err != nil {
-			t.Fatal(err)
-		}
-		if _, digest, err := fresh.digest(); err != nil || digest != want {
-			t.Errorf("%x %v, want %x", digest, err, want)
 		}
 	})
 }

@@ -3,8 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,8 +10,6 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-
-	"webring/core"
 )
 
 func TestServingAllocatesNothingInTheHost(t *testing.T) {
@@ -101,80 +97,6 @@ func TestWithoutARuntimeTheCacheIsReleased(t *testing.T) {
 	}
 }
 
-// Within a process no answer goes back in position or second, whichever instance gives it
-// and whoever got the one before: while records arrive, the clock ticks and steps back by
-// little, instances trap, begin anew from a new image, and in the end all are lost.
-func TestAnswersNeverGoBack(t *testing.T) {
-	p := newPool(t, PoolConfig{Capacity: 100_000, Instances: 3})
-	// Standings fall every second, so that Since is the second of the answer.
-	if err := p.Apply([]Record{rules(), join("lead", 5_000_000, epoch*1000)}); err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex // orders the end of one answer before the beginning of another
-	var seenSeq uint64
-	var seenSince int64
-	var stop atomic.Bool
-	var readers sync.WaitGroup
-	var answers, failed atomic.Int64
-	for range 3 {
-		readers.Go(func() {
-			var r Response
-			for !stop.Load() {
-				mu.Lock()
-				seq, since := seenSeq, seenSince
-				mu.Unlock()
-				p.Serve([]byte("/api/leaderboard?limit=1"), &r)
-				answers.Add(1)
-				if r.Status == 500 {
-					failed.Add(1) // the instance trapped at this very question
-					continue
-				}
-				if r.Status != 200 || r.Seq < seq || r.Since < since {
-					t.Errorf("status %d at %d, epoch%+d after %d, epoch%+d", r.Status, r.Seq, r.Since-epoch, seq, since-epoch)
-					return
-				}
-				mu.Lock()
-				seenSeq, seenSince = max(seenSeq, r.Seq), max(seenSince, r.Since)
-				mu.Unlock()
-			}
-		})
-	}
-	for i := range int64(100) {
-		now := epoch + 20 + i
-		switch {
-		case i%20 == 5:
-			p.writing.Lock()
-			p.renew()
-			p.writing.Unlock()
-		case i == 95: // and from now on the native core answers
-			put(all(t, p))
-			buildNone(t, p)
-			breakAll(t, p)
-		case i%20 == 15:
-			taken := all(t, p)
-			broken(t, taken[int(i/20)%len(taken)])
-			put(taken)
-		}
-		if err := p.Apply([]Record{join(fmt.Sprintf("m%d", i), 100, epoch*1000+i*100)}); err != nil {
-			t.Fatal(err)
-		}
-		p.Tick(time.Unix(now, 0))
-		p.Tick(time.Unix(now-i%5, 0)) // set right little by little
-		for answers.Load() < i && !t.Failed() {
-			runtime.Gosched() // readers are as fast as the machine lets them
-		}
-	}
-	stop.Store(true)
-	readers.Wait()
-	wantHead(t, p, 102, epoch+119)
-	if answers.Load() < 99 || failed.Load() > int64(p.Traps()) || p.native.Load() == nil {
-		t.Errorf("%d answers were compared, %d failed with %d traps", answers.Load(), failed.Load(), p.Traps())
-	}
-	// A clock that was wrong takes it back.
-	p.Tick(time.Unix(epoch+90, 0))
-	wantHead(t, p, 102, epoch+90)
-}
-
 // While one instance moves on, however far, the others answer at the old head. Then the
 // head is published, and all follow before the next move.
 func TestTheHeadWaitsForTheInstanceThatGoesAhead(t *testing.T) {
@@ -243,33 +165,6 @@ func TestOverloadHoldsUpNeitherTheHeadNorNewInstances(t *testing.T) {
 	wantHead(t, p, 101, epoch+5000)
 	if answers.Load() == 0 || p.Traps() != 0 {
 		t.Errorf("%d answers, %d traps", answers.Load(), p.Traps())
-	}
-}
-
-// Rules that make the whole order anew, and a step of the clock, are the same in all
-// instances as natively.
-func TestInstancesFollowLargeSteps(t *testing.T) {
-	records := decaying(5000)
-	want := follow(t, records)
-	p := newPool(t, PoolConfig{Capacity: 1 << 20, Instances: 2, Snapshot: want.Snapshot()})
-	put(all(t, p))
-	change := []Record{record(&core.Rules{Stamp: (epoch + 100) * 1000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100,
-		Decay: 200_000, Scorer: "fixed", RequiredScore: 40}, nil)}
-	for _, n := range []tested{want, p} {
-		if err := n.Apply(change); err != nil {
-			t.Fatal(err)
-		}
-		n.Tick(time.Unix(epoch+3600, 0))
-		n.Tick(time.Unix(epoch+1800, 0)) // and back
-	}
-	wantHead(t, p, 5002, epoch+1800)
-	_, digest := want.Digest()
-	sameEverywhere(t, p, 5002, digest)
-	if got := get(p, "/api/leaderboard?limit=50"); got != get(want, "/api/leaderboard?limit=50") {
-		t.Error(got)
-	}
-	if p.Traps() != 0 {
-		t.Errorf("%d traps", p.Traps())
 	}
 }
 

@@ -79,9 +79,9 @@ var importLaw = map[string][]string{
 	"webring/server/publish":                 {"std", "webring/edge/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd", "webring/edge/follow", "webring/edge/share"},
 	"webring/server/sites/fetch":             {"std", "code.dny.dev/ssrf", "golang.org/x/net/publicsuffix", "golang.org/x/sync/semaphore", "webring/server/sites/markup", "webring/edge/share", "webring/edge/idn"},
 	"webring/server/sites/markup":            {"std", "golang.org/x/net/html", "golang.org/x/net/html/", "golang.org/x/text/"},
-	"webring/server/sites/score":             {"std", "github.com/cenkalti/backoff/v5", "golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "webring/edge/share"},
+	"webring/server/sites/score":             {"std", "github.com/cenkalti/backoff/v5", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "webring/edge/share"},
 	"webring/server/sites/score/exemplar":    {"std"},
-	"webring/server/sites/score/local":       {"std", "webring/server/sites/fetch", "webring/server/sites/markup", "webring/server/sites/score", "github.com/santhosh-tekuri/jsonschema/v6", "golang.org/x/sync/errgroup", "webring/server/ledger", "webring/edge/share"},
+	"webring/server/sites/score/local":       {"std", "webring/server/sites/fetch", "webring/server/sites/markup", "webring/server/sites/score", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/errgroup", "webring/server/ledger", "webring/edge/share"},
 	"webring/server/sites/siteproof":         {"std", "webring/core", "webring/server/sites/fetch", "webring/server/sites/markup"},
 	"webring/server/sites/visits":            {"std", "webring/core", "webring/server/sites/fetch", "webring/server/ledger", "webring/server/sites/markup", "webring/server/sites/siteproof"},
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jellydator/ttlcache/v3"
 	"golang.org/x/sync/singleflight"
 
 	"webring/edge/share"
@@ -68,7 +69,7 @@ type Guard struct {
 type shared struct {
 	scorer  Scorer
 	limits  Limits
-	answers *cache[Result]
+	answers *ttlcache.Cache[string, Result] // by URL
 	window  *window
 	flight  singleflight.Group
 	breaker *breaker
@@ -97,7 +98,7 @@ func NewGuard(scorer Scorer, limits Limits) *Guard {
 	s := &shared{
 		scorer:   scorer,
 		limits:   limits,
-		answers:  newCache[Result](maxCached),
+		answers:  ttlcache.New(ttlcache.WithCapacity[string, Result](maxCached), ttlcache.WithDisableTouchOnHit[string, Result]()),
 		window:   newWindow(limits.InAll, past),
 		breaker:  newBreaker(),
 		past:     past,
@@ -137,8 +138,8 @@ func unreached(err error) bool {
 // for others that wait for it, and for the cache.
 func (g *Guard) Score(ctx context.Context, client, url string) (Result, error) {
 	began, asker := time.Now(), share.AskerOf(client)
-	if result, ok := g.answers.get(url, began); ok {
-		return result, nil
+	if known := g.answers.Get(url); known != nil {
+		return known.Value(), nil
 	}
 	if wait := g.breaker.rest(asker, began); wait > 0 {
 		return Result{}, refused(wait, "the client's questions failed several times in a row")
@@ -196,8 +197,8 @@ func (g *Guard) share(ctx context.Context, asker share.Asker, url string) (Resul
 func (g *shared) ask(asker share.Asker, url string) (Result, error) {
 	began := time.Now()
 	// Another call may have stored an answer since Score looked.
-	if result, ok := g.answers.get(url, began); ok {
-		return result, nil
+	if known := g.answers.Get(url); known != nil {
+		return known.Value(), nil
 	}
 	probe, wait := g.breaker.admit(asker, began)
 	if wait > 0 {
@@ -221,7 +222,7 @@ func (g *shared) ask(asker share.Asker, url string) (Result, error) {
 		}
 		return Result{}, err
 	}
-	g.answers.put(url, result, time.Now().Add(KeptFor(result.Score, g.limits.Pass)))
+	g.answers.Set(url, result, KeptFor(result.Score, g.limits.Pass))
 	return result, nil
 }
 

@@ -60,7 +60,7 @@ func TestPassesAreKeptTenMinutesFailsOneErrorsNever(t *testing.T) {
 				ask(2)
 				return
 			}
-			time.Sleep(c.kept - 1)
+			time.Sleep(c.kept)
 			ask(1)
 			time.Sleep(time.Nanosecond)
 			ask(2)
@@ -79,24 +79,14 @@ func TestAnswersOfOneSiteAreNotThoseOfAnother(t *testing.T) {
 	}
 }
 
-func TestMemoryIsBoundedAndTheOldestGoesFirst(t *testing.T) {
-	now := time.Now()
-	a := newCache[Result](3)
-	for i := range 100 {
-		a.put(fmt.Sprint(i), Result{Score: i}, now.Add(time.Hour))
+func TestMemoryIsBounded(t *testing.T) {
+	a := always(72, nil)
+	g := NewGuard(a, open)
+	for i := range maxCached + 1 {
+		_, _ = g.Score(t.Context(), "c", fmt.Sprint("https://a.com/", i))
 	}
-	a.put("98", Result{Score: 1}, now.Add(time.Hour))
-	a.put("100", Result{}, now.Add(time.Hour))
-	for url, want := range map[string]bool{"96": false, "97": false, "99": true, "98": true, "100": true} {
-		if _, ok := a.get(url, now); ok != want {
-			t.Errorf("%s is kept: %v", url, ok)
-		}
-	}
-	if len(a.byURL) != 3 || a.order.Len() != 3 {
-		t.Errorf("%d and %d entries", len(a.byURL), a.order.Len())
-	}
-	if _, ok := a.get("99", now.Add(time.Hour)); ok || len(a.byURL) != 2 {
-		t.Errorf("an entry outlived its time")
+	if _, err := g.Score(t.Context(), "c", fmt.Sprint("https://a.com/", maxCached)); err != nil || g.answers.Len() != maxCached || a.asked.Load() != maxCached+1 {
+		t.Errorf("%d answers are cached; %d were asked for", g.answers.Len(), a.asked.Load())
 	}
 }
 

@@ -5,10 +5,11 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/jellydator/ttlcache/v3"
 
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
@@ -32,9 +33,7 @@ type cache struct {
 	pass   int // the least passing score
 
 	mu    sync.Mutex
-	sites map[string]*cachedSite // by scheme and host
-	order []*cachedSite          // oldest first
-	size  int                    // in bytes
+	sites *ttlcache.Cache[string, *cachedSite] // by scheme and host
 }
 
 // cachedSite is what one site has sent since a time.
@@ -55,40 +54,24 @@ type cachedAnswer struct {
 }
 
 func newCache(client *fetch.Client, pass int) *cache {
-	return &cache{client: client, pass: pass, sites: map[string]*cachedSite{}}
+	size := func(i ttlcache.CostItem[string, *cachedSite]) uint64 { return uint64(i.Value.size) }
+	return &cache{client: client, pass: pass, sites: ttlcache.New(ttlcache.WithMaxCost(maxCached, size), ttlcache.WithDisableTouchOnHit[string, *cachedSite]())}
 }
 
 // site gives the cached answers of the site at an address. The caller holds mu.
 func (c *cache) site(address string) *cachedSite {
 	name, now := origin(address), time.Now()
-	if s := c.sites[name]; s != nil {
-		if now.Before(s.until) {
-			return s
-		}
-		c.drop(s)
+	if known := c.sites.Get(name); known != nil {
+		return known.Value()
 	}
 	s := &cachedSite{name: name, since: now, until: now.Add(score.KeptFor(0, c.pass)), answers: map[fetch.Request]*cachedAnswer{},
 		size: cachedSize, missing: "/" + strings.ToLower(rand.Text())}
-	c.sites[name] = s
-	c.order = append(c.order, s)
-	c.size += s.size
-	c.shrink()
+	c.store(s)
 	return s
 }
 
-// drop removes a site. The caller holds mu.
-func (c *cache) drop(s *cachedSite) {
-	delete(c.sites, s.name)
-	c.order = slices.DeleteFunc(c.order, func(other *cachedSite) bool { return other == s })
-	c.size -= s.size
-}
-
-// shrink removes the oldest sites until the rest fits. The caller holds mu.
-func (c *cache) shrink() {
-	for c.size > maxCached {
-		c.drop(c.order[0])
-	}
-}
+// store caches a site, by the size that it has now. The caller holds mu.
+func (c *cache) store(s *cachedSite) { c.sites.Set(s.name, s, max(1, time.Until(s.until))) }
 
 // get gives the answer to a request. It sends the request unless the answer is cached or
 // on its way; sent reports whether it did. The caller may change the fields of the
@@ -134,10 +117,9 @@ func (c *cache) keep(s *cachedSite, r fetch.Request, a *cachedAnswer) {
 		delete(s.answers, r)
 		return
 	}
-	if c.sites[s.name] == s {
+	if known := c.sites.Get(s.name); known != nil && known.Value() == s {
 		s.size += size
-		c.size += size
-		c.shrink()
+		c.store(s)
 	}
 }
 
@@ -146,8 +128,10 @@ func (c *cache) keep(s *cachedSite, r fetch.Request, a *cachedAnswer) {
 func (c *cache) scored(address string, points int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.sites[origin(address)]; s != nil {
+	if known := c.sites.Get(origin(address)); known != nil {
+		s := known.Value()
 		s.until = s.since.Add(score.KeptFor(points, c.pass))
+		c.store(s)
 	}
 }
 
