@@ -2,6 +2,7 @@ package visits
 
 import (
 	"context"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -45,14 +46,14 @@ type Config struct {
 type Visitor struct {
 	cfg    Config
 	log    *slog.Logger
-	sites  turns
+	sites  *turns
 	asked  chan string
 	behind atomic.Int64 // minutes that are due and not looked through
 }
 
 // New prepares a visitor.
 func New(c Config) *Visitor {
-	v := &Visitor{cfg: c, log: c.Log, sites: turns{busy: map[string]chan struct{}{}}, asked: make(chan string, maxAsked)}
+	v := &Visitor{cfg: c, log: c.Log, sites: newTurns(), asked: make(chan string, maxAsked)}
 	if v.cfg.Now == nil {
 		v.cfg.Now = time.Now
 	}
@@ -120,34 +121,28 @@ func (v *Visitor) visit(ctx context.Context, m target) sight {
 	return s
 }
 
-// turns lets one visit at a time through for each site.
+// turns lets one visit at a time through for each site. Sites that share a place by chance
+// wait for one another, too.
 type turns struct {
-	mu   sync.Mutex
-	busy map[string]chan struct{}
+	seed   maphash.Seed
+	places [256]chan struct{}
+}
+
+func newTurns() *turns {
+	t := &turns{seed: maphash.MakeSeed()}
+	for i := range t.places {
+		t.places[i] = make(chan struct{}, 1)
+	}
+	return t
 }
 
 // enter waits for the turn, and is not ok when ctx ends before.
 func (t *turns) enter(ctx context.Context, site string) (leave func(), ok bool) {
-	for {
-		t.mu.Lock()
-		over, busy := t.busy[site]
-		if !busy {
-			over = make(chan struct{})
-			t.busy[site] = over
-		}
-		t.mu.Unlock()
-		if !busy {
-			return func() {
-				t.mu.Lock()
-				delete(t.busy, site)
-				t.mu.Unlock()
-				close(over)
-			}, true
-		}
-		select {
-		case <-over:
-		case <-ctx.Done():
-			return nil, false
-		}
+	place := t.places[maphash.String(t.seed, site)%uint64(len(t.places))]
+	select {
+	case place <- struct{}{}:
+		return func() { <-place }, true
+	case <-ctx.Done():
+		return nil, false
 	}
 }

@@ -1,7 +1,6 @@
 package exemplar
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -52,33 +51,21 @@ func Serve(sites http.Handler, hosts ...string) (*Server, error) {
 // Close ends the server and its connections.
 func (s *Server) Close() { _ = s.server.Close() }
 
-// certify makes an authority and a certificate of it. The authority's key is
-// thrown away.
+// certify makes a certificate for hosts, which is its own authority. Roots is that certificate
+// alone: nobody else trusts it.
 func certify(hosts []string) (roots []byte, leaf tls.Certificate, err error) {
-	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, leaf, err
-	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, leaf, err
 	}
-	from, until := time.Now().Add(-time.Hour), time.Now().AddDate(1, 0, 0)
-	issuer := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Webring development authority"},
-		NotBefore: from, NotAfter: until, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	root, err := x509.CreateCertificate(rand.Reader, issuer, issuer, &authority.PublicKey, authority)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Webring development authority"},
+		DNSNames: hosts, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(1, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return nil, leaf, err
 	}
-	subject := &x509.Certificate{SerialNumber: big.NewInt(2), DNSNames: hosts, NotBefore: from, NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	cert, err := x509.CreateCertificate(rand.Reader, subject, issuer, &key.PublicKey, authority)
-	if err != nil {
-		return nil, leaf, err
-	}
-	var text bytes.Buffer
-	if err := pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: root}); err != nil {
-		return nil, leaf, err
-	}
-	return text.Bytes(), tls.Certificate{Certificate: [][]byte{cert}, PrivateKey: key}, nil
+	roots = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	return roots, tls.Certificate{Certificate: [][]byte{cert}, PrivateKey: key}, nil
 }

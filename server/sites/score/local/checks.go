@@ -158,24 +158,14 @@ func (s *site) checkHeadings() finding {
 	return pass("%d headings, none of which skips a level.", len(s.page.headings))
 }
 
-// stated is a check that something stands on the page.
-func stated(there bool, what string) finding {
-	if there {
-		return pass("%s is there.", what)
+// stated is a check that the page says something.
+func stated(what string, says func(*site) bool) func(*site) finding {
+	return func(s *site) finding {
+		if says(s) {
+			return pass("%s is there.", what)
+		}
+		return fail("%s is missing.", what)
 	}
-	return fail("%s is missing.", what)
-}
-
-func (s *site) checkTitle() finding       { return stated(s.page.title != "", "The title") }
-func (s *site) checkDescription() finding { return stated(s.page.description != "", "The description") }
-func (s *site) checkLang() finding        { return stated(s.page.lang != "", "The language") }
-
-func (s *site) checkCanonical() finding {
-	return stated(s.page.canonical != "" && s.own(s.page.canonical) != "", "A canonical URL on this site")
-}
-
-func (s *site) checkOpenGraph() finding {
-	return stated(s.page.openGraph["og:title"] && (s.page.openGraph["og:type"] || s.page.openGraph["og:url"]), "Open Graph data with a title, and a type or URL,")
 }
 
 func (s *site) checkJSONLD() finding {
@@ -226,8 +216,6 @@ func (s *site) checkVary() finding {
 	}
 	return fail("The Vary field does not name Accept.")
 }
-
-func (s *site) checkSitemap() finding { return s.sitemap }
 
 // judgeSitemap reads a sitemap in one of the forms of sitemaps.org: XML, a feed, or a list in
 // plain text, each of which may be a gzip file.
@@ -372,16 +360,10 @@ var (
 )
 
 func (s *site) checkLinks() finding {
-	if s.home.ok() {
-		for _, l := range parseLinks(s.home.Header.Values("Link")) {
-			for _, rel := range strings.Fields(strings.ToLower(l.rel)) {
-				if slices.Contains(machineRelations, rel) {
-					return pass("A Link field names what machines read.")
-				}
-			}
-		}
-	}
-	if s.page.markdown {
+	switch {
+	case s.home.ok() && s.linkHeader(machineRelations...) != "":
+		return pass("A Link field names what machines read.")
+	case s.page.markdown:
 		return pass("The page names its Markdown.")
 	}
 	return fail("Neither a Link field nor an alternate as Markdown.")

@@ -223,15 +223,15 @@ func manyValues(text []byte) bool {
 	return n > maxValues
 }
 
-// linkHeader is the first target of the page's Link fields (RFC 8288) with a
-// relation, as it stands, or "".
-func (s *site) linkHeader(rel string) string {
+// linkHeader is the first target of the page's Link fields (RFC 8288) with one of these
+// relations, as it stands, or "".
+func (s *site) linkHeader(relations ...string) string {
 	if s.home.err != nil {
 		return ""
 	}
 	for _, link := range parseLinks(s.home.Header.Values("Link")) {
-		for _, r := range strings.Fields(strings.ToLower(link.rel)) {
-			if r == rel {
+		for r := range strings.FieldsSeq(strings.ToLower(link.rel)) {
+			if slices.Contains(relations, r) {
 				return link.target
 			}
 		}
