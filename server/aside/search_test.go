@@ -192,31 +192,6 @@ func (x *Index) rows() (n int) {
 	return n
 }
 
-// Two sorted lists of entries become one, in the memory of the first if they fit there.
-func TestEntriesAreMerged(t *testing.T) {
-	random := rand.New(rand.NewPCG(4, 2))
-	for range 1000 {
-		var lists [2][]entry
-		for i := range lists {
-			lists[i] = make([]entry, random.IntN(6), 12)
-			for j := range lists[i] {
-				lists[i][j] = entry{row: core.Ordinal(random.IntN(9))}
-				lists[i][j].word[0] = byte(random.IntN(3))
-			}
-			slices.SortFunc(lists[i], entry.compare)
-		}
-		long := slices.Clip(lists[0])
-		if random.IntN(2) == 0 {
-			long = lists[0]
-		}
-		want := slices.Concat(long, lists[1])
-		slices.SortFunc(want, entry.compare)
-		if got := merge(long, lists[1]); !slices.Equal(got, want) {
-			t.Fatalf("%v, want %v", got, want)
-		}
-	}
-}
-
 func TestWhatWordsFind(t *testing.T) {
 	b := newBooks(t, 1<<10)
 	b.rules()

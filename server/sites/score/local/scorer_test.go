@@ -3,7 +3,6 @@ package local
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -14,12 +13,10 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"webring/edge/share"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/exemplar"
@@ -360,52 +357,6 @@ func TestSlowSiteEndsWithTheScan(t *testing.T) {
 	}
 	if r.Score > 20 {
 		t.Errorf("%s", r.Markdown())
-	}
-}
-
-// TestManyScansAtOnce has 500 clients name sites that do not answer.
-func TestManyScansAtOnce(t *testing.T) {
-	t.Parallel()
-	var now, most atomic.Int64
-	release := make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		n := now.Add(1)
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		<-release
-		now.Add(-1)
-	}))
-	defer slow.Close()
-	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"*.dev": netip.MustParseAddrPort(slow.Listener.Addr().String())}})
-	defer client.Close()
-	l := New(client, least, nil, nil)
-	var busy, other atomic.Int64
-	var group sync.WaitGroup
-	began := time.Now()
-	for i := range 500 {
-		group.Go(func() {
-			var down *score.Unavailable
-			ctx := share.NewContext(context.Background(), share.AskerOf(fmt.Sprint("client ", i)))
-			if _, err := l.Score(ctx, fmt.Sprintf("http://slow%d.dev/", i)); errors.As(err, &down) && down.Busy {
-				busy.Add(1)
-			} else {
-				other.Add(1)
-			}
-		})
-	}
-	for busy.Load()+other.Load() < 500-maxScans {
-		time.Sleep(10 * time.Millisecond)
-	}
-	// After 5 s without a first byte, a scan leaves its place to another, while its
-	// request is still held here.
-	if m := most.Load(); m > maxScans && time.Since(began) < 5*time.Second {
-		t.Errorf("%d requests at once", m)
-	}
-	close(release)
-	group.Wait()
-	t.Logf("%d scanned, %d told to come back, at most %d requests at once", other.Load(), busy.Load(), most.Load())
-	if n := l.scans.shares.Taken(); n != 0 || len(l.scans.running) != 0 {
-		t.Errorf("%d places are not free", n)
 	}
 }
 
