@@ -321,24 +321,6 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 	}
 }
 
-// Nothing decoded aliases the bytes it came from.
-func TestDecodedEventsKeepNothingOfTheirBytes(t *testing.T) {
-	for _, step := range coretest.Generate(6, 60) {
-		if step.Event == nil {
-			continue
-		}
-		b := bytes.Clone(step.EventBytes)
-		e, err := core.DecodeEvent(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		clear(b)
-		if !reflect.DeepEqual(e, step.Event) {
-			t.Fatalf("%#v became %#v", step.Event, e)
-		}
-	}
-}
-
 func FuzzDecodeEvent(f *testing.F) {
 	for seed := range uint64(4) {
 		for _, step := range coretest.Generate(seed, 25) {

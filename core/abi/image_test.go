@@ -3,12 +3,10 @@ package abi_test
 import (
 	"bytes"
 	"errors"
-	"math/rand/v2"
 	"testing"
 
 	"webring/core"
 	"webring/core/abi"
-	"webring/core/api"
 	"webring/core/coretest"
 )
 
@@ -19,57 +17,6 @@ func copied(c *abi.Core) (header, memory []byte) {
 	memory = make([]byte, len(lies))
 	copy(memory, lies)
 	return header, memory
-}
-
-// A core that was attached goes on like the one it is an image of: at any point
-// of any history, image upon image.
-func TestAnImageGoesOnLikeItsOriginal(t *testing.T) {
-	for seed := range uint64(40) {
-		random := rand.New(rand.NewPCG(seed, 7))
-		original := abi.New(1000, seed)
-		attached := abi.New(1000, seed)
-		var slugs []string
-		for _, s := range coretest.Generate(seed, 120) {
-			if random.IntN(12) == 0 {
-				header, memory := copied(attached)
-				var err error
-				if attached, err = abi.Attach(1000, header, memory); err != nil {
-					t.Fatalf("seed %d: %v", seed, err)
-				}
-			}
-			if s.Event == nil {
-				original.Advance(s.Now)
-				attached.Advance(s.Now)
-			} else if a, b := original.Apply(s.EventBytes, s.TextBytes), attached.Apply(s.EventBytes, s.TextBytes); (a == nil) != (b == nil) {
-				t.Fatalf("seed %d: %v, attached %v", seed, a, b)
-			}
-			if j, ok := s.Event.(*core.Joined); ok {
-				slugs = append(slugs, j.Slug)
-			}
-			original.Advance(0)
-			attached.Advance(0)
-			targets := []string{"/api/ring", "/api/leaderboard", "/api/categories", "/random", "/api/ring?category=general"}
-			if len(slugs) > 0 {
-				slug := slugs[random.IntN(len(slugs))]
-				targets = append(targets, "/api/ring/"+slug, "/next?from="+slug, "/api/widget?from="+slug)
-			}
-			for _, target := range targets {
-				var a, b api.Response
-				original.Serve([]byte(target), seed<<50, &a)
-				attached.Serve([]byte(target), seed<<50, &b)
-				if a.Status != b.Status || a.Seq != b.Seq || a.Since != b.Since || a.Until != b.Until || !bytes.Equal(a.Body, b.Body) {
-					t.Fatalf("seed %d: %s: %d %s\nattached %d %s", seed, target, a.Status, a.Body, b.Status, b.Body)
-				}
-			}
-		}
-		seq, digest := original.Digest()
-		if n, d := attached.Digest(); n != seq || d != digest {
-			t.Errorf("seed %d: %d %x, attached %d %x", seed, seq, digest, n, d)
-		}
-		if !bytes.Equal(attached.AppendSnapshot(nil), original.AppendSnapshot(nil)) {
-			t.Errorf("seed %d: other snapshots", seed)
-		}
-	}
 }
 
 // ringOf gives a core with members and bids.

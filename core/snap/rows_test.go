@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"webring/core"
-	"webring/core/api"
 	"webring/core/coretest"
 	"webring/core/snap"
 )
@@ -72,50 +71,6 @@ func registered(t testing.TB) *coretest.Ring {
 	r.Bid("bare", 300)
 	r.Remove("gone", true)
 	return r
-}
-
-// What a state answers, restored from its snapshot, is what it answered before,
-// and goes on being so with the events that follow.
-func TestAStateGoesOnFromItsSnapshot(t *testing.T) {
-	for seed := range uint64(40) {
-		st, steps := history(seed, 80)
-		half := core.NewState(1000, 1)
-		for _, s := range steps[:len(steps)/2] {
-			if err := half.Apply(s.EventBytes, s.TextBytes); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-		}
-		b := snap.Append([]byte("before"), half)[len("before"):]
-		restored, err := snap.Open(1000, 1, b, core.Means{})
-		if err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
-		if restored.Seq() != half.Seq() || restored.Digest() != half.Digest() || restored.Rows() != half.Rows() {
-			t.Errorf("seed %d: the restored state is at %d with %d rows", seed, restored.Seq(), restored.Rows())
-		}
-		if again := snap.Append(nil, restored); !bytes.Equal(again, b) {
-			t.Errorf("seed %d: the snapshot of a restored state is another", seed)
-		}
-		for _, s := range steps[len(steps)/2:] {
-			if err := restored.Apply(s.EventBytes, s.TextBytes); err != nil {
-				t.Fatalf("seed %d: %v", seed, err)
-			}
-		}
-		if restored.Digest() != st.Digest() {
-			t.Errorf("seed %d: digests differ", seed)
-		}
-		second := st.Clock() + int64(seed)*10_000
-		st.Advance(second)
-		restored.Advance(second)
-		for _, target := range []string{"/api", "/api/ring?limit=500", "/api/leaderboard?limit=500", "/api/categories", "/api/widget"} {
-			var a, b api.Response
-			api.Serve(st, []byte(target), seed, &a)
-			api.Serve(restored, []byte(target), seed, &b)
-			if a.Status != b.Status || !bytes.Equal(a.Body, b.Body) {
-				t.Errorf("seed %d: %s: %s, restored %s", seed, target, a.Body, b.Body)
-			}
-		}
-	}
 }
 
 // inPieces loads a snapshot in pieces of random lengths, empty ones among them.
