@@ -161,108 +161,77 @@ func TestReportMustLieWhereTheOperatorSays(t *testing.T) {
 	}
 }
 
-func TestTriesThreeTimesWhatAnotherTryMayChange(t *testing.T) {
-	for _, status := range []int{429, 502, 503, 504} {
-		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		if _, err := generic(t, s).Score(t.Context(), site); !down(err) || s.asked.Load() != 3 {
-			t.Errorf("%d: %v, asked %d times", status, err, s.asked.Load())
-		}
-	}
-	for _, status := range []int{204, 301, 302, 307, 401, 403, 405, 410, 500, 501} {
-		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Location", "/elsewhere")
-			w.WriteHeader(status)
-		})
-		if _, err := generic(t, s).Score(t.Context(), site); !down(err) || s.asked.Load() != 1 {
-			t.Errorf("%d: %v, asked %d times", status, err, s.asked.Load())
-		}
-	}
-	var s *service
-	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
-		switch s.asked.Load() {
-		case 1:
-			panic(http.ErrAbortHandler) // the connection breaks
-		case 2:
-			w.WriteHeader(503)
-		default:
-			fmt.Fprint(w, `{"score":41}`)
-		}
-	})
-	if got, err := generic(t, s).Score(t.Context(), site); err != nil || got.Score != 41 {
-		t.Errorf("third try: %+v, %v", got, err)
-	}
-}
-
-func TestFinalAnswerOnTheLastTryKeepsItsMeaning(t *testing.T) {
-	var s *service
-	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if s.asked.Load() < 3 {
-			w.WriteHeader(503)
-			return
-		}
-		w.WriteHeader(404)
-	})
-	if _, err := generic(t, s).Score(t.Context(), site); !errors.As(err, new(*NotScorable)) || s.asked.Load() != 3 {
-		t.Errorf("%v after %d tries", err, s.asked.Load())
-	}
-}
-
-func TestRetryAfterOfTheServiceIsPassedOn(t *testing.T) {
+// What the statuses of a service mean, how often it is asked, and when to come back.
+func TestStatusesOfTheService(t *testing.T) {
+	const again, once = 3, 1
+	later := time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat)
 	for _, c := range []struct {
-		field    string
-		from, to time.Duration
+		status int
+		field  string // Retry-After
+		tries  int64
+		means  error
+		wait   time.Duration // 0: not looked at
 	}{
-		{"90", 90 * time.Second, 90 * time.Second},
-		{time.Now().Add(10 * time.Minute).UTC().Format(http.TimeFormat), 9 * time.Minute, 10 * time.Minute},
-		{"999999999", time.Hour, time.Hour},
+		{202, "", once, &Pending{}, 5 * time.Second}, {202, "20", once, &Pending{}, 20 * time.Second}, {202, "1", once, &Pending{}, 5 * time.Second},
+		{400, "", once, ErrBadTarget, 0}, {422, "", once, ErrBadTarget, 0}, {404, "", once, &NotScorable{}, 0},
+		{429, "", again, &Unavailable{}, 0}, {502, "", again, &Unavailable{}, 0}, {503, "", again, &Unavailable{}, 0}, {504, "", again, &Unavailable{}, 0},
+		{503, "soon", again, &Unavailable{}, 0}, {503, "-5", again, &Unavailable{}, 0}, {503, "0", again, &Unavailable{}, 0}, {503, "1.5", again, &Unavailable{}, 0},
+		// Longer than all tries may take: one is enough.
+		{503, "90", once, &Unavailable{}, 90 * time.Second}, {503, later, once, &Unavailable{}, 10 * time.Minute}, {503, "999999999", once, &Unavailable{}, time.Hour},
+		{204, "", once, &Unavailable{}, 0}, {301, "", once, &Unavailable{}, 0}, {302, "", once, &Unavailable{}, 0}, {307, "", once, &Unavailable{}, 0}, {401, "", once, &Unavailable{}, 0},
+		{403, "", once, &Unavailable{}, 0}, {405, "", once, &Unavailable{}, 0}, {410, "", once, &Unavailable{}, 0}, {500, "", once, &Unavailable{}, 0}, {501, "", once, &Unavailable{}, 0},
 	} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", c.field)
-			w.WriteHeader(503)
+			w.Header().Set("Location", "/elsewhere")
+			if c.field != "" {
+				w.Header().Set("Retry-After", c.field)
+			}
+			w.WriteHeader(c.status)
 		})
 		_, err := generic(t, s).Score(t.Context(), site)
-		var u *Unavailable
-		// Longer than all tries may take: one is enough.
-		if !down(err) || !errors.As(err, &u) || u.RetryAfter < c.from || u.RetryAfter > c.to || s.asked.Load() != 1 {
-			t.Errorf("Retry-After %s: %v, %v, asked %d times", c.field, err, u, s.asked.Load())
+		var right bool
+		var wait time.Duration
+		switch c.means.(type) {
+		case *Pending:
+			got, is := errors.AsType[*Pending](err)
+			if right = is; is {
+				wait = got.RetryAfter
+			}
+		case *NotScorable:
+			got, is := errors.AsType[*NotScorable](err)
+			right = is && got.Never && got.Where == s.URL+"/"
+		case *Unavailable:
+			if right = down(err); right {
+				got, _ := errors.AsType[*Unavailable](err)
+				wait = got.RetryAfter
+			}
+		default:
+			right = errors.Is(err, c.means)
+		}
+		if !right || s.asked.Load() != c.tries || c.wait != 0 && wait != c.wait && (c.field != later || wait > c.wait || wait <= c.wait-time.Minute) {
+			t.Errorf("%d, Retry-After %q: %v, wait %s, asked %d times", c.status, c.field, err, wait, s.asked.Load())
 		}
 	}
-	for _, field := range []string{"", "soon", "-5", "0", "1.5"} {
-		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", field)
-			w.WriteHeader(503)
+}
+
+// A question is tried three times, and the last answer means what it says.
+func TestTheLastTryCounts(t *testing.T) {
+	var s *service
+	for last, scores := range map[int]bool{200: true, 404: false} {
+		s = serve(t, func(w http.ResponseWriter, r *http.Request) {
+			switch s.asked.Load() {
+			case 1:
+				panic(http.ErrAbortHandler) // the connection breaks
+			case 2:
+				w.WriteHeader(503)
+			default:
+				w.WriteHeader(last)
+				fmt.Fprint(w, `{"score":41}`)
+			}
 		})
-		if _, err := generic(t, s).Score(t.Context(), site); !down(err) || s.asked.Load() != 3 {
-			t.Errorf("Retry-After %q: %v, asked %d times", field, err, s.asked.Load())
-		}
-	}
-}
-
-func TestPendingIsNeitherScoreNorFailure(t *testing.T) {
-	for field, want := range map[string]time.Duration{"": 5 * time.Second, "20": 20 * time.Second, "1": 5 * time.Second} {
-		_, err := generic(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Retry-After", field)
-			w.WriteHeader(202)
-			fmt.Fprint(w, `{"score":99}`)
-		})).Score(t.Context(), site)
-		var p *Pending
-		if !errors.As(err, &p) || p.RetryAfter != want {
-			t.Errorf("Retry-After %q: %v", field, err)
-		}
-	}
-}
-
-func TestGenericServiceSaysNotFound(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
-	_, err := generic(t, s).Score(t.Context(), site)
-	var not *NotScorable
-	if !errors.As(err, &not) || !not.Never || not.Where != s.URL+"/" {
-		t.Errorf("%v", err)
-	}
-	for _, status := range []int{400, 422} {
-		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-		if _, err := generic(t, s).Score(t.Context(), site); !errors.Is(err, ErrBadTarget) {
-			t.Errorf("%d: %v", status, err)
+		got, err := generic(t, s).Score(t.Context(), site)
+		if scores && (err != nil || got.Score != 41) || !scores && !errors.As(err, new(*NotScorable)) || s.asked.Load() != 3 {
+			t.Errorf("%d at last: %+v, %v, asked %d times", last, got, err, s.asked.Load())
 		}
 	}
 }
