@@ -3,9 +3,9 @@ package host
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -62,6 +62,8 @@ func callIn(b *testing.B, n int) {
 
 // compareCalls reports what calls for targets cost.
 func compareCalls(b *testing.B, native *Native, wasm *Pool, targets [][]byte, calls int) {
+	runtime.LockOSThread() // for threadTime
+	defer runtime.UnlockOSThread()
 	asked := 0
 	perCall := func(n tested) float64 {
 		var r Response
@@ -69,11 +71,11 @@ func compareCalls(b *testing.B, native *Native, wasm *Pool, targets [][]byte, ca
 		for rest := calls; rest > 0; {
 			some := targets[asked%len(targets):]
 			some = some[:min(len(some), rest)]
-			began := processorTime()
+			began := threadTime()
 			for _, target := range some {
 				n.Serve(target, &r)
 			}
-			took += processorTime() - began
+			took += threadTime() - began
 			asked += len(some)
 			rest -= len(some)
 		}
@@ -95,16 +97,6 @@ func compareCalls(b *testing.B, native *Native, wasm *Pool, targets [][]byte, ca
 		var r Response
 		b.ReportMetric(testing.AllocsPerRun(100, func() { wasm.Serve(targets[0], &r) }), "host-allocs/call")
 	}
-}
-
-// processorTime is how long this process has run, on a machine that may have
-// others to run.
-func processorTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func median(of []float64) float64 {

@@ -123,7 +123,7 @@ func (a *asker) free() *slot {
 }
 
 func (a *asker) report(name string) {
-	rounds{&a.took}.report(a.b, name)
+	a.took.report(a.b, name)
 	a.b.ReportMetric(float64(len(a.due)), name+"-answers")
 	for of, all := range map[string][]time.Duration{"": a.took.passed, "due-": a.due} {
 		slices.Sort(all)
