@@ -55,7 +55,7 @@ func TestEachWayLeadsThereWithoutTheGuard(t *testing.T) {
 			}
 			before := l.reached.Load()
 			c := newClient(Config{Resolver: resolver(), Map: map[string]netip.AddrPort{"start.acme.com": to}}, 80, l.port)
-			if r, err := get(t, c, url); err == nil || l.reached.Load() != before {
+			if r, err := get(t, c, url); err == nil || strings.Contains(err.Error(), "127.0.0.1") || l.reached.Load() != before {
 				t.Errorf("guarded: %+v, %v, reached %d times", r, err, l.reached.Load()-before)
 			}
 			alone := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
