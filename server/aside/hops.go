@@ -92,10 +92,7 @@ func (s *Hops) Receive(ctx context.Context, report []byte) error {
 // lastNumber gives the number of the last report of a sender, 0 without any.
 func lastNumber(v *ledger.View, key string) (uint64, error) {
 	value, err := v.Value(ledger.Hops, key)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+	if err != nil || value == nil {
 		return 0, err
 	}
 	f, _ := numbers(value)
@@ -133,9 +130,6 @@ type block [blockDays]day
 // readBlock gives the days of a row, which are all zero if there is none.
 func readBlock(v *ledger.View, key string) (b block, err error) {
 	value, err := v.Value(ledger.Hops, key)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return b, nil
-	}
 	if err != nil {
 		return b, err
 	}

@@ -2,7 +2,6 @@ package aside
 
 import (
 	"encoding/binary"
-	"errors"
 
 	"webring/core"
 	"webring/server/ledger"
@@ -102,15 +101,9 @@ const statusKey = "s"
 // readStatus gives nil when there is none yet.
 func readStatus(v *ledger.View) (*status, error) {
 	b, err := v.Value(ledger.News, statusKey)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
 	f, whole := numbers(b)
-	if !whole || len(f) < 6 {
-		return nil, nil
+	if err != nil || !whole || len(f) < 6 {
+		return nil, err
 	}
 	s := &status{seq: f[0], batch: f[1], since: int64(f[2]), until: int64(f[3]), cursor: f[4], grace: int64(f[5])}
 	for _, o := range f[6:] {
@@ -192,10 +185,7 @@ func (s *status) addTo(tx *ledger.Tx, o core.Ordinal, items []item) error {
 // itemsAt reads a row of news.
 func itemsAt(v *ledger.View, key string) ([]item, error) {
 	b, err := v.Value(ledger.News, key)
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return nil, err
-	}
-	return decodeItems(b), nil
+	return decodeItems(b), err
 }
 
 // lead notes who leads from stamp on, if that is another.
@@ -236,9 +226,6 @@ type term struct {
 // leadsOf reads the leaders, the current one last.
 func leadsOf(v *ledger.View) (all []term, err error) {
 	b, err := v.Value(ledger.News, leadsKey)
-	if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-		return nil, err
-	}
 	for f, _ := numbers(b); len(f) >= 2; f = f[2:] {
 		t := term{at: int64(f[0]), some: f[1] > 0}
 		if t.some {
@@ -246,5 +233,5 @@ func leadsOf(v *ledger.View) (all []term, err error) {
 		}
 		all = append(all, t)
 	}
-	return all, nil
+	return all, err
 }

@@ -64,8 +64,14 @@ func (tx *Tx) Put(t Table, key string, value []byte) error {
 	return nil
 }
 
-// Value gives the value of a row, or [ErrNotFound]. The caller must not change it.
-func (v *View) Value(t Table, key string) ([]byte, error) { return v.get(tableKey(t, key)) }
+// Value gives the value of a row, nil if there is none. The caller must not change it.
+func (v *View) Value(t Table, key string) ([]byte, error) {
+	value, err := v.get(tableKey(t, key))
+	if errors.Is(err, ErrNotFound) {
+		return nil, nil
+	}
+	return value, err
+}
 
 // TableRow is a row of a table. Its value must not be changed.
 type TableRow struct {

@@ -2,7 +2,6 @@ package risk
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -49,10 +48,7 @@ func (p *Proof) Old(at int64) bool { return p.At <= at-ProofLife.Milliseconds() 
 // ProofOf gives a spent proof, nil if there is none.
 func ProofOf(v *ledger.View, slug, id string) (*Proof, error) {
 	row, err := v.Value(ledger.Proofs, ProofKey(slug, id))
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil
-	case err != nil:
+	if err != nil || row == nil {
 		return nil, err
 	}
 	p := &Proof{}

@@ -48,24 +48,18 @@ func aboutOf(m target) uint64 {
 
 func readNote(view *ledger.View, slug string) (n note, err error) {
 	value, err := view.Value(ledger.Visits, memberPrefix+slug)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return n, nil
-	}
-	if err != nil {
-		return n, err
-	}
 	var fields [4]uint64
 	for i := range fields {
 		x, size := binary.Uvarint(value)
 		if size <= 0 && i < 3 {
-			return n, nil // as without a row: it only counts
+			return n, err // as without a row: it only counts
 		}
 		if size <= 0 {
 			break
 		}
 		fields[i], value = x, value[size:]
 	}
-	return note{int(fields[0]), int64(fields[1]), int(fields[2]), fields[3]}, nil
+	return note{int(fields[0]), int64(fields[1]), int(fields[2]), fields[3]}, err
 }
 
 func (n note) encode() []byte {
@@ -82,10 +76,7 @@ func (n note) encode() []byte {
 // nextMinute reads which minute is next, 0 if none was written.
 func nextMinute(view *ledger.View) (int64, error) {
 	value, err := view.Value(ledger.Visits, nextKey)
-	if errors.Is(err, ledger.ErrNotFound) {
-		return 0, nil
-	}
-	if err != nil {
+	if err != nil || value == nil {
 		return 0, err
 	}
 	at, n := binary.Uvarint(value)

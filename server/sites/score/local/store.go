@@ -129,7 +129,7 @@ func get(v *ledger.View, id string) (row stored, err error) {
 		return row, ErrNotFound
 	}
 	text, err := v.Value(ledger.Reports, id)
-	if errors.Is(err, ledger.ErrNotFound) {
+	if err == nil && text == nil {
 		return row, ErrNotFound
 	}
 	if err == nil {
