@@ -154,6 +154,8 @@ func FuzzIndex(f *testing.F) {
 		long[i] = byte(i * 89)
 	}
 	f.Add(long, ^uint64(0))
+	f.Add(noise(11, 700), ^uint64(0))
+	f.Add(noise(15, 700), ^uint64(0xff)) // crowds in few buckets
 	f.Fuzz(func(t *testing.T, steps []byte, mask uint64) {
 		steps = steps[:min(len(steps), 4<<10)]
 		x := flat.Index{Buckets: make([]byte, 600*flat.BucketSize), Extra: make([]byte, 2000*flat.BucketSize),
@@ -201,8 +203,8 @@ func FuzzIndex(f *testing.F) {
 				entries++
 			}
 		}
-		if x.Count != len(hashes) || !x.Sound() {
-			t.Fatalf("%d entries, want %d", x.Count, len(hashes))
+		if x.Count != len(hashes) || !x.Sound() || x.Used < len(hashes)/8 {
+			t.Fatalf("%d entries in %d buckets, want %d", x.Count, x.Used, len(hashes))
 		}
 		for entry, hash := range hashes {
 			if n := finds(hash, entry); n != 1 {

@@ -38,78 +38,6 @@ func TestViewsAreTheSameText(t *testing.T) {
 	}
 }
 
-// An index against a map, with removals, replacements, and hashes that all fall
-// into few buckets.
-func TestAnIndexFindsWhatWasInserted(t *testing.T) {
-	random := seeded(t, 11)
-	for _, crowded := range []bool{false, true} {
-		hashes := map[uint32]uint64{}
-		const entries = 40_000
-		x := flat.Index{Buckets: make([]byte, 6000*flat.BucketSize), Extra: make([]byte, 6000*flat.BucketSize),
-			Ahead: make([]uint16, 2*entries), Used: flat.LeastBuckets}
-		if !crowded {
-			x.Presize(50)
-		}
-		finds := func(entry uint32) bool {
-			p := x.Probe(hashes[entry])
-			for n := 0; ; n++ {
-				var got uint32
-				var ok bool
-				p, got, ok = x.Next(p)
-				if !ok || got == entry {
-					return ok
-				}
-				if n > len(hashes) {
-					t.Fatal("a walk without end")
-				}
-			}
-		}
-		for entry := range uint32(entries) {
-			hash := random.Uint64()
-			if crowded && entry%16 == 0 {
-				hash &^= 0xffff // one bucket for a sixteenth of them
-			}
-			hashes[entry] = hash
-			if buckets, extra := x.Room(); !buckets || !extra {
-				t.Fatal("no room")
-			}
-			x.Insert(hash, entry)
-			if random.IntN(4) == 0 {
-				gone := random.Uint32N(entry + 1)
-				if hash, in := hashes[gone]; in {
-					if gone%2 == 0 { // another is in its place from now on, when buckets split too
-						x.Replace(hash, gone, gone+entries)
-						hashes[gone+entries] = hash
-						if !finds(gone + entries) {
-							t.Fatalf("%d is not in the place of %d", gone+entries, gone)
-						}
-					} else {
-						x.Remove(hash, gone)
-					}
-					if finds(gone) {
-						t.Fatalf("%d is found after its removal", gone)
-					}
-					delete(hashes, gone)
-				}
-			}
-		}
-		for entry := range hashes {
-			if !finds(entry) {
-				t.Fatalf("%d is not found", entry)
-			}
-		}
-		if x.Count != len(hashes) {
-			t.Errorf("%d entries, want %d", x.Count, len(hashes))
-		}
-		if buckets := len(hashes) / 8; x.Used < buckets {
-			t.Errorf("%d buckets for %d entries", x.Used, len(hashes))
-		}
-		if _, entry, ok := x.Next(x.Probe(random.Uint64())); ok && hashes[entry] == 0 {
-			t.Errorf("%d is nobody's", entry)
-		}
-	}
-}
-
 // Whichever bit of the hashes it is that buckets split by, entries are where their
 // hashes say. Buckets behind the first have nothing in them here: what is written to
 // is less than what is set aside.
@@ -151,74 +79,33 @@ func TestAnIndexSplitsByEachBitInTurn(t *testing.T) {
 	}
 }
 
-// A tree against a sorted slice, grown at random, rising, falling, and built.
-func TestATreeKeepsOrderAndPlaces(t *testing.T) {
+// A tree grows in any order, and uses again what was given back. What it gives in between,
+// [FuzzTree] asks.
+func TestATreeUsesAgainWhatWasGivenBack(t *testing.T) {
+	const n = 8_000
 	random := seeded(t, 12)
-	for _, way := range []string{"random", "rising", "falling", "clustered", "built"} {
+	for way, key := range map[string]func(i uint64) uint64{
+		"random": func(uint64) uint64 { return random.Uint64N(1 << 40) }, "rising": func(i uint64) uint64 { return i },
+		"falling": func(i uint64) uint64 { return n - i }, "clustered": func(i uint64) uint64 { return i%7<<32 + i },
+	} {
 		tree := flat.Tree{Nodes: make([]uint64, 4000*flat.NodeWords)}
 		var keys []uint64
-		has := map[uint64]bool{}
 		check := func() {
 			t.Helper()
-			if tree.Len != len(keys) {
-				t.Fatalf("%s: %d keys, want %d", way, tree.Len, len(keys))
+			if tree.Len != len(keys) || !tree.Sound() || !slices.Equal(tree.Append(nil, 0, len(keys)+5), keys) {
+				t.Fatalf("%s: %d other keys, want %d", way, tree.Len, len(keys))
 			}
-			if got := tree.Append(nil, 0, len(keys)+5); !slices.Equal(got, keys) {
-				t.Fatalf("%s: other keys", way)
-			}
-			for range 50 {
-				key := random.Uint64N(1 << 40)
-				if want, _ := slices.BinarySearch(keys, key); tree.Rank(key) != want {
-					t.Fatalf("%s: rank of %d is %d, want %d", way, key, tree.Rank(key), want)
+			for i := 0; i < len(keys); i += 97 {
+				if tree.At(i) != keys[i] || tree.Rank(keys[i]) != i {
+					t.Fatalf("%s: at %d is %d, want %d, of rank %d", way, i, tree.At(i), keys[i], tree.Rank(keys[i]))
 				}
-				if len(keys) > 0 {
-					i := random.IntN(len(keys))
-					if tree.At(i) != keys[i] || tree.Rank(keys[i]) != i {
-						t.Fatalf("%s: at %d is %d, want %d, of rank %d", way, i, tree.At(i), keys[i], tree.Rank(keys[i]))
-					}
-				}
-			}
-		}
-		check()
-		const n = 8_000
-		if way == "built" {
-			for i := range uint64(n) {
-				keys = append(keys, i*1_000_003)
-				has[keys[i]] = true
-			}
-			if flat.NodesFor(n)*flat.NodeWords > len(tree.Nodes) {
-				t.Fatal("no room")
-			}
-			tree.Build(keys)
-			check()
-			if tree.Used > flat.NodesFor(n) {
-				t.Errorf("%d nodes, want at most %d", tree.Used, flat.NodesFor(n))
 			}
 		}
 		for i := range uint64(n) {
-			var key uint64
-			switch way {
-			case "rising":
-				key = i
-			case "falling":
-				key = n - i
-			case "clustered":
-				key = i%7<<32 + i
-			default:
-				key = random.Uint64N(1 << 40)
-			}
-			if has[key] {
-				continue
-			}
-			has[key] = true
-			if !tree.Room() {
-				t.Fatal("no room")
-			}
-			at, _ := slices.BinarySearch(keys, key)
-			keys = slices.Insert(keys, at, key)
-			tree.Insert(key)
-			if i%2000 == 1999 {
-				check()
+			k := key(i)
+			if at, in := slices.BinarySearch(keys, k); !in {
+				keys = slices.Insert(keys, at, k)
+				tree.Insert(k)
 			}
 		}
 		check()
@@ -234,7 +121,6 @@ func TestATreeKeepsOrderAndPlaces(t *testing.T) {
 				check()
 			}
 		}
-		// What was given back is used again.
 		for i := range uint64(n) {
 			if !tree.Room() && tree.Free == 0 {
 				t.Fatalf("%s: no room after all keys were deleted", way)
@@ -242,8 +128,7 @@ func TestATreeKeepsOrderAndPlaces(t *testing.T) {
 			keys = append(keys, i)
 			tree.Insert(i)
 		}
-		check()
-		if tree.Used > used+16 {
+		if check(); tree.Used > used+16 {
 			t.Errorf("%s: %d nodes were in use, now %d", way, used, tree.Used)
 		}
 	}
