@@ -167,6 +167,9 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 			t.Fatalf("member %d: to take first %d %t, want %d %t", i, cents, ok, wantCents, wantOK)
 		}
 		if !member.Live() {
+			if st.Standing(o) != 0 {
+				t.Fatalf("member %d is not in the ring, and its standing is %d", i, st.Standing(o))
+			}
 			continue
 		}
 		if rank := ranks[i]; rank > 1 {
