@@ -32,38 +32,6 @@ func TestTheNewestIsFollowedByTheFirst(t *testing.T) {
 	}
 }
 
-func TestReadingAllocatesNothing(t *testing.T) {
-	r := coretest.NewRing(t)
-	for i := range 50 {
-		r.Join(fmt.Sprint("m", i), fmt.Sprintf("https://m%d.example/docs/of-some-length/that-fits-no-small-buffer", i))
-	}
-	r.Do(&core.Asleep{Member: "m20"}, nil)
-	ranked := make([]core.Ordinal, 0, 50)
-	category, scratch := []byte("general"), make([]byte, 0, 1024)
-	refs := [][]byte{[]byte("m7"), []byte("https://WWW.m7.example/docs/of-some-length/that-fits-no-small-buffer/b/?q"), []byte("M7.example."), []byte("nobody"), []byte("https://nobody.example/"), []byte("%%")}
-	if n := testing.AllocsPerRun(100, func() {
-		for _, ref := range refs {
-			r.Resolve(ref, &scratch)
-		}
-		l, w := r.Select(core.Website, category), r.Walk(core.Website, category)
-		w.After(3)
-		w.RandomOther(1<<60, 3)
-		r.Next(19)
-		r.Prev(21)
-		r.Position(7)
-		r.ToTakeFirst(7)
-		r.JoinAtFirst()
-		r.AppendRanked(ranked, 0, 50)
-		r.Rank(7)
-		l.Append(ranked, 0, 50)
-		r.Member(7)
-		r.BySlug(refs[0])
-		r.ByKey(refs[1])
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func TestKindsAndCategoriesAsDocumentsSpellThem(t *testing.T) {
 	for k := range core.Kind(10) {
 		got, ok := core.ParseKind(k.String())
