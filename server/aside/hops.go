@@ -63,8 +63,8 @@ func (s *Hops) Receive(ctx context.Context, report []byte) error {
 	return s.ledger.Do(ctx, func(tx *ledger.Tx) error {
 		v := tx.View()
 		key := senderPrefix + string(r.Sender[:])
-		last, err := lastNumber(v, key)
-		if err != nil || r.Number <= last {
+		last, err := v.Value(ledger.Hops, key)
+		if f, _ := numbers(last); err != nil || len(f) > 0 && r.Number <= f[0] {
 			return err
 		}
 		if err := tx.Put(ledger.Hops, key, appendNumbers(nil, r.Number, uint64(today))); err != nil {
@@ -87,19 +87,6 @@ func (s *Hops) Receive(ctx context.Context, report []byte) error {
 		}
 		return nil
 	})
-}
-
-// lastNumber gives the number of the last report of a sender, 0 without any.
-func lastNumber(v *ledger.View, key string) (uint64, error) {
-	value, err := v.Value(ledger.Hops, key)
-	if err != nil || value == nil {
-		return 0, err
-	}
-	f, _ := numbers(value)
-	if len(f) == 0 {
-		return 0, errors.New("hops: the row of a sender is malformed")
-	}
-	return f[0], nil
 }
 
 // add adds to one day of a row.

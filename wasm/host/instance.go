@@ -54,12 +54,6 @@ func (in *instance) bind(module api.Module) error {
 	if in.memory == nil || in.call == nil || in.input == nil {
 		return errors.New("host: the module does not export memory, call and input")
 	}
-	if d := in.call.Definition(); len(d.ParamTypes()) != 3 || len(d.ResultTypes()) != 1 {
-		return errors.New("host: the module's call is another function")
-	}
-	if d := in.input.Definition(); len(d.ParamTypes()) != 1 || len(d.ResultTypes()) != 1 {
-		return errors.New("host: the module's input is another function")
-	}
 	in.stack[0] = smallInput
 	if err := in.run(in.input); err != nil {
 		return in.trapped(err)

@@ -9,6 +9,12 @@ import (
 	"webring/core/abi"
 )
 
+// Record is one entry of the ledger; see [abi.Record].
+type Record = abi.Record
+
+// Response is what Serve writes; see [abi.Response].
+type Response = abi.Response
+
 // Native is one core, compiled in, behind a lock that readers share. All its
 // functions may be called concurrently.
 type Native struct {
