@@ -48,16 +48,16 @@ func (s *site) checkHome() finding {
 // and four fifths of the text at least.
 func sameFor(agent string) func(*site) finding {
 	return func(s *site) finding {
-		a, p := s.byAgent[agent], s.pages[agent]
+		seen := s.byAgent[agent]
 		switch {
 		case !s.home.ok():
 			return fail("There is no page to compare with.")
-		case !a.ok():
-			return fail("%s", noAnswer(a))
-		case p.title != s.page.title:
+		case !seen.ok():
+			return fail("%s", noAnswer(seen.answer))
+		case seen.page.title != s.page.title:
 			return fail("The page has another title for this agent.")
-		case p.text*5 < s.page.text*4:
-			return fail("The page has %d characters of text for this agent, and %d for others.", p.text, s.page.text)
+		case seen.page.text*5 < s.page.text*4:
+			return fail("The page has %d characters of text for this agent, and %d for others.", seen.page.text, s.page.text)
 		}
 		return pass("Status 200 and the same page.")
 	}
@@ -404,14 +404,14 @@ func pageFor(word string) func(*site) finding {
 	return func(s *site) finding {
 		a, linked := s.linked[word]
 		switch {
-		case a.ok():
+		case linked && a.ok():
 			return pass("The page links to it, and it is there.")
 		case word == "contact" && s.mailto:
 			return pass("The page links to a mail address.")
 		case !linked:
 			return fail("The page has no link to one.")
 		}
-		return fail("The page links to it. %s", noAnswer(a))
+		return fail("The page links to it. %s", noAnswer(*a))
 	}
 }
 

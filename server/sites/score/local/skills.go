@@ -9,20 +9,20 @@ import (
 	"webring/server/sites/fetch"
 )
 
-// skills is what is known of the agent skills of a site.
-type skills struct {
+// skill is what is known of the agent skills of a site.
+type skill struct {
 	index  *document
 	url    string // of the skill that was looked at, "" when there was none
 	answer answer // without its body
 	same   bool   // it is what the index says, by its digest
 }
 
-// findSkills looks for the index of skills, and fetches the first that is on this site.
+// findSkill fetches the first skill of the index that is on this site.
 //
 // Document: Agent Skills Discovery 0.2.0.
-func (s *site) findSkills(ctx context.Context) *skills {
-	k := &skills{index: s.findDocument(ctx, skillsIndex)}
-	for _, l := range k.index.leads {
+func (s *site) findSkill(ctx context.Context, index *document) *skill {
+	k := &skill{index: index}
+	for _, l := range index.leads {
 		ref, err := url.Parse(l.url)
 		if err != nil {
 			continue
@@ -46,7 +46,7 @@ func (s *site) findSkills(ctx context.Context) *skills {
 }
 
 func (s *site) checkSkill() finding {
-	k := s.skills
+	k := s.skill
 	switch {
 	case k.url == "" && len(k.index.leads) == 0:
 		return fail("No index leads to a skill.")

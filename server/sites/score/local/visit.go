@@ -64,20 +64,19 @@ type site struct {
 	sent  atomic.Int64 // with the redirects that led somewhere
 
 	home     answer
-	page     *page             // of home; empty when there is none
-	byAgent  map[string]answer // by name of agent
-	pages    map[string]*page  // of byAgent
+	page     *page // of home; empty when there is none
+	byAgent  map[string]*sighting
 	missing  answer
 	robots   answer
 	rules    *robots // nil without a robots.txt
 	markdown answer
 	sitemap  finding
 	llms     answer
-	linked   map[string]answer // by word: about, contact, privacy
+	linked   map[string]*answer // by word: about, contact, privacy
 	mailto   bool
 	found    map[string]*document // by id of kind
 	mcp      *mcpServer
-	skills   *skills
+	skill    *skill
 
 	turns *turns // to read what was sent
 
@@ -85,6 +84,12 @@ type site struct {
 	spent time.Duration // reading
 	busy  *fetch.Busy   // a limit of our own cut the scan short
 	fault any           // what a reader panicked with
+}
+
+// sighting is what an agent gets in the place of the page.
+type sighting struct {
+	answer
+	page *page
 }
 
 // entry is the address at which the home page of the site is fetched. It has no query: a
@@ -154,8 +159,8 @@ const acceptHTML = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"
 
 // begin reads the page itself, on which the rest depends.
 func begin(ctx context.Context, cache *cache, turns *turns, address string) *site {
-	s := &site{asked: address, cache: cache, turns: turns, page: &page{}, byAgent: map[string]answer{}, pages: map[string]*page{},
-		linked: map[string]answer{}, found: map[string]*document{}}
+	s := &site{asked: address, cache: cache, turns: turns, page: &page{}, byAgent: map[string]*sighting{},
+		linked: map[string]*answer{}, found: map[string]*document{}}
 	s.home = s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML})
 	if s.home.ok() {
 		s.read(ctx, func() { s.page = s.home.page() })
@@ -178,11 +183,10 @@ func (s *site) base() *url.URL {
 // at is the address of a path on the site.
 func (s *site) at(path string) string { return s.base().Scheme + "://" + s.base().Host + path }
 
-// explore sends the other requests.
+// explore sends the other requests. Each answer has its place before its request is sent.
 func (s *site) explore(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
-	var mu sync.Mutex // of the maps
 	do := func(f func()) {
 		group.Go(func() error {
 			// A panic of this goroutine would end the process, and with it
@@ -205,31 +209,25 @@ func (s *site) explore(ctx context.Context) {
 		}
 		s.findSitemap(ctx)
 	})
-	find := func(k kind) *document {
-		d := s.findDocument(ctx, k)
-		mu.Lock()
-		defer mu.Unlock()
-		s.found[k.id] = d
-		return d
-	}
-	do(func() { s.mcp = s.findServer(ctx, find(aiCatalog)) })
+	catalog, index := &document{}, &document{}
+	s.found[aiCatalog.id], s.found[skillsIndex.id] = catalog, index
 	do(func() {
-		s.skills = s.findSkills(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		s.found[skillsIndex.id] = s.skills.index
+		*catalog = *s.findDocument(ctx, aiCatalog)
+		s.mcp = s.findServer(ctx, catalog)
+	})
+	do(func() {
+		*index = *s.findDocument(ctx, skillsIndex)
+		s.skill = s.findSkill(ctx, index)
 	})
 	for _, agent := range agents {
+		seen := &sighting{page: &page{}}
+		s.byAgent[agent.name] = seen
 		do(func() {
-			a := s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML, UserAgent: agent.field})
-			p := &page{}
-			if a.ok() {
-				s.read(ctx, func() { p = a.page() })
-				a.Body, p.jsonLD = nil, nil // most of what a scan would hold
+			seen.answer = s.get(ctx, fetch.Request{URL: s.entry(), Accept: acceptHTML, UserAgent: agent.field})
+			if seen.ok() {
+				s.read(ctx, func() { seen.page = seen.answer.page() })
+				seen.Body, seen.page.jsonLD = nil, nil // most of what a scan would hold
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			s.byAgent[agent.name], s.pages[agent.name] = a, p
 		})
 	}
 	do(func() {
@@ -241,19 +239,18 @@ func (s *site) explore(ctx context.Context) {
 	})
 	do(func() { s.llms = s.get(ctx, fetch.Request{URL: s.at("/llms.txt"), Accept: "text/plain,text/markdown"}) })
 	for _, kind := range alone {
-		do(func() { find(kind) })
+		d := &document{}
+		s.found[kind.id] = d
+		do(func() { *d = *s.findDocument(ctx, kind) })
 	}
 	for _, word := range []string{"about", "contact", "privacy"} {
 		address := s.linkWith(word)
 		if address == "" {
 			continue
 		}
-		do(func() {
-			a := s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML, MaxBody: maxPresent})
-			mu.Lock()
-			defer mu.Unlock()
-			s.linked[word] = a
-		})
+		a := &answer{}
+		s.linked[word] = a
+		do(func() { *a = s.get(ctx, fetch.Request{URL: address, Accept: acceptHTML, MaxBody: maxPresent}) })
 	}
 	s.mailto = slices.ContainsFunc(s.page.links, func(href string) bool {
 		address, found := strings.CutPrefix(strings.ToLower(href), "mailto:")
