@@ -93,29 +93,6 @@ func TestLinksAreUnderTheBaseURLAndAnswer(t *testing.T) {
 	}
 }
 
-func TestCategoriesInUseOnly(t *testing.T) {
-	r := sample(t)
-	r.Join("only", "https://only.example/", ofKind(core.Agent, "brief"))
-	names := func() (s string) {
-		l := object(t, get(t, r, "/api/categories"))
-		list := l["categories"].([]any)
-		if l["count"] != float64(len(list)) {
-			t.Errorf("count %v of %d", l["count"], len(list))
-		}
-		for _, c := range list {
-			s += at(t, c, "category").(string) + " "
-		}
-		return s
-	}
-	if got := names(); got != "brief general tools " {
-		t.Errorf("categories %s", got)
-	}
-	r.Remove("only", false)
-	if got := names(); got != "general tools " {
-		t.Errorf("after the removal %s", got)
-	}
-}
-
 func TestLeaderboardRulesFollowTheRules(t *testing.T) {
 	r := coretest.NewRing(t)
 	rules := func() any { return at(t, object(t, get(t, r, "/api/leaderboard")), "rules") }

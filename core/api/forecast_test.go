@@ -1,52 +1,12 @@
 package api_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"webring/core"
 	"webring/core/coretest"
 )
-
-// A small bid restores an old total: what passes the member above may lead far further.
-func TestASmallBidRevivesAnOldTotal(t *testing.T) {
-	r := coretest.NewRing(t)
-	for i, cents := range []int64{31_100, 100, 500, 300} {
-		slug := fmt.Sprint("m", i)
-		r.Join(slug, "https://"+slug+".example/", func(e *core.Joined, _ *core.Texts) { e.Bid = cents })
-	}
-	r.Advance(r.Clock() + 119*86400)
-	r.Stamp = r.Clock() * 1000
-	r.Bid("m1", 100)
-	for _, slug := range []string{"m2", "m3"} {
-		r.Bid(slug, 200)
-	}
-	rows := at(t, object(t, get(t, r, "/api/leaderboard")), "leaderboard").([]any)
-	order := ""
-	for _, row := range rows {
-		order += fmt.Sprint(at(t, row, "slug"), " ", at(t, row, "effective_bid_usd"), ", ")
-	}
-	if order != "m2 8.00, m3 6.00, m1 3.00, m0 3.12, " && order != "m2 8.00, m3 6.00, m0 3.46, m1 3.00, " {
-		t.Fatal(order)
-	}
-	for _, row := range rows {
-		if at(t, row, "slug") != "m0" {
-			continue
-		}
-		pass := at(t, row, "to_pass")
-		if at(t, pass, "amount_usd") != "1.00" || at(t, pass, "rank") != at(t, row, "rank").(float64)-1 || at(t, pass, "slug") != "m3" || at(t, pass, "name") != "The m3" || at(t, pass, "takes_rank") != 1.0 {
-			t.Errorf("what revives 312.00: %v", pass)
-		}
-		if at(t, row, "full_until") != "2026-03-02T08:00:01.000Z" || at(t, row, "gone_at") != "2026-05-31T08:00:01.000Z" {
-			t.Errorf("full until %v, gone at %v", at(t, row, "full_until"), at(t, row, "gone_at"))
-		}
-	}
-	r.Bid("m0", 100)
-	if o, _ := r.BySlug([]byte("m0")); r.Rank(o) != 1 || r.Standing(o) != 31_300 {
-		t.Errorf("revived at rank %d with %d cents", r.Rank(o), r.Standing(o))
-	}
-}
 
 // What a member and the leaderboard foresee is what comes, to the second and the cent.
 func TestWhatIsForeseenComes(t *testing.T) {

@@ -80,24 +80,6 @@ func eachHost(t *testing.T, capacity int, test func(t *testing.T, n tested)) {
 	}
 }
 
-func TestAppliedRecordsAreServed(t *testing.T) {
-	eachHost(t, 10, func(t *testing.T, n tested) {
-		if n.BaseURL() != "" {
-			t.Errorf("base URL of an empty ledger: %q", n.BaseURL())
-		}
-		if err := n.Apply([]Record{rules(), join("a", 0, epoch*1000), join("b", 0, epoch*1000)}); err != nil {
-			t.Fatal(err)
-		}
-		if body := get(n, "/api/ring/next?from=a"); !strings.Contains(body, `"slug":"b"`) {
-			t.Error(body)
-		}
-		if n.BaseURL() != "https://ring.example" {
-			t.Errorf("base URL %q", n.BaseURL())
-		}
-		wantHead(t, n, 3, epoch)
-	})
-}
-
 func TestRecordsBeforeAnErrorAreServed(t *testing.T) {
 	eachHost(t, 10, func(t *testing.T, n tested) {
 		err := n.Apply([]Record{rules(), join("a", 0, epoch*1000), join("a", 0, epoch*1000), join("b", 0, epoch*1000)})

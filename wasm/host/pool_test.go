@@ -35,6 +35,9 @@ func TestHostsGoOnFromEachOthersSnapshots(t *testing.T) {
 	want.Tick(time.Unix(epoch+500, 0))
 	_, digest := want.Digest()
 	eachHost(t, 1000, func(t *testing.T, n tested) {
+		if n.BaseURL() != "" {
+			t.Errorf("the base URL of an empty ledger is %q", n.BaseURL())
+		}
 		if err := n.Apply(records[:60]); err != nil {
 			t.Fatal(err)
 		}
