@@ -123,22 +123,6 @@ func TestHistoriesServeWhatTheyServedBefore(t *testing.T) {
 	golden(t, "histories.txt", b.Bytes())
 }
 
-// Ledgers from before events of owners and visits keep their digests: an edge of this version
-// follows an origin of that one.
-func TestEarlierLedgersFoldToTheirDigests(t *testing.T) {
-	var b bytes.Buffer
-	for seed := range uint64(100) {
-		st := core.NewState(capacity, seed)
-		for _, step := range generate(seed, length, false) {
-			if step.Event != nil {
-				st.Apply(step.EventBytes, step.TextBytes) // some do not
-			}
-		}
-		fmt.Fprintf(&b, "%d %x\n", seed, st.Digest())
-	}
-	golden(t, "digests.txt", b.Bytes())
-}
-
 // What is decoded is what was encoded, and keeps nothing of the bytes it came from.
 func TestEveryEventOfTheHistoriesEncodesOneWay(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64) {

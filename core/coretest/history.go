@@ -59,11 +59,7 @@ type generator struct {
 // is ahead until it is set back. Most events apply; some name what is not there, repeat a slug or a
 // URL, or carry a stamp out of order. In half of the histories the windows of
 // decay are seconds, in half days. In every fourth, owners leave and return.
-func Generate(seed uint64, n int) []Step { return generate(seed, n, true) }
-
-// generate says whether the history has events of owners and visits, and clocks that are set
-// back. All others are the same in both.
-func generate(seed uint64, n int, whole bool) []Step {
+func Generate(seed uint64, n int) []Step {
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 0x72696e67)), seed: seed}
 	g.fast = seed%2 == 0
 	g.stamp = 1_760_000_000_000 + g.Int64N(1e9)
@@ -94,21 +90,21 @@ func generate(seed uint64, n int, whole bool) []Step {
 		default:
 			g.clock()
 		}
-		if whole && owned.IntN(3) == 0 {
+		if owned.IntN(3) == 0 {
 			g.own(owned)
 		}
-		if whole && ahead.IntN(40) == 0 {
+		if ahead.IntN(40) == 0 {
 			g.setBack(ahead)
 		}
-		if whole && seed%4 == 3 && parting.IntN(4) == 0 {
+		if seed%4 == 3 && parting.IntN(4) == 0 {
 			g.part(parting)
 		}
 	}
 	return g.steps
 }
 
-// own adds an event of an owner or of a visit. It draws from a source of its own, so that
-// the other events of a seed are those that they were before there were such events.
+// own adds an event of an owner or of a visit. It draws from a source of its own, so the other
+// events of a seed do not depend on it.
 func (g *generator) own(r *rand.Rand) {
 	if len(g.slugs) == 0 {
 		return
