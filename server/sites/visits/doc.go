@@ -42,7 +42,7 @@
 //	"at"        the next minute since 1970, as a varint
 //	'm' slug    failures in a row, the second of the first one since 1970, visits in a row that
 //	            found no proof, and a checksum of the URL and the kind that they are about, as
-//	            varints. Without any there is no row. Earlier versions wrote no checksum
+//	            varints. Without any there is no row
 //
 // One process at a time visits: the one that writes the ledger.
 package visits

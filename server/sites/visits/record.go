@@ -35,7 +35,7 @@ type note struct {
 	failed int
 	since  int64 // second of the first failure
 	missed int
-	about  uint64 // checksum of what was visited; 0 in rows of earlier versions
+	about  uint64 // checksum of what was visited
 }
 
 // aboutOf is a checksum of what is visited: what was found at another URL, or of another kind,
@@ -43,7 +43,7 @@ type note struct {
 func aboutOf(m target) uint64 {
 	sum := fnv.New32a()
 	fmt.Fprint(sum, m.Kind, " ", m.URL)
-	return 1 + uint64(sum.Sum32())
+	return uint64(sum.Sum32())
 }
 
 func readNote(view *ledger.View, slug string) (n note, err error) {
@@ -51,11 +51,8 @@ func readNote(view *ledger.View, slug string) (n note, err error) {
 	var fields [4]uint64
 	for i := range fields {
 		x, size := binary.Uvarint(value)
-		if size <= 0 && i < 3 {
-			return n, err // as without a row: it only counts
-		}
 		if size <= 0 {
-			break
+			return n, err // as without a row: it only counts
 		}
 		fields[i], value = x, value[size:]
 	}
@@ -155,11 +152,9 @@ func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err e
 	case m.URL != s.URL || m.Kind != s.Kind:
 		return nil, nil
 	default:
-		about := aboutOf(m)
-		if n.about != 0 && n.about != about {
-			n = note{}
+		if about := aboutOf(m); n.about != about {
+			n = note{about: about}
 		}
-		n.about = about
 		events = n.judge(m, s, tx.Stamp(), asked)
 	}
 	now := n.encode()
