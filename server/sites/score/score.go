@@ -10,8 +10,8 @@
 // A score decides whether a client is asked for money, so nothing here makes one up: a
 // service that cannot be reached, or an answer that cannot be read, is an error.
 //
-// To read the package: score.go has the contract; guard.go, window.go and breaker.go wrap
-// it with limits and a cache; http.go and answer.go ask a service over HTTP.
+// To read the package: score.go has the contract; guard.go and breaker.go wrap it with limits
+// and a cache; http.go and answer.go ask a service over HTTP.
 package score
 
 import (
