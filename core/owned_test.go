@@ -26,7 +26,8 @@ func owning(e core.Event, t *core.Texts) coretest.Step {
 	return coretest.NewStep(e, t)
 }
 
-// What the model of package coretest cannot be asked: words that do not fit their event.
+// Words that do not fit their event are refused. The model of package coretest does not cover
+// them.
 func TestWordsThatDoNotFitTheirEventAreRefused(t *testing.T) {
 	r := coretest.NewRing(t)
 	r.Join("one", "https://one.example/")

@@ -79,8 +79,8 @@ func TestAnIndexSplitsByEachBitInTurn(t *testing.T) {
 	}
 }
 
-// A tree grows in any order, and uses again what was given back. What it gives in between,
-// [FuzzTree] asks.
+// A tree grows in any order, and uses again what was given back. FuzzTree checks what it answers
+// in between.
 func TestATreeUsesAgainWhatWasGivenBack(t *testing.T) {
 	const n = 8_000
 	random := seeded(t, 12)

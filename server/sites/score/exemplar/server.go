@@ -23,7 +23,7 @@ import (
 type Server struct {
 	// Addr is where it listens.
 	Addr netip.AddrPort
-	// Roots is the authority's certificate, PEM.
+	// Roots is its certificate, PEM.
 	Roots  []byte
 	server *http.Server
 }
@@ -51,8 +51,8 @@ func Serve(sites http.Handler, hosts ...string) (*Server, error) {
 // Close ends the server and its connections.
 func (s *Server) Close() { _ = s.server.Close() }
 
-// certify makes a certificate for hosts, which is its own authority. Roots is that certificate
-// alone: nobody else trusts it.
+// certify makes a certificate for hosts that is its own authority. Only clients with roots
+// trust it.
 func certify(hosts []string) (roots []byte, leaf tls.Certificate, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

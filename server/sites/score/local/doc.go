@@ -9,8 +9,8 @@
 //   - report.go, store.go: reports, and where they are kept
 //   - visit.go, page.go, robots.go, documents.go, mcp.go, skills.go: the requests, and reading
 //     what comes
-//   - scans.go: how many scans run at a time, shared between clients, and that one at a time
-//     reads, which leaves processors free
+//   - scans.go: limits: how many scans run at a time, shared between clients, and that one
+//     scan at a time reads, so that reading leaves processors free
 //   - cache.go: answers of sites, which serve all scans of a site while its score is
 //     cached; the query of a site's URL does not count
 //

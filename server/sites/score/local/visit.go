@@ -183,7 +183,7 @@ func (s *site) base() *url.URL {
 // at is the address of a path on the site.
 func (s *site) at(path string) string { return s.base().Scheme + "://" + s.base().Host + path }
 
-// explore sends the other requests. Each answer has its place before its request is sent.
+// explore sends the other requests. Each answer has a place of its own, so they need no lock.
 func (s *site) explore(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
