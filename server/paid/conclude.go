@@ -247,12 +247,7 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 	}
 	receipt := mpp.Receipt{Method: paid.Method, Reference: paid.Reference, Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
 	r.State, r.Member, r.Seq = ledger.Applied, e.slug, tx.State().Seq()-1
-	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: [][2]string{
-		{"Content-Type", "application/json"},
-		{"Cache-Control", "private"},
-		{"Payment-Receipt", receipt.Header()},
-		{"Webring-Seq", strconv.FormatUint(tx.State().Seq(), 10)},
-	}}
+	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: successHeader(receipt, tx.State().Seq())}
 	if paid.Bearer {
 		r.Response.Header = append(r.Response.Header, x402Receipt(paid))
 	}
@@ -260,6 +255,17 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 		r.Response.Header = append(r.Response.Header, [2]string{"Location", e.location})
 	}
 	return nil
+}
+
+// successHeader is the header of the answer to a request that was carried out. seq is how many
+// events there were then, with its own.
+func successHeader(r mpp.Receipt, seq uint64) [][2]string {
+	return [][2]string{
+		{"Content-Type", "application/json"},
+		{"Cache-Control", "private"},
+		{"Payment-Receipt", r.Header()},
+		{"Webring-Seq", strconv.FormatUint(seq, 10)},
+	}
 }
 
 // fail stores that a payment had no effect.

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,8 +24,17 @@ const (
 	pinOperation = "op"
 )
 
-// offer answers a request without a usable credential: with a 402, the given problem and
-// a challenge for each payment method that works now. It fails with the reason why a payment
+// way is one way to answer a challenge: a payment network, or the prover of owners.
+type way struct {
+	network *network // nil for the prover
+	by      any      // the [Method], or the [Prover]
+	method  string
+	life    time.Duration
+	asks    terms
+}
+
+// offer answers a request without a usable credential: with a 402, the problem why, and a
+// challenge for each way to answer it. It fails with the reason why a payment, or a proof,
 // would be refused.
 func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
 	// Work that is not claimed any more is in the ledger, so the claims come first.
@@ -35,9 +45,11 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	var failed int
 	var earlier *ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) {
-		if o, err = c.op(c, v.State().Rules(), nil); err == nil {
-			failed = failures(v, o)
-			earlier, err = s.alreadyPaid(v, c)
+		if o, err = c.op.parse(c, v.State().Rules(), nil); err != nil {
+			return
+		}
+		if earlier, err = s.earlier(v, c.idempotency(c.digest), "", c.Slug); err == nil && earlier == nil {
+			failed, err = failures(v, o), o.possible(v, "")
 		}
 	})
 	switch {
@@ -48,51 +60,76 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	case earlier != nil:
 		return a, s.keyUsed(earlier)
 	}
-	s.named(ctx, c.Client, o, c.account(), failed)
-	if err := s.check(o); err != nil {
-		return a, err
+	told := *why
+	told.RetryAfter = 0
+	var ways []way
+	if c.op.owner {
+		ways = []way{{by: s.Prover, method: s.Prover.Method(), life: ChallengeLife, asks: readTerms(s.Prover.Request(), nil)}}
+		err = s.checkMachine()
+	} else {
+		s.named(ctx, c.Client, o, c.account(), failed)
+		ways, err = s.waysToPay(c, o.cents(), &told)
 	}
-	ready, err := s.readyNetworks()
+	if err == nil {
+		err = o.decide(ctx, c.Client)
+	}
 	if err != nil {
 		return a, err
+	}
+	return s.challenge(c, o, ways, &told)
+}
+
+// waysToPay gives the networks on which c can pay now. It tells an account that is not known
+// if it gets fewer than others.
+func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, err error) {
+	ready, err := s.readyNetworks()
+	if err != nil {
+		return nil, err
 	}
 	networks, err := s.allowed(ready, c)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
 	if len(networks) < len(ready) && c.payer == "" && c.WalletAccount == "" {
-		told := *why
 		told.Detail += " Accounts that have never paid here get fewer offers right now. If yours has paid, name it in the field Wallet-Account."
-		why = &told
 	}
-	if err := o.decide(ctx, c.Client); err != nil {
-		return a, err
+	for _, n := range networks {
+		asks, err := n.requests.get(cents)
+		if err != nil {
+			return nil, err
+		}
+		ways = append(ways, way{n, n.Method, n.Name(), n.Life(), asks})
 	}
-	return s.challenge(c, o, networks, why)
+	return ways, nil
 }
 
 // challenge writes the 402. Its document has the offers decoded, and says when
 // the first of them expires.
-func (s *Service) challenge(c *Call, o order, networks []*network, why *Problem) (a Answer, err error) {
+func (s *Service) challenge(c *Call, o order, ways []way, told *Problem) (a Answer, err error) {
 	var life time.Duration
-	told := *why
-	told.RetryAfter = 0
+	x402Error := told.Detail
 	s.Ledger.View(func(v *ledger.View) {
 		var note string
 		life, note = s.challengeLife(v, o, c.account())
 		told.Detail += note
 	})
-	now, shortest := s.Now(), life
-	pinned := o.pin()
+	pinned, description, words := o.pin(), o.describe(), ""
 	pinned[pinOperation] = c.Operation
-	description := o.describe()
-	offers := make([]mpp.Offer, 0, len(networks))
-	for _, n := range networks {
-		offers = append(offers, mpp.Offer{Method: n.Name(), Intent: mpp.Charge})
+	if c.op.owner {
+		pinned[pinMember], words = c.Slug, description
+		description += ": nothing is to be paid"
+	}
+	offers := make([]mpp.Offer, 0, len(ways))
+	for _, w := range ways {
+		offers = append(offers, mpp.Offer{Method: w.method, Intent: mpp.Charge})
 	}
 	offers = mpp.Accept(c.AcceptPayment, offers)
-	for _, offer := range offers {
-		shortest = min(shortest, s.network(offer.Method).Life())
+	now, shortest := s.Now(), life
+	wayOf := func(x mpp.Offer) *way {
+		return &ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
+	}
+	for _, x := range offers {
+		shortest = min(shortest, wayOf(x).life)
 	}
 	more := append(make([]byte, 0, 640), `,"amount_usd":"`...)
 	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
@@ -100,36 +137,37 @@ func (s *Service) challenge(c *Call, o order, networks []*network, why *Problem)
 	c.about.cents = o.cents()
 	var lines [][2]string
 	var exact []x402.Offer
-	for _, offer := range offers {
+	for _, x := range offers {
+		w := wayOf(x)
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
 		if err != nil {
 			return a, err
 		}
-		n := s.network(offer.Method)
-		asked, err := n.requests.get(o.cents())
-		if err != nil {
-			return a, err
-		}
-		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: asked.request,
-			Expires: expiry(now, min(life, n.Life())), Digest: c.digest, Opaque: opaque, Description: description}
-		s.keys.Load().Sign(&ch)
+		ch := mpp.Challenge{Realm: s.Realm, Method: w.method, Intent: mpp.Charge, Request: w.asks.request,
+			Expires: expiry(now, min(life, w.life)), Digest: c.digest, Opaque: opaque, Description: description}
+		s.keys.Load().SignWords(&ch, words)
 		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
-		if more, err = c.appendOffer(more, n.Method, &ch, asked); err != nil {
+		if more, err = c.appendOffer(more, w.by, &ch, w.asks); err != nil {
 			return a, err
 		}
-		if also, ok := s.x402Offer(n, ch); ok {
+		if w.network == nil {
+			continue
+		}
+		if also, ok := s.x402Offer(w.network, ch); ok {
 			exact = append(exact, also)
 		}
 	}
 	if len(exact) > 0 {
-		field, err := s.x402Required(c, o, why, exact)
+		required := x402.Required{Version: x402.Version, Error: x402Error, Accepts: exact,
+			Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: description, MIMEType: "application/json"}}
+		field, err := required.Header()
 		if err != nil {
 			return a, err
 		}
-		lines = append(lines, field)
+		lines = append(lines, [2]string{x402.RequiredField, field})
 	}
-	a = s.document(&told, append(more, ']'))
+	a = s.document(told, append(more, ']'))
 	a.Header = append(a.Header, lines...)
 	return a, nil
 }

@@ -151,8 +151,7 @@ const (
 type Service struct {
 	Config
 	keys       atomic.Pointer[mpp.Keys]
-	operations map[string]parser[order]
-	proven     map[string]parser[ownerRequest]
+	operations map[string]operation
 	networks   []*network
 	gas        *risk.Gas
 	names      risk.Names
@@ -214,11 +213,12 @@ func New(cfg Config) (*Service, error) {
 	for _, n := range s.networks {
 		s.tellFull(n)
 	}
-	s.operations = map[string]parser[order]{OpRegister: s.parseRegistration, OpBid: parseBid}
+	s.operations = map[string]operation{OpRegister: {parse: s.parseRegistration}, OpBid: {parse: parseBid}}
 	if cfg.Prover != nil {
-		s.proven = map[string]parser[ownerRequest]{OpChange: s.parseChange, OpLeave: s.parseLeave, OpReturn: s.parseReturn, OpClaim: s.parseClaim}
+		s.operations[OpChange], s.operations[OpClaim] = owned(s.parseChange), owned(s.parseClaim)
+		s.operations[OpLeave], s.operations[OpReturn] = owned(s.parseLeave), owned(s.parseReturn)
 		if cfg.Visit != nil {
-			s.proven[OpVisit] = s.parseVisit
+			s.operations[OpVisit] = owned(s.parseVisit)
 		}
 	}
 	for _, n := range s.networks {
@@ -314,12 +314,11 @@ type Call struct {
 	Secure        bool   // came over TLS, or a connection that is as safe
 	Request       string // what it is called in logs, "" for nothing
 
-	op       parser[order]        // nil for one that is proved
-	proven   parser[ownerRequest] // nil for one that is paid for
-	digest   string               // of the body as it was received; a challenge binds it
-	payer    string               // the account of its credential, once that was read
-	accepted *x402.Offer          // that an x402 client says it has paid; nil for another credential
-	about    *about               // what the log says of it
+	op       operation
+	digest   string      // of the body as it was received; a challenge binds it
+	payer    string      // the account of its credential, once that was read
+	accepted *x402.Offer // that an x402 client says it has paid; nil for another credential
+	about    *about      // what the log says of it
 }
 
 // account is that of its credential, or that which it names for its wallet; the zero account

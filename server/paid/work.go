@@ -20,7 +20,7 @@ import (
 // service and not to a connection; the request that began it waits for done.
 type work struct {
 	network     *network
-	order       order
+	order       purchase
 	payment     mpp.Payment
 	client      string    // that brought the credential; "" if not known any more
 	began       time.Time // when its request, or that of an earlier process, came
@@ -167,7 +167,7 @@ func (w *work) read(v *ledger.View) (f facts, err error) {
 		return f, err
 	}
 	f.failed = failures(v, w.order)
-	if f.refused = possible(w.order, v, w.payment.Payer); f.refused == nil {
+	if f.refused = w.order.possible(v, w.payment.Payer); f.refused == nil {
 		f.refused = w.oneAtFirst(v)
 	}
 	return f, nil
@@ -261,36 +261,45 @@ var errKnown = &Problem{Code: api.CredentialReused, More: map[string]any{"outcom
 // other payment for it, and not too many payments are open. open is what the payer had
 // open, in cents, when [Service.covered] asked for its balance.
 func (s *Service) reserve(w *work, open int64) error {
-	var second keyUsedError
+	var earlier *ledger.Reservation
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		v := tx.View()
-		err := cmp.Or(
-			possible(w.order, v, w.reservation.Payer),
-			s.keyFree(v, w.reservation),
-			roomFor(v, w.reservation.Payer),
-			w.oneAtFirst(v),
-			covers(v, w.reservation.Payer, open),
-			s.mayHold(v, w))
-		if err != nil {
+		v, r := tx.View(), w.reservation
+		err := w.order.possible(v, r.Payer)
+		if err == nil {
+			earlier, err = s.earlier(v, r.Idempotency, r.Payer, "")
+		}
+		if err != nil || earlier != nil {
+			return err
+		}
+		if err := cmp.Or(roomFor(v, r.Payer), w.oneAtFirst(v), covers(v, r.Payer, open), s.mayHold(v, w)); err != nil {
 			return err
 		}
 		if w.named {
-			return tx.ReserveUnbarred(w.reservation)
+			return tx.ReserveUnbarred(r)
 		}
-		return tx.Reserve(w.reservation)
+		return tx.Reserve(r)
 	})
 	switch {
-	case errors.As(err, &second):
-		return s.keyUsed(second.Reservation)
+	case err == nil && earlier != nil:
+		return s.keyUsed(earlier)
 	case errors.As(err, new(*ledger.ReplayedError)):
 		return s.replayed(err)
 	case errors.Is(err, ledger.ErrBarred):
-		return s.barred(w.reservation)
+		// It is told when it may pay for this URL again.
+		return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(s.barredFor(w.reservation)),
+			Detail: "A payment of this account for this URL failed a short time ago. Try again later, or pay from another account. Nothing was charged."}
+	}
+	return s.notWritten(err, errPending)
+}
+
+// notWritten is the answer to a request of which a turn of the writer has stored nothing, or
+// of which unknown says that it may be stored all the same: then the next process goes on.
+func (s *Service) notWritten(err error, unknown *Problem) error {
+	switch {
 	case errors.Is(err, ledger.ErrBroken):
-		// It may be stored all the same; then the next process sends it.
-		return errPending
+		return unknown
 	case errors.Is(err, ledger.ErrNotNow):
-		s.Log.Error("payments refused: this machine is not ready", "err", err)
+		s.Log.Error("payments and proofs refused: this machine is not ready", "err", err)
 		return errUnavailable
 	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):
 		return errUnavailable
@@ -308,12 +317,6 @@ func (s *Service) replayed(err error) error {
 		return err
 	}
 	return s.reused(r)
-}
-
-// barred tells a payer when it may pay for this URL again.
-func (s *Service) barred(r *ledger.Reservation) *Problem {
-	return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(s.barredFor(r)),
-		Detail: "A payment of this account for this URL failed a short time ago. Try again later, or pay from another account. Nothing was charged."}
 }
 
 // poll is the least time before the payment is asked for again. It grows while nothing is
