@@ -27,14 +27,6 @@ import (
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
 
-// heldURL refuses a registration while another payment for its URL is open. That payment
-// can be mined until the given time.
-func (s *Service) heldURL(until time.Time) *Problem {
-	wait := max(pendingRetry, risk.Seconds(until.Sub(s.Now())))
-	return &Problem{Code: api.PaymentPending, RetryAfter: wait,
-		Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
-}
-
 // mayHold says why the payment of w may not hold its URL.
 func (s *Service) mayHold(v *ledger.View, w *work) error {
 	r := w.reservation
@@ -108,15 +100,6 @@ const coverTries = 3
 // errOpened says that the payer has opened other payments since its balance was asked
 // for.
 var errOpened = errors.New("paid: the payer has opened other payments")
-
-// covers says whether the payer has nothing open but the cents for which [Service.covered]
-// has asked.
-func covers(v *ledger.View, payer string, asked int64) error {
-	if _, open := v.OpenOfPayer(payer); open > asked {
-		return errOpened
-	}
-	return nil
-}
 
 // covered makes sure that the payer of w holds enough for its open payments and this
 // one, and gives what was open. Each payment is simulated alone, so one balance would

@@ -193,13 +193,6 @@ func (n *network) offered() bool {
 	return !n.late
 }
 
-// simulate is [Method.Simulate] within [questionTimeout].
-func (n *network) simulate(ctx context.Context, p mpp.Payment) error {
-	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
-	defer cancel()
-	return n.Simulate(ctx, p)
-}
-
 // holds is [Method.Holds] within [questionTimeout].
 func (n *network) holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
@@ -220,20 +213,6 @@ func (n *network) ready(now time.Time) error {
 		return errLate
 	}
 	return a.err
-}
-
-// hear waits until each network has answered once, for [firstAnswer] at most, so that the
-// first request gets all offers.
-func (s *Service) hear() {
-	t := time.NewTimer(firstAnswer)
-	defer t.Stop()
-	for _, n := range s.networks {
-		select {
-		case <-n.heard:
-		case <-t.C:
-			return
-		}
-	}
 }
 
 // nextBlock waits for the pause, and then until there is another block than seen, which it

@@ -79,26 +79,53 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	return s.challenge(c, o, ways, &told)
 }
 
-// waysToPay gives the networks on which c can pay now. It tells an account that is not known
-// if it gets fewer than others.
+// addressed is a [Method] that identifies payers by addresses of a chain.
+type addressed interface {
+	// Payer names an account as payments of it do.
+	Payer(account [20]byte) string
+}
+
+// waysToPay gives the networks on which c can pay now: those that are ready, and that do not
+// refuse the account of c because of waste. The account is that of its credential, or that which
+// it names for its wallet. If it names none, told says why some networks are left out.
 func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, err error) {
-	ready, err := s.readyNetworks()
-	if err != nil {
-		return nil, err
+	if len(s.networks) == 0 {
+		return nil, unconfigured
 	}
-	networks, err := s.allowed(ready, c)
-	if err != nil {
-		return nil, err
-	}
-	if len(networks) < len(ready) && c.payer == "" && c.WalletAccount == "" {
-		told.Detail += " Accounts that have never paid here get fewer offers right now. If yours has paid, name it in the field Wallet-Account."
-	}
-	for _, n := range networks {
+	var soonest *Problem // of those that refuse c
+	for _, n := range s.networks {
+		if !n.offered() || s.checkReady(n) != nil {
+			continue
+		}
+		payer, paid := c.payer, false
+		if m, ok := as[addressed](n.Method); ok && payer == "" && c.WalletAccount != "" {
+			payer = m.Payer(core.AccountOf(c.WalletAccount))
+		}
+		if payer != "" && n.PaysGas() {
+			if paid, err = s.hasPaid(payer); err != nil {
+				return nil, err
+			}
+		}
+		if no := s.refuses(n, payer, paid, c.Client); no != nil {
+			if soonest == nil || no.RetryAfter < soonest.RetryAfter {
+				soonest = no
+			}
+			continue
+		}
 		asks, err := n.requests.get(cents)
 		if err != nil {
 			return nil, err
 		}
 		ways = append(ways, way{n, n.Method, n.Name(), n.Life(), asks})
+	}
+	switch {
+	case len(ways) == 0 && soonest == nil:
+		return nil, errUnavailable
+	case len(ways) == 0:
+		// Its account may be able to pay in another way, so this is no 402.
+		return nil, &Problem{Code: api.PaymentsUnavailable, Reason: soonest.Reason, RetryAfter: soonest.RetryAfter, Detail: soonest.Detail}
+	case soonest != nil && c.payer == "" && c.WalletAccount == "":
+		told.Detail += " Accounts that have never paid here get fewer offers right now. If yours has paid, name it in the field Wallet-Account."
 	}
 	return ways, nil
 }

@@ -300,8 +300,10 @@ func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) erro
 	case taken:
 		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank. Nothing was charged.", More: selfLink(st.Rules().BaseURL, st.Member(at).Slug)}
 	}
-	if until, pending := v.URLPending(key); pending {
-		return s.heldURL(until)
+	if until, pending := v.URLPending(key); pending { // another payment can be mined until then
+		wait := max(pendingRetry, risk.Seconds(until.Sub(s.Now())))
+		return &Problem{Code: api.PaymentPending, RetryAfter: wait,
+			Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
 	}
 	return nil
 }
@@ -372,11 +374,6 @@ func (s *Service) measure(ctx context.Context, client string, scorer Scorer, url
 // maxScorerWords bounds provider and rubric version, in bytes.
 const maxScorerWords = 256
 
-// notInReport says whether c is a character that no URL has and that JSON escapes: a
-// report full of them would make a challenge longer than the 8 KiB that the draft
-// recommends as a bound.
-func notInReport(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
-
 // fits makes sure that a challenge and an event can hold the score, because the event is
 // written only once the payment has gone through. Nothing depends on when the site was
 // scanned, so an instant that no stamp can hold is dropped.
@@ -384,7 +381,10 @@ func fits(r *score.Result) error {
 	if at := r.ScannedAt.UnixMilli(); at < 0 || at > core.MaxStamp {
 		r.ScannedAt = time.Time{}
 	}
-	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) || strings.ContainsFunc(r.Report, notInReport) ||
+	// No URL has these characters, and JSON escapes them: a report full of them would make a
+	// challenge longer than the 8 KiB that the draft recommends as a bound.
+	escaped := func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
+	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) || strings.ContainsFunc(r.Report, escaped) ||
 		len(r.Provider)+len(r.Version) > maxScorerWords {
 		return errors.New("paid: a score beyond its limits")
 	}

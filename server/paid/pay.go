@@ -114,7 +114,11 @@ func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 	}
 	w, err := s.admit(c, cred, ours)
 	if err != nil {
-		s.tellRefused(c, s.network(cred.Challenge.Method))
+		method := OtherMethod
+		if n := s.network(cred.Challenge.Method); n != nil {
+			method = n.Name()
+		}
+		s.Ended(Ended{Operation: c.Operation, Method: method, Outcome: OutcomeRefused})
 		return Answer{}, err
 	}
 	return s.begin(c, w)

@@ -188,6 +188,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Told == nil {
 		cfg.Told = func(string, time.Time) {}
 	}
+	if cfg.Ended == nil {
+		cfg.Ended = func(Ended) {}
+	}
 	if cfg.Failpoint == nil {
 		cfg.Failpoint = func(string) {}
 	}
@@ -239,7 +242,17 @@ func New(cfg Config) (*Service, error) {
 		s.group.Add(1)
 		go s.sweepSpent()
 	}
-	s.hear()
+	// The first request gets all offers.
+	late := time.NewTimer(firstAnswer)
+	defer late.Stop()
+	for _, n := range s.networks {
+		select {
+		case <-n.heard:
+			continue
+		case <-late.C:
+		}
+		break
+	}
 	return s, nil
 }
 
@@ -376,22 +389,6 @@ func (s *Service) reservation(find func(*ledger.View) (*ledger.Reservation, erro
 		return nil, nil
 	}
 	return r, err
-}
-
-// readyNetworks gives the networks on which a payment can be offered now.
-func (s *Service) readyNetworks() (ready []*network, err error) {
-	if len(s.networks) == 0 {
-		return nil, unconfigured
-	}
-	for _, n := range s.networks {
-		if n.offered() && s.checkReady(n) == nil {
-			ready = append(ready, n)
-		}
-	}
-	if len(ready) == 0 {
-		return nil, errUnavailable
-	}
-	return ready, nil
 }
 
 func (s *Service) network(method string) *network {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -65,7 +66,10 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	case <-hold.C:
 		s.stopWaiting(w)
 	}
-	if !s.holds(w) {
+	s.mu.Lock()
+	held := w.held
+	s.mu.Unlock()
+	if !held {
 		s.tell(w, OutcomePending)
 		return Answer{}, errPending
 	}
@@ -204,8 +208,8 @@ func (s *Service) prepare(w *work, f facts) error {
 	if w.refused != nil {
 		return w.refused
 	}
-	if err := s.refuses(w.network, w.payment.Payer, f.paid, w.client); err != nil {
-		return err
+	if no := s.refuses(w.network, w.payment.Payer, f.paid, w.client); no != nil {
+		return no
 	}
 	if f.refused != nil {
 		return f.refused
@@ -214,7 +218,10 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.checkReady(w.network); err != nil {
 		return err
 	}
-	if err := w.network.simulate(s.ctx, w.payment); err != nil {
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	err := w.network.Simulate(ctx, w.payment)
+	cancel()
+	if err != nil {
 		return s.notSimulated(w, err)
 	}
 	s.Failpoint("simulated")
@@ -271,7 +278,7 @@ func (s *Service) reserve(w *work, open int64) error {
 		if err != nil || earlier != nil {
 			return err
 		}
-		if err := cmp.Or(roomFor(v, r.Payer), w.oneAtFirst(v), covers(v, r.Payer, open), s.mayHold(v, w)); err != nil {
+		if err := cmp.Or(w.mayOpen(v, open), s.mayHold(v, w)); err != nil {
 			return err
 		}
 		if w.named {
@@ -387,7 +394,13 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 		applied, done, err := s.conclude(w, o)
 		switch {
 		case done:
-			s.recordOutcome(w, o, applied)
+			switch {
+			case w.decided: // it has no effect, and the line says why
+			case applied != nil:
+				s.record(w, o, slog.LevelInfo, "payment applied", "applied", applied.Member, "")
+			default:
+				s.record(w, o, slog.LevelWarn, "payment failed", o.State.String(), w.reservation.Member, o.Detail)
+			}
 			return applied, err
 		case err != nil:
 			// Either the ledger has ended, and the next process goes on; or an
@@ -406,7 +419,14 @@ func (s *Service) resume() {
 	var open []*ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) { open = v.Open() })
 	for _, r := range open {
-		w, err := s.reopen(r)
+		w := &work{reservation: r, client: r.Client, began: r.Created, done: make(chan struct{})}
+		var err error
+		if w.payment, err = StoredPayment(r); err == nil {
+			w.order, err = s.load(r)
+		}
+		if w.network = s.network(w.payment.Method); err == nil && w.network == nil {
+			err = fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
+		}
 		if err == nil {
 			err = s.claim(w)
 		}
@@ -415,27 +435,18 @@ func (s *Service) resume() {
 			continue
 		}
 		s.Log.Info("open payment taken up", w.log())
-		s.recallFlight(w)
+		if n := len(w.payment.Submissions); n > 0 {
+			if paid, err := s.hasPaid(w.payment.Payer); err == nil {
+				x := expenses{s, w.network, r.ID, w.client, &w.payment}
+				s.gas.Launch(r.ID, x.flight(w.payment.Submissions[n-1].Gas, paid))
+			}
+		}
 		go func() {
 			defer s.group.Done()
 			w.applied, w.err = s.drive(w, nil)
 			s.finish(w)
 		}()
 	}
-}
-
-// reopen rebuilds the work of a stored reservation.
-func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
-	payment, err := StoredPayment(r)
-	if err != nil {
-		return nil, err
-	}
-	w := &work{reservation: r, payment: payment, client: r.Client, began: r.Created, done: make(chan struct{})}
-	if w.network = s.network(w.payment.Method); w.network == nil {
-		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
-	}
-	w.order, err = s.load(r)
-	return w, err
 }
 
 // Bounds of the payments that are open at a time.
@@ -449,14 +460,21 @@ const (
 	maxOpen, reservedOpen = 1024, 256
 )
 
-// roomFor refuses another open payment of a payer when too many are open.
-func roomFor(v *ledger.View, payer string) error {
-	own, _ := v.OpenOfPayer(payer)
+// mayOpen refuses another open payment of an account when too many are open, or when it has
+// opened others since [Service.covered] asked for its balance: asked is what it had open then.
+func (w *work) mayOpen(v *ledger.View, asked int64) error {
+	own, cents := v.OpenOfPayer(w.payment.Payer)
 	switch all := v.OpenPayments(); {
 	case own >= maxOpenPerPayer:
 		return errManyOpen
 	case all >= maxOpen || own > 0 && all >= maxOpen-reservedOpen:
 		return errAllOpen
+	}
+	if err := w.oneAtFirst(v); err != nil {
+		return err
+	}
+	if cents > asked {
+		return errOpened
 	}
 	return nil
 }
@@ -494,13 +512,6 @@ func (s *Service) stopWaiting(w *work) bool {
 	w.held = false
 	close(w.stopWaiting)
 	return true
-}
-
-// holds says whether the request of w is held.
-func (s *Service) holds(w *work) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return w.held
 }
 
 // Ended is a credential with what came of it, for [Config.Ended].
@@ -556,19 +567,5 @@ func (w *work) outcome() Outcome {
 
 // tell tells what came of a payment.
 func (s *Service) tell(w *work, o Outcome) {
-	if s.Ended != nil {
-		s.Ended(Ended{Operation: w.reservation.Operation, Method: w.network.Name(), Outcome: o, Took: s.Now().Sub(w.reservation.Created)})
-	}
-}
-
-// tellRefused tells of a credential that is refused before there is work on it.
-func (s *Service) tellRefused(c *Call, n *network) {
-	if s.Ended == nil {
-		return
-	}
-	method := OtherMethod
-	if n != nil {
-		method = n.Name()
-	}
-	s.Ended(Ended{Operation: c.Operation, Method: method, Outcome: OutcomeRefused})
+	s.Ended(Ended{Operation: w.reservation.Operation, Method: w.network.Name(), Outcome: o, Took: s.Now().Sub(w.reservation.Created)})
 }
