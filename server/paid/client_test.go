@@ -98,6 +98,15 @@ func (a answer) member(path ...string) any {
 	return v
 }
 
+// shows fails the test unless the value at a path of names, such as links.self, is as wanted.
+func (a answer) shows(path string, want any) answer {
+	a.t.Helper()
+	if a.member(strings.Split(path, ".")...) != want {
+		a.t.Errorf("%s is not %v: %d %s", path, want, a.Status, a.Body)
+	}
+	return a
+}
+
 func (a answer) code() string { s, _ := a.member("code").(string); return s }
 
 // is fails unless the answer has this status and, for a problem, this code.
@@ -231,8 +240,7 @@ func (signer) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
 // A 402 says what a wallet signs if the request names the wallet's account, and only then;
 // what cannot be signed by one is offered as ever.
 func TestAChallengeForAWallet(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		ask := func(op, slug, body, account string) answer {
 			return o.handle(paid.Call{Operation: op, Slug: slug, Body: []byte(body), WalletAccount: account})
 		}

@@ -86,9 +86,7 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 // Accounts that have bid once, with payments that come to nothing, cannot hold a URL by
 // turns: each gets it once an hour. Nor do they keep out those that have never paid.
 func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		var payers []string
 		for i := range 10 {
 			payers = append(payers, fmt.Sprint("mallory-", i))
@@ -126,9 +124,7 @@ func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 // After one failure a URL is held for a minute at most, and after two only by accounts
 // that have paid here before; each for an hour.
 func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		fail := func(payer string) {
 			t.Helper()
 			r.network.change(func() { r.network.fates[payer] = fate{state: mpp.Failed} })
@@ -176,8 +172,7 @@ func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
 		in := r.sign(r.challenge(paid.OpRegister, bob), "alice", 100)
 		r.post(paid.OpRegister, bob, in).is(201, "")
 	})
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for i := range 2 {
 			payer := fmt.Sprint("mallory-", i)
 			r.network.fates[payer] = fate{state: mpp.Failed}
@@ -197,8 +192,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 		balance int64
 		open    int
 	}{{115, 1}, {199, 1}, {200, 2}, {799, 7}, {10_000, 8}} {
-		in(t, fmt.Sprint(c.balance, " cents"), func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, fmt.Sprint(c.balance, " cents"), func(t *testing.T, r *ring) {
 			r.network.balances["mallory"] = c.balance
 			r.network.fates["mallory"] = fate{lost: true}
 			var all []*held
@@ -245,8 +239,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 
 // A payment that is known to have failed releases its URL at once.
 func TestFailedPaymentReleasesItsURLAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["mallory"] = fate{state: mpp.Failed, after: time.Second}
 		credential := r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100, func(tx *transaction) { tx.ValidBefore = time.Now().Add(90 * time.Second).Unix() })
 		began := time.Now()
@@ -262,8 +255,7 @@ func TestFailedPaymentReleasesItsURLAtOnce(t *testing.T) {
 // after the end of its validity that is.
 func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
 	for _, depth := range []time.Duration{0, 12 * time.Second, 40 * time.Second, 150 * time.Second} {
-		in(t, depth.String(), func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, depth.String(), func(t *testing.T, r *ring) {
 			r.network.fates["mallory"] = fate{lost: true, depth: depth}
 			began := time.Now()
 			r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)}})
@@ -282,8 +274,7 @@ func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
 // once, though it never paid and one of its own has failed. No account is quicker, because
 // for a while others do not get it. Strangers are kept out as before.
 func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const site, payer = "cyn.dev", "0x00000000000000000000000000000000000000cc"
 		fail := func(payer string) {
 			t.Helper()
@@ -340,8 +331,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 
 // The site keeps a URL for the account that it names for some minutes, not for ever.
 func TestASiteKeepsItsURLForSomeMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const payer = "0x00000000000000000000000000000000000000cc"
 		for _, mallory := range []string{"mallory", "mallory-2"} {
 			o.network.change(func() { o.network.fates[mallory] = fate{state: mpp.Failed} })
@@ -404,8 +394,7 @@ func (r *ring) limited(a answer, code api.Code, pointer, payer string, charged i
 }
 
 func TestAnAccountOpensThreeNewCategoriesADay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		in := func(n int, category string) string { return site(fmt.Sprintf("https://s%d.dev", n), category) }
 		mallory, elsewhere, alice := account(1, 42431), account(1, 8453), account(2, 42431)
 		for n := range 2 {
@@ -430,8 +419,7 @@ func TestAnAccountOpensThreeNewCategoriesADay(t *testing.T) {
 
 // What an account has open counts as well, or all at once would be let in.
 func TestAnAccountOpensThreeNewCategoriesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		mallory := account(1, 42431)
 		joined := r.atOnce(8, api.CategoryUnavailable, func(n int) (body, payer string) {
 			return site(fmt.Sprintf("https://s%d.dev", n), fmt.Sprint("new-", n)), mallory
@@ -443,8 +431,7 @@ func TestAnAccountOpensThreeNewCategoriesAtOnce(t *testing.T) {
 }
 
 func TestThreeMembersByDifferentAccountsAreOnADomain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		at := func(url string) string { return site(url, "general") }
 		ada, bob, cyn, dan := account(1, 42431), account(2, 42431), account(3, 42431), account(4, 42431)
 		r.tries(at("https://victim.dev"), ada).is(201, "")
@@ -540,8 +527,7 @@ func TestNoMoneyClosesCategories(t *testing.T) {
 
 // Strangers who fill a domain do not keep its root from its owner.
 func TestTheRootOfADomainStaysOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for n, url := range []string{"https://victim.dev/a", "https://b.victim.dev", "https://victim.dev/c"} {
 			r.tries(site(url, "general"), account(n+1, 42431)).is(201, "")
 		}
@@ -553,8 +539,7 @@ func TestTheRootOfADomainStaysOpen(t *testing.T) {
 // Payments that are open count, and one that has come in spite of a limit has its
 // effect: money in hand is not sent back.
 func TestAccountsThatPayAtOnceShareADomain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		joined := r.atOnce(6, api.InvalidRequest, func(n int) (body, payer string) {
 			return site(fmt.Sprintf("https://s%d.victim.dev", n), "general"), account(1+n, 42431)
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"time"
 
@@ -48,23 +49,17 @@ func (s *Service) parseChange(c *Call, rules *core.Rules, pinned map[string]stri
 func (o *change) owner(m *member) core.Account { return m.Owner }
 
 func (o *change) check(v *ledger.View, m *member) error {
-	site, name, description, category := m.URL, "", "", ""
-	if o.URL != "" {
-		site = o.URL
+	given := func(text *string) string {
+		if text == nil {
+			return ""
+		}
+		return *text
 	}
-	if o.Name != nil {
-		name = *o.Name
-	}
-	if o.Description != nil {
-		description = *o.Description
-	}
-	if o.Category != nil {
-		category = *o.Category
-	}
-	if !o.promised && !o.alters(m) {
+	alters := func(f changedField) bool { return f.value != f.now }
+	if !o.promised && !slices.ContainsFunc(o.fields(m.Member), alters) {
 		return form.Invalid(api.InvalidRequest, "", "the member is like this already, and nothing would change")
 	}
-	if err := risk.Blocked(v, site, m.Owner.String(), name, description, category); err != nil {
+	if err := risk.Blocked(v, cmp.Or(o.URL, m.URL), m.Owner.String(), given(o.Name), given(o.Description), given(o.Category)); err != nil {
 		return err
 	}
 	if err := risk.RequestsLeft(v, m.Slug, OpChange, m.Owner, o.service.Now()); err != nil {
@@ -88,23 +83,26 @@ func (o *change) check(v *ledger.View, m *member) error {
 	return cmp.Or(risk.CategoryLeft(v, *o.Category, o.promised), o.service.limits.OpensCategory(v, *o.Category, key, m.Owner, proven, o.promised))
 }
 
-// alters says whether the change gives m another value of any field.
-func (o *change) alters(m *member) bool {
-	return o.URL != "" && o.URL != m.URL || o.Kind != 0 && o.Kind != m.Kind ||
-		o.Name != nil && *o.Name != m.Name || o.Description != nil && *o.Description != m.Description || o.Category != nil && *o.Category != m.Category
-}
+// changedField is a field of a change, with its value before.
+type changedField struct{ name, value, now string }
 
-// given lists the fields of the request, in their order in documents.
-func (o *change) given() (names []string) {
-	for _, f := range [...]struct {
-		name  string
-		given bool
-	}{{"name", o.Name != nil}, {"url", o.URL != ""}, {"kind", o.Kind != 0}, {"category", o.Category != nil}, {"description", o.Description != nil}} {
-		if f.given {
-			names = append(names, f.name)
+// fields are those of the request, in their order in documents. m is the member before.
+func (o *change) fields(m core.Member) (given []changedField) {
+	add := func(name, now string, value *string) {
+		if value != nil {
+			given = append(given, changedField{name, *value, now})
 		}
 	}
-	return names
+	add("name", m.Name, o.Name)
+	if o.URL != "" {
+		add("url", m.URL, &o.URL)
+	}
+	if o.Kind != 0 {
+		add("kind", m.Kind.String(), new(o.Kind.String()))
+	}
+	add("category", m.Category, o.Category)
+	add("description", m.Description, o.Description)
+	return given
 }
 
 func (o *change) decide(ctx context.Context, client string) (err error) {
@@ -142,25 +140,17 @@ func (o *change) pin() map[string]string {
 // words quote what members write, so that it cannot pass for the words around it.
 func (o *change) words(slug string) string {
 	const shown = 80
-	b := []byte("Change " + slug + ":")
-	say := func(what, value string) { b = append(b, " "+what+" '"+value+"';"...) }
-	spelled := func(s string) string { return mpp.Plain(unidecode.Unidecode(norm.NFKD.String(s)), shown) }
-	if o.Name != nil {
-		say("name", spelled(*o.Name))
+	words := "Change " + slug + ":"
+	for _, f := range o.fields(core.Member{}) {
+		switch f.name {
+		case "name", "description":
+			f.value = mpp.Plain(unidecode.Unidecode(norm.NFKD.String(f.value)), shown)
+		case "url":
+			f.value = mpp.Plain(f.value, core.MaxURL)
+		}
+		words += " " + f.name + " '" + f.value + "';"
 	}
-	if o.URL != "" {
-		say("url", mpp.Plain(o.URL, core.MaxURL))
-	}
-	if o.Kind != 0 {
-		say("kind", o.Kind.String())
-	}
-	if o.Category != nil {
-		say("category", *o.Category)
-	}
-	if o.Description != nil {
-		say("description", spelled(*o.Description))
-	}
-	return string(b[:len(b)-1])
+	return strings.TrimSuffix(words, ";")
 }
 
 func (o *change) waits() bool { return o.URL != "" }
@@ -212,11 +202,11 @@ func (o *change) carryOut(tx *ledger.Tx, m *member) error {
 
 func (o *change) answer(st *core.State, m *member) []byte {
 	body := append([]byte(nil), `{"changed":[`...)
-	for i, name := range o.given() {
+	for i, f := range o.fields(core.Member{}) {
 		if i > 0 {
 			body = append(body, ',')
 		}
-		body = api.AppendString(body, name)
+		body = api.AppendString(body, f.name)
 	}
 	return append(appendMember(append(body, ']'), st, m), '}')
 }
@@ -229,16 +219,11 @@ type leave struct{ service *Service }
 // comeBack puts a departed member back.
 type comeBack struct{ leave }
 
-func (s *Service) parseLeave(c *Call, _ *core.Rules, _ map[string]string) (ownerRequest, error) {
-	return leave{s}, form.ParseEmpty(c.Body)
-}
-
-func (s *Service) parseReturn(c *Call, _ *core.Rules, _ map[string]string) (ownerRequest, error) {
-	return comeBack{leave{s}}, form.ParseEmpty(c.Body)
-}
-
-func (s *Service) parseVisit(c *Call, _ *core.Rules, _ map[string]string) (ownerRequest, error) {
-	return visit{leave{s}}, form.ParseEmpty(c.Body)
+// emptyBody is the operation of an owner's request that says nothing more.
+func emptyBody(r ownerRequest) operation {
+	return owned(func(c *Call, _ *core.Rules, _ map[string]string) (ownerRequest, error) {
+		return r, form.ParseEmpty(c.Body)
+	})
 }
 
 func (leave) owner(m *member) core.Account         { return m.Owner }

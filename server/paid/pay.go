@@ -391,7 +391,7 @@ func (s *Service) earlier(v *ledger.View, key, payer, slug string) (*ledger.Rese
 		return nil, nil
 	}
 	some, err := v.ByIdempotency(key)
-	if err == nil && slug != "" {
+	if _, known := v.State().BySlug([]byte(slug)); known && err == nil {
 		var proofs map[string]*risk.Proof
 		proofs, err = risk.Proofs(v, slug)
 		for _, p := range proofs {

@@ -146,9 +146,7 @@ func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
 		under.wait().is(200, "")
 		full.Store(false)
 		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(200, "")
-		if r.total("ada") != 400 {
-			t.Errorf("ada has %d", r.total("ada"))
-		}
+		r.has(amounts{"ada": 400})
 	})
 }
 
@@ -156,9 +154,7 @@ func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
 // neither given up nor half done, and has its one effect when there is room. All
 // that was granted can be read.
 func TestNothingIsWrittenWithoutRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["carol"] = fate{after: 5 * time.Second} })
 		credential := r.sign(r.challenge(paid.OpBid, fund), "carol", 150)
 		late := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, func(tx *transaction) { tx.ValidBefore += 60 })
@@ -172,9 +168,7 @@ func TestNothingIsWrittenWithoutRoom(t *testing.T) {
 			t.Error("a payment was sent without a reservation")
 		}
 		under.wait().is(503, api.PaymentPending)
-		if r.network.charged("carol") != 150 {
-			t.Errorf("carol paid %d", r.network.charged("carol"))
-		}
+		r.has(amounts{"carol paid": 150})
 		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
 		time.Sleep(time.Hour)
 		if fmt.Sprint(r.rows()) != rows || len(r.open()) != 1 || r.total("ada") != 100 {
@@ -200,9 +194,7 @@ func TestNothingIsWrittenWithoutRoom(t *testing.T) {
 		synctest.Wait()
 		r.post(paid.OpBid, fund, credential).is(200, "")
 		r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
-		if r.total("ada") != 250 || r.network.charged("carol") != 150 || r.network.charged("bob") != 0 {
-			t.Errorf("ada has %d, carol paid %d, bob %d", r.total("ada"), r.network.charged("carol"), r.network.charged("bob"))
-		}
+		r.has(amounts{"ada": 250, "carol paid": 150, "bob paid": 0})
 	})
 }
 
@@ -221,8 +213,7 @@ func (r *ring) networksOffered() (methods string, took time.Duration) {
 // A node that takes a connection and says nothing delays no payer on another
 // network. It is left out of the offers until it answers.
 func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
-	in(t, "hanging later", func(t *testing.T) {
-		r := newRing(t, two)
+	inRing(t, "hanging later", func(t *testing.T, r *ring) {
 		r.networksOffered()
 		r.second.change(func() { r.second.hanging = true })
 		hung := time.Now()
@@ -241,7 +232,7 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 		if methods, _ := r.networksOffered(); methods != "coin token" {
 			t.Errorf("after it answers again, the offers are %q", methods)
 		}
-	})
+	}, two)
 	in(t, "hanging from the start", func(t *testing.T) {
 		r := newRing(t, two, func(r *ring) { r.network.hanging = true })
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(700 * time.Millisecond) {
@@ -288,9 +279,7 @@ func TestSlowNetworkIsOffered(t *testing.T) {
 // credential can be sent again.
 func TestHangingSimulationIsNotWaitedFor(t *testing.T) {
 	for _, question := range []string{"simulate", "holds"} {
-		in(t, question, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, question, func(t *testing.T, r *ring) {
 			r.network.fates["bob"] = fate{after: 20 * time.Second}
 			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
 			synctest.Wait()
@@ -351,9 +340,7 @@ func TestSilentNetworkIsNoticedThoughNobodyPays(t *testing.T) {
 // blocks it is asked once for all.
 func TestOpenPaymentsAreAskedForByBlocks(t *testing.T) {
 	const payers = 8
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() {
 			r.network.block = 12 * time.Second
 			for i := range payers {
@@ -387,9 +374,7 @@ func TestOpenPaymentsAreAskedForByBlocks(t *testing.T) {
 
 // A network without a known newest block still reports payments.
 func TestOutcomeIsAskedForWithoutBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 		r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
 		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
@@ -453,8 +438,7 @@ func TestAFrozenChainIsNoticedThoughNobodyPays(t *testing.T) {
 
 // What is known of a network that does not answer is what it said last.
 func TestASilentNetworkIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, two)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		time.Sleep(time.Minute)
 		r.second.change(func() { r.second.down = true })
 		time.Sleep(10 * time.Second)
@@ -465,7 +449,7 @@ func TestASilentNetworkIsDown(t *testing.T) {
 		if age := time.Since(all[1].Block); age < 10*time.Second || age > 15*time.Second {
 			t.Errorf("its newest block is %s old", age)
 		}
-	})
+	}, two)
 }
 
 // Whoever counts is told once what came of each credential, and of one that is answered
@@ -520,9 +504,7 @@ func TestWhatCameOfPaymentsIsTold(t *testing.T) {
 		}
 		reference := fmt.Sprintf("0x%x", sha256.Sum256(cred.Payload))
 		r.network.change(func() { r.network.arrives(reference, "dora", 150, time.Now()) })
-		if _, err := r.service.Adjust(t.Context(), paid.Adjustment{Kind: core.Unclaimed, Transaction: reference, Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		r.must(r.adjust(paid.Adjustment{Kind: core.Unclaimed, Transaction: reference, Reason: "test"}))
 		for range 2 {
 			r.post(paid.OpBid, fund, credential).is(409, api.PaymentUnapplied)
 			next(paid.OpBid, paid.OutcomeRefused, 0, time.Second)

@@ -43,7 +43,9 @@ func logged(id string, p mpp.Payment) slog.Attr {
 
 // record writes the log line of the outcome of a payment.
 func (s *Service) record(w *work, o mpp.Outcome, level slog.Level, message, outcome, member, reason string) {
-	w.decided = true
+	if w.ended = Outcome(outcome); outcome == mpp.Gone.String() {
+		w.ended = OutcomeFailed
+	}
 	line := []slog.Attr{slog.String(Audit, "payment"), slog.String("payment", w.reservation.ID), slog.String("operation", w.reservation.Operation),
 		slog.String("member", member), slog.String("amount_usd", form.FormatUSD(w.reservation.Cents)),
 		slog.String("method", w.payment.Method), slog.String("network", w.network.Network()), slog.String("transaction", settledBy(w, o)),

@@ -58,9 +58,7 @@ func TestEveryOutcomeHasOneLine(t *testing.T) {
 		{fate{state: mpp.Gone}, 402, api.VerificationFailed, "gone", "WARN"},
 		{fate{state: mpp.Mismatched}, 409, api.PaymentMismatch, "mismatched", "WARN"},
 	} {
-		in(t, fmt.Sprint(c.outcome, c.fate.after), func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, fmt.Sprint(c.outcome, c.fate.after), func(t *testing.T, r *ring) {
 			r.network.fates["bob"] = c.fate
 			ch := r.challenge(paid.OpBid, fund)
 			before := len(r.lines("audit=payment"))
@@ -86,9 +84,7 @@ func TestEveryOutcomeHasOneLine(t *testing.T) {
 // A payment that the next process finishes has its line there, with the id of the request
 // and the time since that came.
 func TestAnOutcomeAfterARestartHasItsLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["bob"] = fate{after: 4 * time.Second}
 		ch := r.challenge(paid.OpBid, fund)
 		next := r.failAt("broadcast")
@@ -112,9 +108,7 @@ func TestAnOutcomeAfterARestartHasItsLine(t *testing.T) {
 }
 
 func TestEveryRefusalHasOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.simulate = nil
 		ch := r.challenge(paid.OpBid, fund)
 		credential := r.sign(ch, "bob", 150)
@@ -179,8 +173,7 @@ func (r *ring) revive() {
 func TestEveryWriteFailsOnce(t *testing.T) {
 	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit, more := 1, true; more; commit++ {
-			in(t, fmt.Sprintf("fault %d of write %d", fault, commit), func(t *testing.T) {
-				r := newRing(t)
+			inRing(t, fmt.Sprintf("fault %d of write %d", fault, commit), func(t *testing.T, r *ring) {
 				for _, payer := range []string{"alice", "bob", "carol"} {
 					r.network.fates[payer] = fate{after: 2 * time.Second, shallow: true}
 				}
@@ -208,9 +201,7 @@ func TestEveryWriteFailsOnce(t *testing.T) {
 					synctest.Wait()
 					r.revive()
 				}
-				if r.total("ada") != 250 || r.total("bob") != 100 || r.credited() != 350 {
-					t.Errorf("ada has %d, bob %d, credited %d", r.total("ada"), r.total("bob"), r.credited())
-				}
+				r.has(amounts{"ada": 250, "bob": 100, "all": 350})
 				for payer, want := range map[string]int64{"alice": 100, "bob": 100, "carol": 150} {
 					if got := r.network.charged(payer); got != want {
 						t.Errorf("%s paid %d, want %d", payer, got, want)

@@ -219,9 +219,9 @@ func New(cfg Config) (*Service, error) {
 	s.operations = map[string]operation{OpRegister: {parse: s.parseRegistration}, OpBid: {parse: parseBid}}
 	if cfg.Prover != nil {
 		s.operations[OpChange], s.operations[OpClaim] = owned(s.parseChange), owned(s.parseClaim)
-		s.operations[OpLeave], s.operations[OpReturn] = owned(s.parseLeave), owned(s.parseReturn)
+		s.operations[OpLeave], s.operations[OpReturn] = emptyBody(leave{s}), emptyBody(comeBack{leave{s}})
 		if cfg.Visit != nil {
-			s.operations[OpVisit] = owned(s.parseVisit)
+			s.operations[OpVisit] = emptyBody(visit{leave{s}})
 		}
 	}
 	for _, n := range s.networks {

@@ -41,7 +41,7 @@ type work struct {
 	done    chan struct{}
 	applied *ledger.Reservation
 	err     error
-	decided bool // its outcome is known, and in the log
+	ended   Outcome // as the log has it; "" while that has no line of its outcome
 }
 
 // begin claims the payment, starts its work, and waits for that until the transaction can
@@ -73,7 +73,7 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 		s.tell(w, OutcomePending)
 		return Answer{}, errPending
 	}
-	c.about.decided = w.decided
+	c.about.decided = w.ended != ""
 	if w.err == nil {
 		s.mu.Lock()
 		s.give(w.applied)
@@ -395,7 +395,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 		switch {
 		case done:
 			switch {
-			case w.decided: // it has no effect, and the line says why
+			case w.ended != "": // it has no effect, and the line says why
 			case applied != nil:
 				s.record(w, o, slog.LevelInfo, "payment applied", "applied", applied.Member, "")
 			default:
@@ -544,25 +544,16 @@ func Outcomes() []Outcome {
 	return []Outcome{OutcomeApplied, OutcomeFailed, OutcomeMismatched, OutcomeUnapplied, OutcomeRefused, OutcomePending}
 }
 
-// outcome is what came of work that has ended. The log has a line about the outcome of a
-// payment in the same cases: applied, failed, mismatched and unapplied.
+// outcome is what came of work that has ended.
 func (w *work) outcome() Outcome {
 	var p *Problem
 	switch {
-	case w.err == nil:
-		return OutcomeApplied
-	case !errors.As(w.err, &p):
-		return OutcomeRefused
-	case p.Code == api.PaymentPending:
+	case w.ended != "":
+		return w.ended
+	case errors.As(w.err, &p) && p.Code == api.PaymentPending:
 		return OutcomePending
-	case !w.decided:
-		return OutcomeRefused
-	case p.Code == api.PaymentMismatch:
-		return OutcomeMismatched
-	case p.Code == api.PaymentUnapplied:
-		return OutcomeUnapplied
 	}
-	return OutcomeFailed
+	return OutcomeRefused
 }
 
 // tell tells what came of a payment.
