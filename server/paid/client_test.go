@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,15 @@ func (a answer) shows(path string, want any) answer {
 	a.t.Helper()
 	if a.member(strings.Split(path, ".")...) != want {
 		a.t.Errorf("%s is not %v: %d %s", path, want, a.Status, a.Body)
+	}
+	return a
+}
+
+// waits fails the test unless Retry-After has a number of seconds in these bounds.
+func (a answer) waits(least, most int) answer {
+	a.t.Helper()
+	if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < least || wait > most {
+		a.t.Errorf("Retry-After %q, want %d to %d: %s", a.field("Retry-After"), least, most, a.Body)
 	}
 	return a
 }

@@ -340,16 +340,21 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
 			Detail: "The transaction of this credential has paid for another request. Send that request, unchanged, with this credential. Do not pay again."}
 	}
-	var never *Problem
-	switch err := s.reserveSettled(w); {
-	case err == nil:
+	// Other payments of its payer, open or failed, do not hinder it.
+	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+		if err := w.order.check(tx.View()); err != nil {
+			return err
+		}
+		return tx.ReserveUnbarred(w.reservation)
+	})
+	if err == nil {
 		s.Failpoint("reserved")
 		return s.drive(w, &o)
-	case errors.As(err, &never) && never.Final():
-		return nil, s.storeUnapplied(w, o, string(never.Code))
-	default:
-		return nil, err
 	}
+	if never, ok := errors.AsType[*Problem](err); ok && never.Final() {
+		return nil, s.storeUnapplied(w, o, string(never.Code))
+	}
+	return nil, s.notStored(w, err)
 }
 
 // mayBeUnderWay says whether an earlier process may have sent a payment and its record was
@@ -382,22 +387,6 @@ func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp
 	case <-ctx.Done():
 		return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)
 	}
-}
-
-// reserveSettled stores the reservation of a payment after its money has come. Other payments
-// of its payer, open or failed, do not make it refuse.
-func (s *Service) reserveSettled(w *work) error {
-	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		if err := w.order.check(tx.View()); err != nil {
-			return err
-		}
-		return tx.ReserveUnbarred(w.reservation)
-	})
-	var never *Problem
-	if err == nil || errors.As(err, &never) && never.Final() {
-		return err
-	}
-	return s.notStored(w, err)
 }
 
 // storeUnapplied stores a settled payment that can have no effect, for the operator.

@@ -20,7 +20,7 @@
 //   - owner.go: a proof takes the place of a payment, and one turn of the writer that of work
 //   - owner_requests.go: change, leave, return, visit and claim
 //
-// Beside the way:
+// What the workflow relies on:
 //
 //   - hold.go: for how long a payment may hold a URL; gas.go: what this service pays for.
 //     What others can cost the ring is in package risk

@@ -220,8 +220,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 	// What is mined and has no effect yet does not make an account seem poor, however long
 	// it has no effect.
 	for _, block := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
-		in(t, "an honest account that spends its last cent at once, blocks of "+block.String(), func(t *testing.T) {
-			r := newRing(t, func(r *ring) { r.network.block = block })
+		inRing(t, "an honest account that spends its last cent at once, blocks of "+block.String(), func(t *testing.T, r *ring) {
 			r.network.balances["carol"] = 800
 			r.network.fates["carol"] = fate{after: 500*time.Millisecond + block/2, mute: true}
 			var all []*held
@@ -233,7 +232,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 			for _, h := range all {
 				h.wait().is(201, "")
 			}
-		})
+		}, func(r *ring) { r.network.block = block })
 	}
 }
 

@@ -150,13 +150,11 @@ func (s *Service) challenge(c *Call, o order, ways []way, told *Problem) (a Answ
 	for _, w := range ways {
 		offers = append(offers, mpp.Offer{Method: w.method, Intent: mpp.Charge})
 	}
-	offers = mpp.Accept(c.AcceptPayment, offers)
 	now, shortest := s.Now(), life
-	wayOf := func(x mpp.Offer) *way {
-		return &ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
-	}
-	for _, x := range offers {
-		shortest = min(shortest, wayOf(x).life)
+	var wanted []way
+	for _, x := range mpp.Accept(c.AcceptPayment, offers) {
+		w := ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
+		wanted, shortest = append(wanted, w), min(shortest, w.life)
 	}
 	more := append(make([]byte, 0, 640), `,"amount_usd":"`...)
 	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
@@ -164,8 +162,7 @@ func (s *Service) challenge(c *Call, o order, ways []way, told *Problem) (a Answ
 	c.about.cents = o.cents()
 	var lines [][2]string
 	var exact []x402.Offer
-	for _, x := range offers {
-		w := wayOf(x)
+	for _, w := range wanted {
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
 		if err != nil {

@@ -160,9 +160,7 @@ func TestOffersExpireAsTheirMethodsSay(t *testing.T) {
 // What the challenge pinned is kept: no service is asked again, and a limit that
 // was met in between, or a rule that was changed, refuses no payment.
 func TestWhatTheChallengePromisedIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.capacity = 3000 })
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		body := `{"name":"Last","url":"https://last.dev","kind":"website","category":"the-last-one","bid":"1.00"}`
 		join := r.challenge(paid.OpRegister, body)
 		bid := r.challenge(paid.OpBid, fund)
@@ -186,7 +184,7 @@ func TestWhatTheChallengePromisedIsKept(t *testing.T) {
 		r.rules(func(e *core.Rules) { e.RequiredScore = 40 })
 		r.post(paid.OpRegister, `{"name":"Late","url":"https://late.dev","kind":"mcp","category":"one-more"}`).is(422, api.CategoryUnavailable)
 		r.post(paid.OpRegister, `{"name":"Late","url":"https://late.dev","kind":"mcp"}`).is(402, api.PaymentRequired)
-	})
+	}, func(r *ring) { r.capacity = 3000 })
 }
 
 // A host that is no longer admitted is refused to who comes now, and not to who

@@ -364,9 +364,13 @@ func (s *Service) measure(ctx context.Context, client string, scorer Scorer, url
 		return score.Result{}, scoreProblem(err, required)
 	}
 	if result.Score < required {
+		var report any
+		if result.Report != "" {
+			report = result.Report
+		}
 		return result, &Problem{Code: api.ScoreTooLow,
 			Detail: "The site's agent-readiness score is " + strconv.Itoa(result.Score) + "; joining needs " + strconv.Itoa(required) + ". The report says what to improve. Nothing was charged.",
-			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
+			More:   map[string]any{"score": result.Score, "required": required, "report": report}}
 	}
 	return result, nil
 }
@@ -414,13 +418,6 @@ func scoreProblem(err error, required int) error {
 	}
 	return &Problem{Code: api.ScoreUnavailable, RetryAfter: retry,
 		Detail: "The scoring service gives no answer right now. Send the request again later. Nothing was charged."}
-}
-
-func orNull(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
 }
 
 func (o *registration) cents() int64 { return o.Fee + o.Bid }

@@ -351,8 +351,7 @@ func TestOnePayerHasFewPaymentsOpen(t *testing.T) {
 // A ring at 90 % of its capacity offers no new payments; clients that have a challenge may
 // still join while there is room.
 func TestFullRingAsksNobodyToPay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.capacity = 10 })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		var asked []mpp.Challenge
 		body := func(i int) string { return fmt.Sprintf(`{"name":"M %d","url":"https://m%d.dev","kind":"agent"}`, i, i) }
 		for i := range 11 {
@@ -365,7 +364,7 @@ func TestFullRingAsksNobodyToPay(t *testing.T) {
 		r.post(paid.OpRegister, body(9), r.sign(asked[9], "alice", 100)).is(201, "")
 		r.post(paid.OpRegister, body(10), r.sign(asked[10], "bob", 100)).is(503, api.RingFull)
 		r.has(amounts{"bob paid": 0})
-	})
+	}, func(r *ring) { r.capacity = 10 })
 }
 
 // A score that was made before there were stamps does not stand in the way of a

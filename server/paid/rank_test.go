@@ -282,8 +282,7 @@ func TestLargestChallengeStaysBelowItsLimit(t *testing.T) {
 	const limit = 8 << 10 // bytes; what the draft says of a challenge
 	long := strings.Join([]string{strings.Repeat("r", 63), strings.Repeat("e", 63), strings.Repeat("a", 63), strings.Repeat("l", 61)}, ".")
 	for name, words := range map[string]string{"plain": strings.Repeat("w", 128), "escaped": strings.Repeat("\x01", 128), "quoted": strings.Repeat(`"`, 128)} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t, onTempo, func(r *ring) { r.config = func(c *paid.Config) { c.Realm = long } })
+		inRing(t, name, func(t *testing.T, r *ring) {
 			r.rules(func(e *core.Rules) { e.Fee = core.MaxAmount })
 			url := "https://ada.dev/" + strings.Repeat("p", core.MaxURL-len("https://ada.dev/"))
 			report := "https://score.example/" + strings.Repeat("r", core.MaxReport-len("https://score.example/"))
@@ -302,15 +301,14 @@ func TestLargestChallengeStaysBelowItsLimit(t *testing.T) {
 				t.Errorf("a challenge of %d bytes, want less than %d", len(header), limit)
 			}
 			r.post(paid.OpRegister, body, r.pay(tempoWallet(1), a.challenges()[0])).is(201, "")
-		})
+		}, onTempo, func(r *ring) { r.config = func(c *paid.Config) { c.Realm = long } })
 	}
 }
 
 // A registration that is open may be opening a category, so it counts as one:
 // what was promised never goes beyond what the fold can take.
 func TestOpenRegistrationsCountAsCategories(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.capacity = 10_000 })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		one := `{"name":"One","url":"https://one.dev","kind":"agent","category":"one"}`
 		other := `{"name":"Other","url":"https://other.dev","kind":"agent","category":"other"}`
 		first, second := r.challenge(paid.OpRegister, one), r.challenge(paid.OpRegister, other)
@@ -328,5 +326,5 @@ func TestOpenRegistrationsCountAsCategories(t *testing.T) {
 		r.post(paid.OpRegister, one, r.sign(first, "alice", 100)).is(201, "")
 		r.post(paid.OpRegister, other, r.sign(second, "bob", 100)).is(422, api.CategoryUnavailable)
 		r.has(amounts{"bob paid": 0})
-	})
+	}, func(r *ring) { r.capacity = 10_000 })
 }

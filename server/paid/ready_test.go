@@ -63,8 +63,7 @@ func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
 // A network that comes back is offered again, and is not asked for its clock
 // by every request.
 func TestClockIsAskedOnceInAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.network.down = true })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for range 20 {
 			r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
 		}
@@ -74,7 +73,7 @@ func TestClockIsAskedOnceInAWhile(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
-	})
+	}, func(r *ring) { r.network.down = true })
 }
 
 // While the clock is ahead of the chain's, the ring asks for no money and no proof, and writes
@@ -233,8 +232,7 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 			t.Errorf("after it answers again, the offers are %q", methods)
 		}
 	}, two)
-	in(t, "hanging from the start", func(t *testing.T) {
-		r := newRing(t, two, func(r *ring) { r.network.hanging = true })
+	inRing(t, "hanging from the start", func(t *testing.T, r *ring) {
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(700 * time.Millisecond) {
 			methods, took := r.networksOffered()
 			if took != 0 {
@@ -244,22 +242,20 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 				t.Errorf("%v after the start, the offers are %q", time.Since(began), methods)
 			}
 		}
-	})
-	in(t, "both hanging", func(t *testing.T) {
-		r := newRing(t, two, func(r *ring) { r.network.hanging, r.second.hanging = true, true })
+	}, two, func(r *ring) { r.network.hanging = true })
+	inRing(t, "both hanging", func(t *testing.T, r *ring) {
 		began := time.Now()
 		r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the answer took %v", took)
 		}
-	})
+	}, two, func(r *ring) { r.network.hanging, r.second.hanging = true, true })
 }
 
 // A node that is slow as ever goes on being offered: it is late when it takes twice as
 // long as the last time.
 func TestSlowNetworkIsOffered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, two, func(r *ring) { r.second.slow = 900 * time.Millisecond })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		offered := func(want string) {
 			t.Helper()
 			for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
@@ -271,7 +267,7 @@ func TestSlowNetworkIsOffered(t *testing.T) {
 		offered("coin token")
 		r.second.change(func() { r.second.slow = 1700 * time.Millisecond })
 		offered("coin token")
-	})
+	}, two, func(r *ring) { r.second.slow = 900 * time.Millisecond })
 }
 
 // A node that stops answering when it is to simulate a payment, or to say what its payer

@@ -215,10 +215,7 @@ func TestEveryWriteFailsOnce(t *testing.T) {
 				if scanned.IsZero() {
 					t.Error("no scan was noted")
 				}
-				a, err := r.books.Audit(context.Background())
-				if err != nil || len(a.Findings) != 0 {
-					t.Errorf("%v, %+v", err, a)
-				}
+				r.audited()
 				more = r.store.Commits()-before >= commit
 			})
 		}

@@ -176,9 +176,7 @@ func TestPaymentThatCanHaveNoEffectIsKept(t *testing.T) {
 				t.Errorf("kept as %+v, %d open", kept, len(r.open()))
 			}
 			r.has(amounts{"all": credited})
-			if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 {
-				t.Errorf("%v, %+v", err, a)
-			}
+			r.audited()
 			if p, err := paid.StoredPayment(kept); err != nil || p.Raw != nil {
 				t.Errorf("the transaction is kept: %v, %v", p, err)
 			}

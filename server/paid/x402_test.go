@@ -90,9 +90,7 @@ func x402Call(op, body string, signature ...string) paid.Call {
 // payment has the same effect, once.
 func TestX402PaymentHasItsEffect(t *testing.T) {
 	for _, o := range orders {
-		in(t, o.op, func(t *testing.T) {
-			r := newRing(t, exact, two)
-			r.join(ada, "alice")
+		inAdasRing(t, o.op, func(t *testing.T, r *ring) {
 			unpaid := r.post(o.op, o.body).is(402, api.PaymentRequired)
 			required := unpaid.required()
 			if len(unpaid.challenges()) != 2 || len(required.Accepts) != 1 || required.Version != 2 || required.Error == "" ||
@@ -119,7 +117,7 @@ func TestX402PaymentHasItsEffect(t *testing.T) {
 			if r.total(o.slug) != o.total || r.network.charged("did:pkh:eip155:1:0xb0b") != o.cents {
 				t.Errorf("%s has %d", o.slug, r.total(o.slug))
 			}
-		})
+		}, exact, two)
 	}
 }
 
