@@ -167,9 +167,7 @@ func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
 		adjust(core.Void, "ada")
 		arrive()
 		adjust(core.Credit, "ada")
-		if total := r.total("ada"); total != 350 {
-			t.Errorf("the total is %d", total)
-		}
+		same(t, r.total("ada"), 350)
 	})
 }
 

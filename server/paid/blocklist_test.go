@@ -195,9 +195,7 @@ func TestHiddenMembersTakeNoPayments(t *testing.T) {
 				r.post(op, body).is(403, api.NotAdmitted)
 			}
 		}
-		if r.scorer.count() != asked {
-			t.Error("the scorer was asked")
-		}
+		same(t, r.scorer.count(), asked)
 		r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Shown{Stamp: tx.Stamp(), Member: "ada", Reason: "test"}, nil)
 			return err

@@ -60,9 +60,7 @@ func TestTwoPaymentsInOneTransaction(t *testing.T) {
 		for i, payer := range []string{"bob", "carol"} {
 			credential := r.sign(r.challenge(paid.OpBid, fund), payer, 150)
 			r.post(paid.OpBid, fund, credential).is(200, "")
-			if got := r.total("ada"); got != 250+150*int64(i) {
-				t.Errorf("%s: ada has %d", payer, got)
-			}
+			same(t, r.total("ada"), 250+150*int64(i))
 		}
 		// A third is none of it. No operator has decided that, so one has to look.
 		ch := r.challenge(paid.OpBid, fund)
@@ -158,9 +156,7 @@ func TestAdjustmentIsOfWhatAllRecipientsGot(t *testing.T) {
 		for _, payer := range []string{"bob", "carol"} {
 			ch := r.challenge(paid.OpBid, fund)
 			r.post(paid.OpBid, fund, r.sign(ch, payer, 150)).is(409, api.PaymentUnapplied)
-			if reason := r.stored(ch).Reason; reason != paid.ReasonAdjusted {
-				t.Errorf("%s: %q", payer, reason)
-			}
+			same(t, r.stored(ch).Reason, paid.ReasonAdjusted)
 		}
 		if r.total("ada") != 400 || len(r.open()) != 0 || strings.Count(r.log.String(), `level=WARN msg="payment settled and has no effect"`) != 2 {
 			t.Errorf("ada has %d, %d open; log: %s", r.total("ada"), len(r.open()), r.log)

@@ -16,6 +16,14 @@ import (
 	"webring/server/pay/mpp"
 )
 
+// same fails the test unless got is as wanted.
+func same[T comparable](t *testing.T, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // answer is what a client got.
 type answer struct {
 	t *testing.T

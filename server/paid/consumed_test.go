@@ -94,9 +94,7 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 			}
 			a := r.post(paid.OpBid, fund, failed).is(409, api.CredentialReused)
 			a.shows("outcome", "failed")
-			if n := r.network.questions("decode", "simulate"); n != asked {
-				t.Errorf("the network was asked %d questions", n-asked)
-			}
+			same(t, r.network.questions("decode", "simulate"), asked)
 			if a := r.post(paid.OpBid, fund, unused); name == "retired key" {
 				a.is(503, api.PaymentPending) // an earlier process may have sent it
 			} else {
@@ -333,9 +331,7 @@ func (r *ring) fifty(c paid.Call, status int) {
 			a.is(409, api.CredentialReused)
 		}
 	}
-	if done != 1 {
-		r.t.Errorf("%d copies got %d", done, status)
-	}
+	same(r.t, done, 1)
 }
 
 // Copies that keep coming while the first is in work, whatever it is doing,

@@ -115,12 +115,8 @@ func TestGasInFlightCountsInTheBudget(t *testing.T) {
 		r.paying(place(3), "cleo")
 		patron := r.paying(place(4), "patron")
 		time.Sleep(4 * time.Second)
-		if n := r.second.questions("submit") - before; n != 3 {
-			t.Errorf("%d submitted, want those of anne, ben and the patron", n)
-		}
-		if got := r.offers("192.0.2.7"); got != "coin token" {
-			t.Errorf("offered %q", got)
-		}
+		same(t, r.second.questions("submit")-before, 3)
+		same(t, r.offers("192.0.2.7"), "coin token")
 		patron.wait().is(201, "")
 		time.Sleep(20 * time.Second)
 		if n := r.second.questions("submit") - before; n != 4 || r.second.charged("cleo") != 100 || len(r.open()) != 0 {
@@ -174,9 +170,7 @@ func TestWhatAWasterHadOpenIsNotSubmitted(t *testing.T) {
 		if now := []int{count(one), count(two), count(three)}; now[0] != was[0] || now[1] == was[1] || now[2] != was[2] {
 			t.Errorf("sent %v times, and %v times before", now, was)
 		}
-		if n := r.second.questions("submit"); n != submitted {
-			t.Errorf("%d submitted, and %d before", n, submitted)
-		}
+		same(t, r.second.questions("submit"), submitted)
 		for _, h := range []*held{first, second, third} {
 			h.wait().is(402, api.VerificationFailed)
 		}
@@ -360,9 +354,7 @@ func TestNewAccountsAreRefusedWhenWasteLeavesNoRoom(t *testing.T) {
 		asked := r.second.questions("simulate")
 		for _, account := range []string{"", newcomer} {
 			a := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: account})
-			if got := a.is(402, api.PaymentRequired).methods(); got != "coin" {
-				t.Errorf("%q is offered %q", account, got)
-			}
+			same(t, a.is(402, api.PaymentRequired).methods(), "coin")
 			if says := strings.Contains(string(a.Body), "Wallet-Account"); says != (account == "") {
 				t.Errorf("%q is told to name an account: %v\n%s", account, says, a.Body)
 			}
@@ -373,9 +365,7 @@ func TestNewAccountsAreRefusedWhenWasteLeavesNoRoom(t *testing.T) {
 			t.Error("its payment went further")
 		}
 		known := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: patron})
-		if got := known.is(402, api.PaymentRequired).methods(); got != "coin token" {
-			t.Errorf("an account that has paid is offered %q", got)
-		}
+		same(t, known.is(402, api.PaymentRequired).methods(), "coin token")
 		r.by("192.0.2.7", r.sign(known.challenges()[1], patron, 100)).is(201, "")
 		time.Sleep(time.Hour)
 		r.paying(place(3), "newcomer").wait().is(201, "")
@@ -455,9 +445,7 @@ func TestWasteOfAccountsThatHavePaidCountsForNobodyElse(t *testing.T) {
 			if g := r.service.GasWasted(); g.LastHour != many*60_000 || g.Apart != g.LastHour {
 				t.Errorf("%d was wasted, %d apart", g.LastHour, g.Apart)
 			}
-			if got := r.offers("192.0.2.7"); got != "coin token" {
-				t.Errorf("a newcomer is offered %q", got)
-			}
+			same(t, r.offers("192.0.2.7"), "coin token")
 			r.restart()
 		}
 		r.paying(place(1), patron).wait().is(201, "")
@@ -537,9 +525,7 @@ func TestASharedAddressIsNotRefusedForOneFailure(t *testing.T) {
 		if refused == 0 || refused == 10 {
 			t.Errorf("%d of 10 are not offered it", refused)
 		}
-		if got := r.offers("198.51.100.7"); got != "coin token" {
-			t.Errorf("others are offered %q", got)
-		}
+		same(t, r.offers("198.51.100.7"), "coin token")
 	}, burning(1_000_000))
 }
 
@@ -624,17 +610,13 @@ func TestWhoWastesGasIsRefusedForAWhile(t *testing.T) {
 			if first.member("reason") != mpp.ReasonNotMined || first.methods() != "coin" {
 				t.Errorf("offered %q: %s", first.methods(), first.Body)
 			}
-			if n := r.second.questions("broadcast") - sent; n != 1 {
-				t.Errorf("submitted %d times", n)
-			}
+			same(t, r.second.questions("broadcast")-sent, 1)
 			if turn == 1 {
 				r.restart()
 			}
 			asked := r.second.questions("simulate")
 			for _, client := range []string{"192.0.2.66", "192.0.2.67"} {
-				if got := r.offers(client); got != "coin token" {
-					t.Errorf("others by %s are offered %q", client, got)
-				}
+				same(t, r.offers(client), "coin token")
 				again := r.by(client, r.token(client, "mallory")).is(402, api.VerificationFailed)
 				if again.member("reason") != mpp.ReasonWaste || again.methods() != "coin" || r.second.questions("simulate") != asked {
 					t.Errorf("the account by %s, offered %q: %s", client, again.methods(), again.Body)
@@ -668,9 +650,7 @@ func TestNobodyIsRefusedForALateBlock(t *testing.T) {
 		r.second.fates["unlucky"] = fate{burns: 30_000, late: true}
 		r.by("192.0.2.8", r.token("192.0.2.8", "unlucky")).is(402, api.VerificationFailed)
 		for range 2 {
-			if got := r.offers("192.0.2.8"); got != "coin token" {
-				t.Errorf("offered %q", got)
-			}
+			same(t, r.offers("192.0.2.8"), "coin token")
 			if g := r.service.GasWasted(); g.LastHour != 0 || len(g.Wasters) != 1 || g.Wasters[0].Gas != 30_000 || !g.Wasters[0].Until.IsZero() {
 				t.Errorf("%+v", g)
 			}
@@ -686,9 +666,7 @@ func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
 	inRing(t, "", func(t *testing.T, r *ring) {
 		began := time.Now()
 		r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
-		if got := r.offers("192.0.2.7"); got != "coin token" {
-			t.Errorf("below the budget: %q", got)
-		}
+		same(t, r.offers("192.0.2.7"), "coin token")
 		time.Sleep(30 * time.Minute)
 		r.by("192.0.2.67", r.token("192.0.2.67", "malcolm")).is(402, api.VerificationFailed)
 		const says = "level=ERROR msg=\"no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted\" method=token budget=160000"
@@ -696,9 +674,7 @@ func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
 			t.Errorf("the log says so %d times: %s", n, r.log)
 		}
 		for range 2 {
-			if got := r.offers("192.0.2.7"); got != "coin" {
-				t.Errorf("over the budget: %q", got)
-			}
+			same(t, r.offers("192.0.2.7"), "coin")
 			r.restart()
 		}
 		g := r.service.GasWasted()
@@ -712,9 +688,7 @@ func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Until(began.Add(time.Hour + time.Minute)))
-		if got := r.offers("192.0.2.7"); got != "coin token" {
-			t.Errorf("an hour later: %q", got)
-		}
+		same(t, r.offers("192.0.2.7"), "coin token")
 		time.Sleep(7 * 24 * time.Hour)
 		if g := r.service.GasWasted(); len(g.Wasters) != 0 {
 			t.Errorf("a week later: %+v", g)

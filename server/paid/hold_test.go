@@ -76,9 +76,7 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 			t.Errorf("no 402 for %v, want %v at most", v.longest, most)
 		}
 		// After the second, every wallet that has not paid is turned away at once.
-		if held[503] != 6 {
-			t.Errorf("answers at once, by status: %v; want 503 for six wallets", held)
-		}
+		same(t, held[503], 6)
 		t.Logf("eight wallets: %v without a 402 at most, in %v", v.longest, time.Since(began))
 	})
 }
@@ -114,9 +112,7 @@ func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 		}
-		if len(held) != len(payers) {
-			t.Errorf("they had the URL %d times, at %v", len(held), held)
-		}
+		same(t, len(held), len(payers))
 		r.join(bob, "an account that never paid")
 	})
 }
@@ -202,9 +198,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			if got := len(r.open()); got != c.open {
-				t.Errorf("%d are open, want %d", got, c.open)
-			}
+			same(t, len(r.open()), c.open)
 			refused := 0
 			for _, h := range all {
 				if h.answered() {
@@ -212,9 +206,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 					refused++
 				}
 			}
-			if refused != 8-c.open {
-				t.Errorf("%d are refused", refused)
-			}
+			same(t, refused, 8-c.open)
 		})
 	}
 	// What is mined and has no effect yet does not make an account seem poor, however long
@@ -285,9 +277,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 			return o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: account})
 		}
 		fail(payer)
-		if o.sites.asked != 0 {
-			t.Error("the site was asked after one failure")
-		}
+		same(t, o.sites.asked, 0)
 		fail("mallory")
 		// A stranger who never paid is told who can register, and how the site says so.
 		if a := ask("").is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "the account that the site names") {
@@ -317,9 +307,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 				t.Errorf("%s waits %d, %v", other, wait, err)
 			}
 		}
-		if n := o.network.questions("broadcast") - sent; n != 0 {
-			t.Errorf("%d were sent", n)
-		}
+		same(t, o.network.questions("broadcast")-sent, 0)
 		a := ask(payer).is(402, api.PaymentRequired)
 		if strings.Contains(string(a.Body), "Payments for this address") {
 			t.Errorf("it is told of others: %s", a.Body)
@@ -387,9 +375,7 @@ func (r *ring) limited(a answer, code api.Code, pointer, payer string, charged i
 	if len(found) != 1 || found[0].(map[string]any)["pointer"] != pointer {
 		r.t.Errorf("found at %v, want %s", found, pointer)
 	}
-	if got := r.network.charged(payer); got != charged {
-		r.t.Errorf("%d cents were charged, want %d", got, charged)
-	}
+	same(r.t, r.network.charged(payer), charged)
 }
 
 func TestAnAccountOpensThreeNewCategoriesADay(t *testing.T) {
@@ -542,9 +528,7 @@ func TestAccountsThatPayAtOnceShareADomain(t *testing.T) {
 		joined := r.atOnce(6, api.InvalidRequest, func(n int) (body, payer string) {
 			return site(fmt.Sprintf("https://s%d.victim.dev", n), "general"), account(1+n, 42431)
 		})
-		if joined != 3 {
-			t.Errorf("%d joined", joined)
-		}
+		same(t, joined, 3)
 		const late = "https://late.victim.dev"
 		bob := account(20, 42431)
 		rows := r.rows()
@@ -555,8 +539,6 @@ func TestAccountsThatPayAtOnceShareADomain(t *testing.T) {
 		r.post(paid.OpRegister, site(late, "general"), credential).is(201, "")
 		r.restore(rows, 0) // and it was lost with a disk
 		r.post(paid.OpRegister, site(late, "general"), credential).is(201, "")
-		if charged := r.network.charged(bob); charged != 100 {
-			t.Errorf("%d cents were charged", charged)
-		}
+		same(t, r.network.charged(bob), 100)
 	})
 }

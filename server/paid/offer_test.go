@@ -97,12 +97,8 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 			}
 			asked, size := r.scorer.count(), r.size()
 			a := r.post(c.op, c.body).is(c.status, c.code)
-			if n := r.scorer.count() - asked; n != c.asked {
-				t.Errorf("the scorer was asked %d times, want %d", n, c.asked)
-			}
-			if now := r.size(); now != size {
-				t.Errorf("the ledger went from %s to %s", size, now)
-			}
+			same(t, r.scorer.count()-asked, c.asked)
+			same(t, r.size(), size)
 			if c.code == api.ScorePending && a.field("Retry-After") != "7" || c.rule == "a silent scorer" && a.field("Retry-After") != "9" {
 				t.Errorf("Retry-After: %s", a.field("Retry-After"))
 			}
@@ -177,9 +173,7 @@ func TestWhatTheChallengePromisedIsKept(t *testing.T) {
 		}
 		r.post(paid.OpBid, fund, r.sign(bid, "bob", 150)).is(200, "")
 		r.has(amounts{"ada": 250, "bob paid": 350})
-		if n := r.scorer.count() - scored; n != 0 {
-			t.Errorf("the scorer was asked %d times after the challenge", n)
-		}
+		same(t, r.scorer.count()-scored, 0)
 		r.scorer.err = nil
 		r.rules(func(e *core.Rules) { e.RequiredScore = 40 })
 		r.post(paid.OpRegister, `{"name":"Late","url":"https://late.dev","kind":"mcp","category":"one-more"}`).is(422, api.CategoryUnavailable)
@@ -289,9 +283,7 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 			a.form()
 			a.is(403, api.TLSRequired)
 		}
-		if n := r.network.questions("decode", "simulate", "broadcast"); n != 0 {
-			t.Errorf("the payment method was asked %d questions", n)
-		}
+		same(t, r.network.questions("decode", "simulate", "broadcast"), 0)
 
 		r.methods = nil
 		none, err := paid.New(paid.Config{Ledger: r.books, Now: r.now, Scorer: r.scorer})
@@ -340,9 +332,7 @@ func TestWithoutAPaymentMethodInvalidRequestsAreToldSo(t *testing.T) {
 				}
 			}
 		}
-		if n := r.scorer.count(); n != asked {
-			t.Errorf("the scorer was asked %d times although nobody can pay", n-asked)
-		}
+		same(t, r.scorer.count(), asked)
 	})
 }
 
@@ -352,9 +342,7 @@ func TestChallengesCoverTheBytesAsReceived(t *testing.T) {
 		coded := []byte("\x1f\x8b as it came")
 		call := paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Received: coded}
 		ch := r.handle(call).is(402, api.PaymentRequired).challenges()[0]
-		if ch.Digest != mpp.Digest(coded) {
-			t.Errorf("the digest is %s", ch.Digest)
-		}
+		same(t, ch.Digest, mpp.Digest(coded))
 		credential := r.sign(ch, "alice", 100)
 		for _, other := range []paid.Call{
 			{Operation: paid.OpRegister, Body: []byte(ada)},

@@ -57,13 +57,9 @@ func TestUnknownOutcomeIsNeverForgotten(t *testing.T) {
 		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
 		// Others learn that somebody is paying, also those who would pay.
 		other := r.post(paid.OpRegister, ada)
-		if other.Status != 503 {
-			t.Errorf("an unpaid request for a URL that is paid for: %d %s", other.Status, other.Body)
-		}
+		same(t, other.Status, 503)
 		h.wait().is(503, api.PaymentPending)
-		if took := time.Since(began); took != 35*time.Second {
-			t.Errorf("held for %v, want validBefore and 10 s", took)
-		}
+		same(t, time.Since(began), 35*time.Second)
 		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
 		r.handle(keyed(paid.OpRegister, ada, "k", credential)).is(503, api.PaymentPending)
 		time.Sleep(24 * time.Hour)
@@ -111,9 +107,7 @@ func TestSlowSimulation(t *testing.T) {
 		credential := r.sign(ch, "bob", 150)
 		began := time.Now()
 		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
-		if took := time.Since(began); took != 35*time.Second {
-			t.Errorf("held for %v", took)
-		}
+		same(t, time.Since(began), 35*time.Second)
 		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
 		close(wait)
 		synctest.Wait()
@@ -165,9 +159,7 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 				stored.Body != nil || stored.Pinned != nil || stored.URLKey != "" {
 				t.Errorf("what is kept of it: %+v, raw %q", stored, payment.Raw)
 			}
-			if got := r.network.charged("mallory"); got != c.charged {
-				t.Errorf("charged %d, want %d", got, c.charged)
-			}
+			same(t, r.network.charged("mallory"), c.charged)
 			used := r.post(paid.OpRegister, bob, credential).is(409, api.CredentialReused)
 			used.shows("outcome", "failed")
 
@@ -183,9 +175,7 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 			if wait, err := strconv.Atoi(barred.field("Retry-After")); err != nil || float64(wait) < rest || float64(wait) >= rest+1 {
 				t.Errorf("Retry-After of a bar that ends in %v s: %s", rest, barred.field("Retry-After"))
 			}
-			if n := r.network.questions("broadcast") - asked; n != 0 {
-				t.Errorf("the barred payer's transaction was sent")
-			}
+			same(t, r.network.questions("broadcast")-asked, 0)
 			r.network.change(func() { delete(r.network.fates, "mallory") })
 			elsewhere := `{"name":"Else","url":"https://else.dev","kind":"agent"}`
 			r.post(paid.OpRegister, elsewhere, r.sign(r.challenge(paid.OpRegister, elsewhere), "mallory", 100)).is(201, "")
@@ -276,9 +266,7 @@ func TestTwoPayersOfOneURL(t *testing.T) {
 					t.Errorf("payer %d paid %d and got %d %s", i, charged, a.Status, a.Body)
 				}
 			}
-			if joined != 1 {
-				t.Errorf("%d joined", joined)
-			}
+			same(t, joined, 1)
 		})
 	}
 }
@@ -342,9 +330,7 @@ func TestOnePayerHasFewPaymentsOpen(t *testing.T) {
 			h.wait().is(200, "")
 		}
 		r.post(paid.OpBid, fund, again).is(200, "")
-		if got := r.network.charged("bob"); got != (most+1)*150 {
-			t.Errorf("bob paid %d", got)
-		}
+		same(t, r.network.charged("bob"), (most+1)*150)
 	})
 }
 
@@ -488,9 +474,7 @@ func TestOpenPaymentsLeaveRoomForAccountsThatHaveNone(t *testing.T) {
 		// There is room again.
 		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "erin", 150)).is(200, "")
 		for payer, cents := range map[string]int64{"bob": 300, "carol": 150, "dave": 150, "erin": 150} {
-			if got := r.network.charged(payer); got != cents {
-				t.Errorf("%s paid %d, want %d", payer, got, cents)
-			}
+			same(t, r.network.charged(payer), cents)
 		}
 	})
 }

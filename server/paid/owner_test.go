@@ -193,9 +193,7 @@ func TestOwnersChangeTheirMembers(t *testing.T) {
 		o.fillCategories()
 		o.call(paid.OpChange, "ada", `{"category":"one-more"}`).is(422, api.CategoryUnavailable)
 		o.deed(paid.OpChange, "ada", `{"category":"general"}`, alice).is(200, "")
-		if o.scorer.count() != 2 {
-			t.Error("a site was scored")
-		}
+		same(t, o.scorer.count(), 2)
 	})
 }
 
@@ -310,9 +308,7 @@ func TestAnOwnerReturnsToItsPlace(t *testing.T) {
 		after := o.memberNow("ada")
 		before.Slug, before.Report, before.Changed = after.Slug, after.Report, after.Changed
 		before.Score.Provider, before.Score.Version = after.Score.Provider, after.Score.Version
-		if after != before {
-			t.Errorf("it left as %+v and is back as %+v", before, after)
-		}
+		same(t, after, before)
 		time.Sleep(2 * time.Hour) // what would have ended the return finds nothing
 		synctest.Wait()
 		o.call(paid.OpChange, "ada", `{"name":"x"}`).is(402, api.PaymentRequired)
@@ -366,9 +362,7 @@ func TestWhatAnOwnerSignsSaysWhatItDoes(t *testing.T) {
 		words := func(op, slug, body string) string {
 			t.Helper()
 			w, unique := o.challengeFor(op, slug, body).SplitID()
-			if len(unique) != 43 {
-				t.Errorf("%q is not all of an HMAC", unique)
-			}
+			same(t, len(unique), 43)
 			return w
 		}
 		for _, c := range []struct{ op, body, want string }{
@@ -382,14 +376,10 @@ func TestWhatAnOwnerSignsSaysWhatItDoes(t *testing.T) {
 			{paid.OpChange, `{"name":"x'; kind 'mcp' #AAAA | \"Sign in\", \\ \u2019"}`, "Change ada: name 'x kind mcp AAAA Sign in'"},
 			{paid.OpChange, `{"description":"` + strings.Repeat("word ", 40) + `"}`, "Change ada: description '" + strings.TrimRight(strings.Repeat("word ", 40)[:77], " ") + "...'"},
 		} {
-			if got := words(c.op, "ada", c.body); got != c.want {
-				t.Errorf("%s %s says\n%q, want\n%q", c.op, c.body, got, c.want)
-			}
+			same(t, words(c.op, "ada", c.body), c.want)
 		}
 		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
-		if got := words(paid.OpReturn, "ada", ""); got != "Put ada back into the ring" {
-			t.Error(got)
-		}
+		same(t, words(paid.OpReturn, "ada", ""), "Put ada back into the ring")
 		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
 
 		// A cheat has the owner sign the challenge for a departure under other words.
@@ -523,9 +513,7 @@ func TestTenChangesADay(t *testing.T) {
 		}
 		const next = `{"name":"Ada z"}`
 		early := o.call(paid.OpChange, "ada", next).is(429, api.RateLimited)
-		if early.field("Retry-After") != fmt.Sprint(14*3600) {
-			t.Errorf("%v", early.Header)
-		}
+		same(t, early.field("Retry-After"), fmt.Sprint(14*3600))
 		o.deed(paid.OpChange, "bob", next, bobby).is(200, "")
 		time.Sleep(14*time.Hour + time.Second)
 		o.deed(paid.OpChange, "ada", next, alice).is(200, "")
@@ -558,19 +546,13 @@ func TestOldProofsGo(t *testing.T) {
 		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if kept() != 3 {
-			t.Errorf("%d proofs are kept, and all are younger than a day", kept())
-		}
+		same(t, kept(), 3)
 		time.Sleep(2*time.Hour + time.Second)
 		synctest.Wait()
-		if kept() != 2 {
-			t.Errorf("%d proofs are kept after a day", kept())
-		}
+		same(t, kept(), 2)
 		time.Sleep(20 * time.Hour)
 		synctest.Wait()
-		if kept() != 0 {
-			t.Errorf("%d proofs are kept of a member that has left", kept())
-		}
+		same(t, kept(), 0)
 	})
 }
 
@@ -742,9 +724,7 @@ func TestSitesNameTheirOwners(t *testing.T) {
 			refused.shows("file", "https://ada.dev/token.txt").shows("dns", "_token.ada.dev")
 			o.call(paid.OpClaim, "ada", body).is(422, api.TokenNotFound) // looked for anew
 		})
-		if o.sites.asked != 2 {
-			t.Errorf("the site was asked %d times", o.sites.asked)
-		}
+		same(t, o.sites.asked, 2)
 		o.sites.shown["ada.dev"] = []string{token}
 		squatting := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Mine"}`), alice)
 		o.unchanged("others", func() {
@@ -848,9 +828,7 @@ func TestDeedsSurviveEveryFault(t *testing.T) {
 		if a.Name != "Other" || a.URL != "https://ada.example.dev/" || a.Description != "Both" || !a.Claimed || !b.Removed {
 			t.Errorf("%+v\n%+v", a, b)
 		}
-		if events := o.books.Size(); events != 1+2+1+2+1+1 {
-			t.Errorf("%d events", events)
-		}
+		same(t, o.books.Size(), 1+2+1+2+1+1)
 	}
 	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit := 1; commit <= 4; commit++ {

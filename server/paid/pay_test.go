@@ -410,9 +410,7 @@ func TestConsumedTransactionInOtherSpellings(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		r.post(paid.OpRegister, ada, r.pay(w, ch)).is(409, api.CredentialReused) // not payment_expired
-		if now := r.size(); now != size {
-			t.Errorf("a trace: %s, before %s", now, size)
-		}
+		same(t, r.size(), size)
 	}, onTempo)
 }
 

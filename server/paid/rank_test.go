@@ -216,9 +216,7 @@ func TestTwoPaymentsForTheFirstRankAtOnce(t *testing.T) {
 				}
 			}
 		}
-		if made != 1 {
-			t.Errorf("%d were made", made)
-		}
+		same(t, made, 1)
 	})
 }
 
@@ -269,9 +267,7 @@ func FuzzPromiseIsKept(f *testing.F) {
 			r.must(err)
 			cents += 100
 			r.post(paid.OpRegister, string(body), r.sign(a.challenges()[0], "alice", cents)).is(201, "")
-			if charged := r.network.charged("alice"); charged != cents {
-				t.Errorf("%d cents were paid, want %d", charged, cents)
-			}
+			same(t, r.network.charged("alice"), cents)
 		})
 	})
 }

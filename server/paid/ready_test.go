@@ -44,18 +44,14 @@ func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
 			a := r.post(paid.OpRegister, ada)
 			if c.want == "" {
 				a.is(503, api.PaymentsUnavailable)
-				if r.scorer.count() != 0 {
-					t.Error("the scorer was asked although nobody could pay")
-				}
+				same(t, r.scorer.count(), 0)
 				return
 			}
 			var got []string
 			for _, ch := range a.is(402, api.PaymentRequired).challenges() {
 				got = append(got, ch.Method)
 			}
-			if strings.Join(got, " ") != c.want {
-				t.Errorf("offers %v, want %s", got, c.want)
-			}
+			same(t, strings.Join(got, " "), c.want)
 		})
 	}
 }
@@ -68,9 +64,7 @@ func TestClockIsAskedOnceInAWhile(t *testing.T) {
 			r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
 		}
 		r.network.change(func() { r.network.down = false })
-		if n := r.network.questions("clock"); n != 1 {
-			t.Errorf("twenty requests at once asked for the clock %d times", n)
-		}
+		same(t, r.network.questions("clock"), 1)
 		time.Sleep(5 * time.Second)
 		r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
 	}, func(r *ring) { r.network.down = true })
@@ -163,9 +157,7 @@ func TestNothingIsWrittenWithoutRoom(t *testing.T) {
 		rows := fmt.Sprint(r.rows())
 		sent := r.network.questions("broadcast")
 		r.post(paid.OpBid, fund, late).is(503, api.PaymentsUnavailable)
-		if r.network.questions("broadcast") != sent {
-			t.Error("a payment was sent without a reservation")
-		}
+		same(t, r.network.questions("broadcast"), sent)
 		under.wait().is(503, api.PaymentPending)
 		r.has(amounts{"carol paid": 150})
 		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
@@ -185,9 +177,7 @@ func TestNothingIsWrittenWithoutRoom(t *testing.T) {
 		// Nor does a new process give up, or write.
 		r.restart()
 		time.Sleep(time.Minute)
-		if fmt.Sprint(r.rows()) != rows {
-			t.Error("the next process has written")
-		}
+		same(t, fmt.Sprint(r.rows()), rows)
 		r.full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -218,9 +208,7 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 		hung := time.Now()
 		for time.Since(hung) < time.Minute {
 			methods, took := r.networksOffered()
-			if took != 0 {
-				t.Errorf("a 402 took %v", took)
-			}
+			same(t, took, 0)
 			if since := time.Since(hung); since > 11*time.Second && methods != "coin" {
 				t.Errorf("%v after it hung, the offers are %q", since, methods)
 			}
@@ -235,20 +223,14 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 	inRing(t, "hanging from the start", func(t *testing.T, r *ring) {
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(700 * time.Millisecond) {
 			methods, took := r.networksOffered()
-			if took != 0 {
-				t.Errorf("%v after the start, a 402 took %v", time.Since(began), took)
-			}
-			if methods != "token" {
-				t.Errorf("%v after the start, the offers are %q", time.Since(began), methods)
-			}
+			same(t, took, 0)
+			same(t, methods, "token")
 		}
 	}, two, func(r *ring) { r.network.hanging = true })
 	inRing(t, "both hanging", func(t *testing.T, r *ring) {
 		began := time.Now()
 		r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("the answer took %v", took)
-		}
+		same(t, time.Since(began), 0)
 	}, two, func(r *ring) { r.network.hanging, r.second.hanging = true, true })
 }
 
@@ -286,9 +268,7 @@ func TestHangingSimulationIsNotWaitedFor(t *testing.T) {
 			if took := time.Since(began); took > 10*time.Second || !strings.Contains(string(a.Body), "Nothing was charged") {
 				t.Errorf("after %v: %s", took, a.Body)
 			}
-			if n := len(r.open()); n != 1 {
-				t.Errorf("%d payments are open, want the first", n)
-			}
+			same(t, len(r.open()), 1)
 			r.network.change(func() { r.network.stuck = ""; delete(r.network.fates, "bob") })
 			r.post(paid.OpBid, fund, credential).is(200, "")
 		})

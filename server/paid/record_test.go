@@ -118,9 +118,7 @@ func TestEveryRefusalHasOneLine(t *testing.T) {
 			t.Helper()
 			from := len(r.log.String())
 			a := r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: authorization, IdempotencyKey: "a-key-of-mine-12345", Request: "request-9"})
-			if a.code() != string(code) {
-				t.Errorf("the code is %s", a.code())
-			}
+			same(t, a.code(), string(code))
 			text := strings.TrimSpace(r.log.String()[from:])
 			if strings.Count(text, "\n") != 0 || !strings.Contains(text, " code="+string(code)+" ") || !strings.Contains(text, "request=request-9") || strings.Contains(text, "a-key-of-mine") {
 				t.Errorf("%s: the log says %q", code, text)
@@ -203,9 +201,7 @@ func TestEveryWriteFailsOnce(t *testing.T) {
 				}
 				r.has(amounts{"ada": 250, "bob": 100, "all": 350})
 				for payer, want := range map[string]int64{"alice": 100, "bob": 100, "carol": 150} {
-					if got := r.network.charged(payer); got != want {
-						t.Errorf("%s paid %d, want %d", payer, got, want)
-					}
+					same(t, r.network.charged(payer), want)
 				}
 				if len(r.open()) != 0 || r.unconfirmed() != 0 {
 					t.Errorf("%d open, %d to confirm", len(r.open()), r.unconfirmed())

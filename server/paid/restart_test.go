@@ -278,9 +278,7 @@ func TestReservationOfAMethodThatIsGone(t *testing.T) {
 		r.restart()
 		time.Sleep(time.Minute)
 		r.post(paid.OpRegister, ada, credential).is(201, "")
-		if r.second.charged("alice") != 100 {
-			t.Errorf("alice paid %d", r.second.charged("alice"))
-		}
+		same(t, r.second.charged("alice"), 100)
 	}, two)
 }
 
@@ -353,9 +351,7 @@ func TestCloseDoesNotWaitForOpenReservations(t *testing.T) {
 		for range 2 { // in the process that began it, and in one that took it up
 			began := time.Now()
 			r.restart()
-			if took := time.Since(began); took != 0 {
-				t.Errorf("closing took %v", took)
-			}
+			same(t, time.Since(began), 0)
 			r.has(amounts{"open": 1})
 			time.Sleep(time.Second)
 		}

@@ -345,9 +345,7 @@ func TestAppliedPaymentsAreConfirmedAtDepth(t *testing.T) {
 		}
 		asked := r.network.questions("outcome")
 		time.Sleep(time.Minute)
-		if more := r.network.questions("outcome") - asked; more != 0 {
-			t.Errorf("a confirmed payment was asked for %d more times", more)
-		}
+		same(t, r.network.questions("outcome")-asked, 0)
 	})
 }
 
@@ -369,9 +367,7 @@ func TestForgottenPaymentsDoNotKeepOthersWaiting(t *testing.T) {
 			r.network.fates[fmt.Sprintf("payer-%d", many)] = fate{}
 		})
 		time.Sleep(time.Minute)
-		if n := r.unconfirmed(); n != many {
-			t.Errorf("%d to confirm, and %d are forgotten", n, many)
-		}
+		same(t, r.unconfirmed(), many)
 	})
 }
 

@@ -34,9 +34,7 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 		asked := r.network.questions("transfers")
 		r.restart()
 		time.Sleep(time.Hour)
-		if more := r.network.questions("transfers") - asked; more != 0 {
-			t.Errorf("a restart looked through the transfers %d times on the same day", more)
-		}
+		same(t, r.network.questions("transfers")-asked, 0)
 
 		r.network.change(func() { r.network.down = true })
 		credit := paid.Adjustment{Kind: core.Credit, Transaction: "0xFEED", Member: "ada", Reason: "paid by hand"}
@@ -86,9 +84,7 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		for since, count := range map[time.Time]int{began: 2000, began.Add(time.Second): 1100, began.Add(time.Minute): 1000, began.Add(2 * time.Minute): 500} {
 			strays, err := r.service.Scan(context.Background(), since, false)
-			if len(strays) != count {
-				t.Errorf("%d are told of since %s", len(strays), since.Sub(began))
-			}
+			same(t, len(strays), count)
 			for _, x := range strays {
 				told[x.Transfer.Reference] = true
 			}
@@ -99,9 +95,7 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 				t.Errorf("since %s: %v", since.Sub(began), err)
 			}
 		}
-		if len(told) != 3500 {
-			t.Errorf("%d are told of in all", len(told))
-		}
+		same(t, len(told), 3500)
 		time.Sleep(25 * time.Hour)
 		for reference := range told {
 			if n := strings.Count(r.log.String(), "transaction="+reference+" "); n != 1 {
