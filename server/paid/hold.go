@@ -74,20 +74,20 @@ func onlyPayers(until time.Time) string {
 }
 
 // challengeLife says how long an order may be paid: no longer than [Service.mayHold] allows.
-// note is for the 402 document, for an account that may not be known.
-func (s *Service) challengeLife(v *ledger.View, o order, account core.Account) (life time.Duration, note string) {
+// failed and until are those of its URL. note is for the 402 document, for an account that may
+// not be known.
+func (s *Service) challengeLife(o order, account core.Account, failed int, until time.Time) (life time.Duration, note string) {
 	r, ok := o.(*registration)
 	if !ok {
 		return ChallengeLife, ""
 	}
-	count, until := v.URLFailures(r.Key)
 	n, named := s.names.Get(r.Key, s.Now())
 	switch {
 	case named && !n.Account.Is(account):
 		return shortHold, " " + onlyNamed(n)
-	case count == 0:
+	case failed == 0:
 		return ChallengeLife, ""
-	case count > 1 && until.After(s.Now()) && !named:
+	case failed > 1 && until.After(s.Now()) && !named:
 		return shortHold, " " + onlyPayers(until) + s.howToBeNamed(r.URL, account)
 	}
 	return shortHold, ""
@@ -159,14 +159,13 @@ func (s *Service) accountsAt(ctx context.Context, client, url string) risk.Named
 	return s.MemberSites.Accounts(ctx, client, url)
 }
 
-// failures is how many payments for the URL of an order have failed lately.
-func failures(v *ledger.View, o order) int {
-	r, ok := o.(*registration)
-	if !ok {
-		return 0
+// failures is how many payments for the URL of an order have failed lately, and until when
+// that keeps accounts from it.
+func failures(v *ledger.View, o order) (failed int, until time.Time) {
+	if r, ok := o.(*registration); ok {
+		failed, until = v.URLFailures(r.Key)
 	}
-	failed, _ := v.URLFailures(r.Key)
-	return failed
+	return failed, until
 }
 
 // named looks whether the site of a URL for which payments have failed names an account, and

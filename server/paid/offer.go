@@ -35,7 +35,8 @@ type way struct {
 
 // offer answers a request without a usable credential: with a 402, the problem why, and a
 // challenge for each way to answer it. It fails with the reason why a payment, or a proof,
-// would be refused.
+// would be refused. The document of the 402 has the offers decoded, and says when the first
+// of them expires.
 func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
 	// Work that is not claimed any more is in the ledger, so the claims come first.
 	if err := s.claimed(c); err != nil {
@@ -43,13 +44,15 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	}
 	var o order
 	var failed int
+	var until time.Time
 	var earlier *ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) {
 		if o, err = c.op.parse(c, v.State().Rules(), nil); err != nil {
 			return
 		}
 		if earlier, err = s.earlier(v, c.idempotency(c.digest), "", c.Slug); err == nil && earlier == nil {
-			failed, err = failures(v, o), o.possible(v, "")
+			failed, until = failures(v, o)
+			err = o.possible(v, "")
 		}
 	})
 	switch {
@@ -60,6 +63,8 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	case earlier != nil:
 		return a, s.keyUsed(earlier)
 	}
+
+	// What it can be answered with, and what the challenge is to promise.
 	told := *why
 	told.RetryAfter = 0
 	var ways []way
@@ -76,7 +81,61 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	if err != nil {
 		return a, err
 	}
-	return s.challenge(c, o, ways, &told)
+	pinned, description, words := o.pin(), o.describe(), ""
+	pinned[pinOperation] = c.Operation
+	if c.op.owner {
+		pinned[pinMember], words = c.Slug, description
+		description += ": nothing is to be paid"
+	}
+
+	// The challenges, in the order that the client likes.
+	life, note := s.challengeLife(o, c.account(), failed, until)
+	now, shortest := s.Now(), life
+	offers := make([]mpp.Offer, 0, len(ways))
+	for _, w := range ways {
+		offers = append(offers, mpp.Offer{Method: w.method, Intent: mpp.Charge})
+	}
+	var lines [][2]string
+	var exact []x402.Offer
+	var decoded []byte
+	for _, x := range mpp.Accept(c.AcceptPayment, offers) {
+		w := ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
+		shortest = min(shortest, w.life)
+		pinned[pinNonce] = nonce()
+		opaque, err := mpp.EncodeJSON(pinned)
+		if err != nil {
+			return a, err
+		}
+		ch := mpp.Challenge{Realm: s.Realm, Method: w.method, Intent: mpp.Charge, Request: w.asks.request,
+			Expires: expiry(now, min(life, w.life)), Digest: c.digest, Opaque: opaque, Description: description}
+		s.keys.Load().SignWords(&ch, words)
+		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
+		if decoded, err = c.appendOffer(decoded, w.by, &ch, w.asks); err != nil {
+			return a, err
+		}
+		if w.network == nil {
+			continue
+		}
+		if also, ok := s.x402Offer(w.network, ch); ok {
+			exact = append(exact, also)
+		}
+	}
+	if len(exact) > 0 {
+		required := x402.Required{Version: x402.Version, Error: told.Detail, Accepts: exact,
+			Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: description, MIMEType: "application/json"}}
+		field, err := required.Header()
+		if err != nil {
+			return a, err
+		}
+		lines = append(lines, [2]string{x402.RequiredField, field})
+	}
+	c.about.cents = o.cents()
+	more := api.AppendUSD(append(make([]byte, 0, 640), `,"amount_usd":"`...), o.cents())
+	more = append(append(append(more, `","expires":"`...), expiry(now, shortest)...), `","offers":[`...)
+	told.Detail += note
+	a = s.document(&told, append(append(more, decoded...), ']'))
+	a.Header = append(a.Header, lines...)
+	return a, nil
 }
 
 // addressed is a [Method] that identifies payers by addresses of a chain.
@@ -128,72 +187,6 @@ func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, er
 		told.Detail += " Accounts that have never paid here get fewer offers right now. If yours has paid, name it in the field Wallet-Account."
 	}
 	return ways, nil
-}
-
-// challenge writes the 402. Its document has the offers decoded, and says when
-// the first of them expires.
-func (s *Service) challenge(c *Call, o order, ways []way, told *Problem) (a Answer, err error) {
-	var life time.Duration
-	x402Error := told.Detail
-	s.Ledger.View(func(v *ledger.View) {
-		var note string
-		life, note = s.challengeLife(v, o, c.account())
-		told.Detail += note
-	})
-	pinned, description, words := o.pin(), o.describe(), ""
-	pinned[pinOperation] = c.Operation
-	if c.op.owner {
-		pinned[pinMember], words = c.Slug, description
-		description += ": nothing is to be paid"
-	}
-	offers := make([]mpp.Offer, 0, len(ways))
-	for _, w := range ways {
-		offers = append(offers, mpp.Offer{Method: w.method, Intent: mpp.Charge})
-	}
-	now, shortest := s.Now(), life
-	var wanted []way
-	for _, x := range mpp.Accept(c.AcceptPayment, offers) {
-		w := ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
-		wanted, shortest = append(wanted, w), min(shortest, w.life)
-	}
-	more := append(make([]byte, 0, 640), `,"amount_usd":"`...)
-	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
-	more = append(append(more, expiry(now, shortest)...), `","offers":[`...)
-	c.about.cents = o.cents()
-	var lines [][2]string
-	var exact []x402.Offer
-	for _, w := range wanted {
-		pinned[pinNonce] = nonce()
-		opaque, err := mpp.EncodeJSON(pinned)
-		if err != nil {
-			return a, err
-		}
-		ch := mpp.Challenge{Realm: s.Realm, Method: w.method, Intent: mpp.Charge, Request: w.asks.request,
-			Expires: expiry(now, min(life, w.life)), Digest: c.digest, Opaque: opaque, Description: description}
-		s.keys.Load().SignWords(&ch, words)
-		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
-		if more, err = c.appendOffer(more, w.by, &ch, w.asks); err != nil {
-			return a, err
-		}
-		if w.network == nil {
-			continue
-		}
-		if also, ok := s.x402Offer(w.network, ch); ok {
-			exact = append(exact, also)
-		}
-	}
-	if len(exact) > 0 {
-		required := x402.Required{Version: x402.Version, Error: x402Error, Accepts: exact,
-			Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: description, MIMEType: "application/json"}}
-		field, err := required.Header()
-		if err != nil {
-			return a, err
-		}
-		lines = append(lines, [2]string{x402.RequiredField, field})
-	}
-	a = s.document(told, append(more, ']'))
-	a.Header = append(a.Header, lines...)
-	return a, nil
 }
 
 // expiry is the last instant of a life that begins now, as challenges have it.
@@ -304,7 +297,7 @@ var errWallet = form.Invalid(api.InvalidRequest, "", "the field Wallet-Account m
 // clients that look at the document and not at the header. If the request names the account
 // of a wallet, and by can be answered by one, the element says what the wallet is to sign.
 func (c *Call) appendOffer(dst []byte, by any, ch *mpp.Challenge, t terms) ([]byte, error) {
-	if dst[len(dst)-1] != '[' {
+	if len(dst) > 0 {
 		dst = append(dst, ',')
 	}
 	dst = append(append(dst, `{"method":`...), api.AppendString(nil, ch.Method)...)

@@ -170,7 +170,7 @@ func (w *work) read(v *ledger.View) (f facts, err error) {
 	if err != nil || w.refused != nil {
 		return f, err
 	}
-	f.failed = failures(v, w.order)
+	f.failed, _ = failures(v, w.order)
 	if f.refused = w.order.possible(v, w.payment.Payer); f.refused == nil {
 		f.refused = w.oneAtFirst(v)
 	}
