@@ -24,7 +24,6 @@ type network struct {
 
 	lookups chan struct{} // semaphore of the look-ups of refused payments
 	wanted  chan struct{} // holds a token while work waits for a block
-	heard   chan struct{} // closed with the first answer
 
 	mu     sync.Mutex
 	last   answer
@@ -82,13 +81,12 @@ const (
 
 func newNetwork(m Method) *network {
 	return &network{Method: m, requests: requests{by: map[int64]terms{}, method: m},
-		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), heard: make(chan struct{}), next: make(chan struct{})}
+		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while
 // payments wait for a block, or none comes.
 func (s *Service) watch(n *network) {
-	defer s.group.Done()
 	stood := time.Duration(0)
 	for moved := s.Now(); ; { // when the newest block last changed
 		before := n.now()
@@ -167,9 +165,6 @@ var (
 func (n *network) publish(a answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last.asked.IsZero() {
-		close(n.heard)
-	}
 	n.last, n.late = a, false
 	if a.block.After(n.newest) {
 		n.newest, n.moved = a.block, a.asked

@@ -362,7 +362,6 @@ const sweptAtOnce = 256
 // sweepSpent deletes spent proofs that are old, once an hour: those of members about which no
 // request comes any more, too. It also ends departures.
 func (s *Service) sweepSpent() {
-	defer s.group.Done()
 	for more := true; more; more = s.sleep(time.Hour) {
 		s.endDepartures()
 		for from, left := "", true; left; {

@@ -305,9 +305,7 @@ func (s *Service) give(r *ledger.Reservation) bool {
 	if s.ctx.Err() != nil {
 		return true
 	}
-	s.group.Add(1)
-	go func() {
-		defer s.group.Done()
+	s.group.Go(func() {
 		err := s.update(context.Background(), r.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
 			r.Delivered = true
 			return nil
@@ -319,7 +317,7 @@ func (s *Service) give(r *ledger.Reservation) bool {
 		s.mu.Lock()
 		delete(s.given, r.ID)
 		s.mu.Unlock()
-	}()
+	})
 	return true
 }
 

@@ -36,7 +36,6 @@ type unconfirmed struct {
 // effect is granted as soon as the payment is seen, and the network may yet drop the
 // block.
 func (s *Service) confirmAll(n *network) {
-	defer s.group.Done()
 	asked := map[string]time.Time{} // when, by reservation
 	rest := func(u unconfirmed) time.Duration {
 		now := s.Now()
@@ -193,7 +192,6 @@ type Stray struct {
 
 // scanAll looks daily for strays, from where the last look ended.
 func (s *Service) scanAll() {
-	defer s.group.Done()
 	wait, from := scanAfterStart, map[*network]time.Time{}
 	for s.sleep(wait) {
 		wait = scanEvery

@@ -224,30 +224,26 @@ func New(cfg Config) (*Service, error) {
 			s.operations[OpVisit] = emptyBody(visit{leave{s}})
 		}
 	}
+	var first []chan struct{} // closed with the first answer of a network
 	for _, n := range s.networks {
-		s.group.Add(2)
-		go s.watch(n)
-		go s.confirmAll(n)
+		first = append(first, n.next)
+		s.group.Go(func() { s.watch(n) })
+		s.group.Go(func() { s.confirmAll(n) })
 	}
 	s.resume()
 	if len(s.networks) > 0 {
-		s.group.Add(2)
-		go func() {
-			defer s.group.Done()
-			s.limits.Learn(s.ctx, s.Ledger)
-		}()
-		go s.scanAll()
+		s.group.Go(func() { s.limits.Learn(s.ctx, s.Ledger) })
+		s.group.Go(s.scanAll)
 	}
 	if cfg.Prover != nil {
-		s.group.Add(1)
-		go s.sweepSpent()
+		s.group.Go(s.sweepSpent)
 	}
 	// The first request gets all offers.
 	late := time.NewTimer(firstAnswer)
 	defer late.Stop()
-	for _, n := range s.networks {
+	for _, heard := range first {
 		select {
-		case <-n.heard:
+		case <-heard:
 			continue
 		case <-late.C:
 		}
