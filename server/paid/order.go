@@ -137,11 +137,7 @@ func (s *Service) Check(ctx context.Context, client string, body []byte) (d Draf
 	if d.Refusal = s.refusal(refused); d.Refusal != nil {
 		return d
 	}
-	scorer := s.DraftScorer
-	if scorer == nil {
-		scorer = s.Scorer
-	}
-	d.Refusal = s.refusal(o.measure(ctx, client, scorer))
+	d.Refusal = s.refusal(o.measure(ctx, client, cmp.Or(s.DraftScorer, s.Scorer)))
 	if o.Score.Provider != "" {
 		d.Score = &o.Score
 	}
@@ -157,19 +153,6 @@ func (s *Service) Check(ctx context.Context, client string, body []byte) (d Draf
 		}
 	})
 	return d
-}
-
-// refusal gives err as the problem that a paid request would be answered with.
-func (s *Service) refusal(err error) *Problem {
-	var p *Problem
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &p):
-		return p
-	}
-	s.Log.Error("checking a draft failed", "err", err)
-	return errInternal
 }
 
 var unconfigured = &Problem{Code: api.PaymentsUnconfigured, RetryAfter: 3600,

@@ -453,14 +453,19 @@ var (
 	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have. If you sent a credential, send the same request with it again before you pay anew."}
 )
 
-// problem renders the document of err. Every error of this package becomes what a caller
-// sees here; one that is not a [Problem] is a plain 500.
-func (s *Service) problem(err error) Answer {
-	var p *Problem
-	if !errors.As(err, &p) {
+// refusal gives err as what a caller sees, nil for none. One that is not a [Problem] is a
+// plain 500.
+func (s *Service) refusal(err error) (p *Problem) {
+	if err != nil && !errors.As(err, &p) {
 		s.Log.Error("paid operation failed", "err", err)
 		p = errInternal
 	}
+	return p
+}
+
+// problem renders the document of err.
+func (s *Service) problem(err error) Answer {
+	p := s.refusal(err)
 	more, err := p.Members()
 	if err != nil {
 		s.Log.Error("problem members", "err", err)
