@@ -20,22 +20,17 @@ import (
 // A payment that is gone permanently keeps its effect and is reported, and the operator
 // takes it out of the books, once.
 func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
-	in(t, "voided", func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "voided", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		reference := r.onlyReference()
 		void := paid.Adjustment{Kind: core.Void, Transaction: reference, Reason: "dropped by a reorganisation"}
-		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
-			t.Errorf("a payment that is there was voided: %v", err)
-		}
+		r.refused(r.adjust(void), "")
 		r.network.change(func() {
 			clear(r.network.sent)
 			r.network.fates["alice"] = fate{lost: true}
 		})
-		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
-			t.Errorf("a payment that may come back was voided: %v", err)
-		}
+		r.refused(r.adjust(void), "")
 		time.Sleep(time.Minute)
 		if r.unconfirmed() != 0 || !strings.Contains(r.log.String(), "has vanished for good") {
 			t.Fatalf("%d to confirm; log: %s", r.unconfirmed(), r.log)
@@ -48,23 +43,17 @@ func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
 		methods := r.methods
 		r.methods = func(dead *atomic.Bool) []paid.Method { return []paid.Method{&method{node{r.second, dead}, "token"}} }
 		r.restart()
-		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) || !strings.HasSuffix(err.Error(), "on a network that is configured (token:test)") {
-			t.Errorf("without its network: %v", err)
-		}
+		r.refused(r.adjust(void), "on a network that is configured (token:test)")
 		r.methods = methods
 		r.restart()
 		others := void
 		others.Member = "bob"
-		if _, err := r.service.Adjust(context.Background(), others); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "the payment was for ada") {
-			t.Errorf("in the name of another: %v", err)
-		}
+		r.refused(r.adjust(others), "the payment was for ada")
 		e, err := r.service.Adjust(context.Background(), void)
 		if err != nil || e.Amount != 100 || e.Member != "ada" || !strings.Contains(r.log.String(), `msg="payment adjusted" kind=void`) {
 			t.Fatalf("%+v, %v; log: %s", e, err, r.log)
 		}
-		if _, err := r.service.Adjust(context.Background(), void); !errors.Is(err, paid.ErrAdjustment) {
-			t.Errorf("voided twice: %v", err)
-		}
+		r.refused(r.adjust(void), "")
 		r.look(func(v *ledger.View) {
 			if credited, voided := v.State().Books(); credited != 100 || voided != 100 || r.total("ada") != 100 {
 				t.Errorf("books %d and %d, total %d", credited, voided, r.total("ada"))
@@ -77,9 +66,7 @@ func TestPaymentGoneForGoodIsReportedAndVoided(t *testing.T) {
 // the audit nor for the operator. What was voided and comes back is not given to
 // the member a second time.
 func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
-	in(t, "moved", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "moved", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		reference := r.onlyReference()
 		adjust := func(kind core.Adjustment) error {
@@ -87,8 +74,7 @@ func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
 			if kind == core.Credit {
 				a.Member = "ada"
 			}
-			_, err := r.service.Adjust(context.Background(), a)
-			return err
+			return r.adjust(a)
 		}
 		r.network.change(func() { r.network.payee = "of another" })
 		r.restart()
@@ -96,32 +82,22 @@ func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
 		if err != nil || a.Asked != 1 || a.Unknown != 0 || len(a.Findings) != 0 {
 			t.Errorf("%+v, %v", a, err)
 		}
-		if err := adjust(core.Void); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "nothing to take back") {
-			t.Errorf("a payment to an earlier recipient was voided: %v", err)
-		}
+		r.refused(adjust(core.Void), "nothing to take back")
 		// A node without the transaction proves nothing before its time is over.
 		kept := map[string]sent{}
 		r.network.change(func() {
 			maps.Copy(kept, r.network.sent)
 			clear(r.network.sent)
 		})
-		if err := adjust(core.Void); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "pending") {
-			t.Errorf("voided before it was decided: %v", err)
-		}
+		r.refused(adjust(core.Void), "pending")
 		if a, err := r.service.VerifyChain(context.Background()); err != nil || a.Unknown != 1 || len(a.Findings) != 0 {
 			t.Errorf("audited before it was decided: %+v, %v", a, err)
 		}
 		time.Sleep(time.Minute)
-		if a, err := r.service.VerifyChain(context.Background()); err != nil || len(a.Findings) != 1 {
-			t.Errorf("%+v, %v", a, err)
-		}
-		if err := adjust(core.Void); err != nil {
-			t.Fatal(err)
-		}
+		r.finds(1)
+		r.must(adjust(core.Void))
 		r.network.change(func() { maps.Copy(r.network.sent, kept) })
-		if err := adjust(core.Credit); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "unclaimed") {
-			t.Errorf("given to the member again: %v", err)
-		}
+		r.refused(adjust(core.Credit), "unclaimed")
 		if err := adjust(core.Unclaimed); err != nil {
 			t.Error(err)
 		}
@@ -137,9 +113,7 @@ func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
 // that came back from an edge, in a ring that has changed its recipient twice. What is really
 // not there is found among them.
 func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
-	in(t, "moved twice", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "moved twice", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		rows := r.rows()
 		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "")
@@ -150,8 +124,7 @@ func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
 		})
 		adjust := func(a paid.Adjustment) error {
 			a.Reason = "test"
-			_, err := r.service.Adjust(context.Background(), a)
-			return err
+			return r.adjust(a)
 		}
 		r.must(adjust(paid.Adjustment{Kind: core.Unclaimed, Transaction: "0xfeed"}))
 		for _, payee := range []string{"of another", "of a third"} {
@@ -164,9 +137,7 @@ func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
 		if err != nil || chain.Asked != 4 || chain.Unknown != 0 || len(chain.Findings) != 0 {
 			t.Errorf("%+v, %v", chain, err)
 		}
-		if err := adjust(paid.Adjustment{Kind: core.Void, Transaction: "0xfeed", Member: "ada"}); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "nothing to take back") {
-			t.Errorf("money that is there was voided: %v", err)
-		}
+		r.refused(adjust(paid.Adjustment{Kind: core.Void, Transaction: "0xfeed", Member: "ada"}), "nothing to take back")
 
 		r.network.change(func() { delete(r.network.sent, "0xfeed") })
 		chain, err = r.service.VerifyChain(context.Background())
@@ -179,9 +150,7 @@ func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
 // Unclaimed money that vanished and came back can still be given to a member: no member
 // has had it.
 func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
-	in(t, "back", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "back", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		arrive := func() {
 			r.network.change(func() {
@@ -190,10 +159,7 @@ func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
 		}
 		adjust := func(kind core.Adjustment, member string) {
 			t.Helper()
-			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: kind, Transaction: "0xfeed", Member: member, Reason: "test"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.must(r.adjust(paid.Adjustment{Kind: kind, Transaction: "0xfeed", Member: member, Reason: "test"}))
 		}
 		arrive()
 		adjust(core.Unclaimed, "")
@@ -201,23 +167,19 @@ func TestUnclaimedMoneyThatComesBackIsCredited(t *testing.T) {
 		adjust(core.Void, "ada")
 		arrive()
 		adjust(core.Credit, "ada")
-		if total := r.total("ada"); total != 350 {
-			t.Errorf("the total is %d", total)
-		}
+		same(t, r.total("ada"), 350)
 	})
 }
 
 // After its block was dropped, an authorisation can be used again by another transaction.
 // That is the same money: it is no stray, and it is not credited a second time.
 func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
-	in(t, "moves", func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "moves", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		synctest.Wait()
 		credit := func() error {
-			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"})
-			return err
+			return r.adjust(paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"})
 		}
 		r.network.change(func() {
 			moved := r.network.sent[r.onlyReference()]
@@ -226,44 +188,32 @@ func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
 			r.network.sent["0xb0b"] = moved
 			r.network.fates["alice"] = fate{by: "0xb0b", brought: 100}
 		})
-		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "still being settled") {
-			t.Errorf("credited before it is known whose it is: %v", err)
-		}
+		r.refused(credit(), "still being settled")
 		time.Sleep(time.Minute)
 		if r.unconfirmed() != 0 {
 			t.Fatal("it is not confirmed")
 		}
-		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false); err != nil || len(strays) != 0 {
-			t.Errorf("%+v, %v", strays, err)
-		}
-		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "account for this transaction already") {
-			t.Errorf("credited twice: %v", err)
-		}
+		r.findsNoStray(time.Now().Add(-time.Hour))
+		r.refused(credit(), "account for this transaction already")
 		if a, err := r.service.VerifyChain(context.Background()); err != nil || a.Asked != 1 || len(a.Findings) != 0 {
 			t.Errorf("%+v, %v", a, err)
 		}
-		if r.total("ada") != 100 {
-			t.Errorf("ada has %d", r.total("ada"))
-		}
+		r.has(amounts{"ada": 100})
 	})
 }
 
 // A payment that may yet move keeps as much from its payer from being credited, but not
 // what came when it could no longer be mined.
 func TestMoneyIsCreditedBesideAPaymentOfAnotherTime(t *testing.T) {
-	in(t, "beside", func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "beside", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		credit := func() error {
 			r.network.change(func() { r.network.arrives("0xb0b", "alice", 100, time.Now()) })
-			_, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"})
-			return err
+			return r.adjust(paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"})
 		}
 		time.Sleep(time.Minute)
-		if err := credit(); !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), "still being settled") {
-			t.Errorf("credited while it may be the payment's: %v", err)
-		}
+		r.refused(credit(), "still being settled")
 		time.Sleep(time.Hour)
 		if err := credit(); err != nil || r.unconfirmed() != 1 || r.total("ada") != 200 {
 			t.Errorf("%v, with %d not confirmed and %d for ada", err, r.unconfirmed(), r.total("ada"))
@@ -299,9 +249,7 @@ func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
 		"a registration, credited":       {paid.OpRegister, cyn, 100, paid.Adjustment{Kind: core.Credit, Member: "ada"}},
 		"a registration, kept unclaimed": {paid.OpRegister, cyn, 100, paid.Adjustment{Kind: core.Unclaimed}},
 	} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
 			r.join(bob, "alice")
 			ch := r.challenge(c.op, c.body)
 			r.network.change(func() {
@@ -310,9 +258,7 @@ func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
 				r.network.fates["dora"] = fate{by: "0xb0b", brought: c.cents}
 			})
 			c.adjust.Transaction, c.adjust.Reason = "0xb0b", "test"
-			if _, err := r.service.Adjust(context.Background(), c.adjust); err != nil {
-				t.Fatal(err)
-			}
+			r.must(r.adjust(c.adjust))
 			credited := r.credited()
 			credential := r.sign(ch, "dora", c.cents)
 			for range 2 {
@@ -325,9 +271,7 @@ func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
 			}
 			// Nothing is left of it that would keep a member from being removed.
 			r.must(r.remove("ada", false))
-			if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 {
-				t.Errorf("%v, %+v", err, a)
-			}
+			r.audited()
 		})
 	}
 }
@@ -335,8 +279,7 @@ func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
 // A payment from before the method's chain or token was changed cannot be asked for
 // any more. It is no part of what comes in now, and does not stop that from being adjusted.
 func TestPaymentOfAnotherChainDoesNotKeepFromAdjusting(t *testing.T) {
-	in(t, "of before", func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "of before", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		r.network.change(func() {
@@ -348,4 +291,42 @@ func TestPaymentOfAnotherChainDoesNotKeepFromAdjusting(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
+}
+
+// adjust is what the operator does.
+func (r *ring) adjust(a paid.Adjustment) error {
+	_, err := r.service.Adjust(context.Background(), a)
+	return err
+}
+
+// refused fails the test unless err refuses an adjustment, with these words.
+func (r *ring) refused(err error, words string) {
+	r.t.Helper()
+	if !errors.Is(err, paid.ErrAdjustment) || !strings.Contains(err.Error(), words) {
+		r.t.Errorf("got %v, want a refusal with %q", err, words)
+	}
+}
+
+// finds fails the test unless so many transactions have not brought what events gave for them.
+func (r *ring) finds(n int) {
+	r.t.Helper()
+	if a, err := r.service.VerifyChain(context.Background()); err != nil || len(a.Findings) != n {
+		r.t.Errorf("%+v, %v; want %d findings", a, err, n)
+	}
+}
+
+// findsNoStray fails the test if money has come since then for which there is no event.
+func (r *ring) findsNoStray(since time.Time) {
+	r.t.Helper()
+	if strays, err := r.service.Scan(context.Background(), since, false); err != nil || len(strays) != 0 {
+		r.t.Errorf("%+v, %v", strays, err)
+	}
+}
+
+// audited fails the test if the ledger's own audit finds anything.
+func (r *ring) audited() {
+	r.t.Helper()
+	if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 {
+		r.t.Errorf("%v, %+v", err, a)
+	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"webring/core"
@@ -90,9 +89,7 @@ func TestBlocklistIsAskedBeforeTheScore(t *testing.T) {
 		{"a bid on a member with the word", ledger.BlockWord, "ada", paid.OpBid, fund, true},
 		{"a bid on another member", ledger.BlockHost, "bob.dev", paid.OpBid, fund, false},
 	} {
-		in(t, c.rule, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, c.rule, func(t *testing.T, r *ring) {
 			r.block(c.kind, c.text)
 			asked, size := r.scorer.count(), r.size()
 			if !c.forbidden {
@@ -132,9 +129,7 @@ func TestBlockBetweenChallengeAndPayment(t *testing.T) {
 		{"the member is hidden", paid.OpBid, fund, func(r *ring) { r.must(r.hide("ada")) }},
 	} {
 		for step, name := range map[string]string{"": "before it is shown", "simulated": "while it is simulated"} {
-			in(t, c.rule+" "+name, func(t *testing.T) {
-				r := newRing(t)
-				r.join(ada, "alice")
+			inAdasRing(t, c.rule+" "+name, func(t *testing.T, r *ring) {
 				credential := r.sign(r.challenge(c.op, c.body), address("bob"), map[string]int64{paid.OpRegister: 100, paid.OpBid: 150}[c.op])
 				if step == "" {
 					c.between(r)
@@ -174,16 +169,12 @@ func TestSettledPaymentsCountAllTheSame(t *testing.T) {
 		{"the host of the member", paid.OpBid, fund, 150, func(r *ring) { r.block(ledger.BlockHost, "ada.dev") }, 200, "ada", 250},
 		{"the member is hidden", paid.OpBid, fund, 150, func(r *ring) { r.must(r.hide("ada")) }, 200, "ada", 250},
 	} {
-		in(t, c.rule, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, c.rule, func(t *testing.T, r *ring) {
 			_, credential := r.lose(c.op, c.body, c.cents)
 			c.meanwhile(r)
 			time.Sleep(time.Hour)
 			a := r.post(c.op, c.body, credential).is(c.status, "")
-			if r.total(c.slug) != c.total {
-				t.Errorf("%s has %d, want %d", c.slug, r.total(c.slug), c.total)
-			}
+			r.has(amounts{c.slug: c.total})
 			if c.rule == "the member is hidden" && (a.member("leaderboard_rank") != nil || a.member("to_take_first_usd") != nil) {
 				t.Errorf("a hidden member has a rank: %s", a.Body)
 			}
@@ -193,9 +184,7 @@ func TestSettledPaymentsCountAllTheSame(t *testing.T) {
 
 // A hidden member takes no bids, and keeps its URL: it cannot be registered.
 func TestHiddenMembersTakeNoPayments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.must(r.hide("ada"))
 		asked := r.scorer.count()
 		for op, bodies := range map[string][]string{
@@ -206,9 +195,7 @@ func TestHiddenMembersTakeNoPayments(t *testing.T) {
 				r.post(op, body).is(403, api.NotAdmitted)
 			}
 		}
-		if r.scorer.count() != asked {
-			t.Error("the scorer was asked")
-		}
+		same(t, r.scorer.count(), asked)
 		r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Shown{Stamp: tx.Stamp(), Member: "ada", Reason: "test"}, nil)
 			return err

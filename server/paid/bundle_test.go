@@ -19,9 +19,7 @@ import (
 // them is open: that is neither the sum nor the first payer of the transaction.
 func TestNothingOfATransactionIsCreditedWhileAPaymentInItIsOpen(t *testing.T) {
 	for name, first := range map[string]fate{"both open": {after: time.Hour}, "one has moved": {shallow: true}} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
 			r.network.fates["bob"], r.network.fates["carol"] = first, fate{after: time.Hour}
 			var under []*held
 			for _, payer := range []string{"bob", "carol"} {
@@ -55,18 +53,14 @@ func TestNothingOfATransactionIsCreditedWhileAPaymentInItIsOpen(t *testing.T) {
 // Somebody else can settle two payments in one transaction: each has its effect,
 // and the transaction is never credited with more than it brought.
 func TestTwoPaymentsInOneTransaction(t *testing.T) {
-	in(t, "bundle", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "bundle", func(t *testing.T, r *ring) {
 		for _, payer := range []string{"bob", "carol", "dave"} {
 			r.network.fates[payer] = fate{by: "0xb0b", brought: 300}
 		}
 		for i, payer := range []string{"bob", "carol"} {
 			credential := r.sign(r.challenge(paid.OpBid, fund), payer, 150)
 			r.post(paid.OpBid, fund, credential).is(200, "")
-			if got := r.total("ada"); got != 250+150*int64(i) {
-				t.Errorf("%s: ada has %d", payer, got)
-			}
+			same(t, r.total("ada"), 250+150*int64(i))
 		}
 		// A third is none of it. No operator has decided that, so one has to look.
 		ch := r.challenge(paid.OpBid, fund)
@@ -74,9 +68,7 @@ func TestTwoPaymentsInOneTransaction(t *testing.T) {
 		if reason := r.stored(ch).Reason; reason == paid.ReasonAdjusted || !strings.Contains(r.log.String(), `level=ERROR msg="payment settled and has no effect"`) {
 			t.Errorf("%q; log: %s", reason, r.log)
 		}
-		if r.total("ada") != 400 || len(r.open()) != 0 {
-			t.Errorf("ada has %d, %d open", r.total("ada"), len(r.open()))
-		}
+		r.has(amounts{"ada": 400, "open": 0})
 	})
 }
 
@@ -116,21 +108,15 @@ func (r *ring) bundle() *held {
 // What one of them got says nothing about what is left for the other: each payment
 // has its effect, and none is ended in the name of an operator who did nothing.
 func TestPaymentsToTwoRecipientsInOneTransaction(t *testing.T) {
-	in(t, "two recipients", func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "two recipients", func(t *testing.T, r *ring) {
 		r.bundle().wait().is(200, "")
 		time.Sleep(time.Minute)
-		if r.total("ada") != 400 || len(r.open()) != 0 {
-			t.Errorf("ada has %d, %d open", r.total("ada"), len(r.open()))
-		}
-		if a, err := r.service.VerifyChain(context.Background()); err != nil || len(a.Findings) != 0 {
-			t.Errorf("%v, %+v", err, a)
-		}
+		r.has(amounts{"ada": 400, "open": 0})
+		r.finds(0)
 	})
 	// A backup may have both as open, whatever of their events an edge brings back.
 	for events := range 3 {
-		in(t, fmt.Sprintf("restored with %d events", events), func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, fmt.Sprintf("restored with %d events", events), func(t *testing.T, r *ring) {
 			carols := r.bundle()
 			rows := r.rows()
 			carols.wait()
@@ -139,9 +125,7 @@ func TestPaymentsToTwoRecipientsInOneTransaction(t *testing.T) {
 				t.Fatalf("the backup has %d payments open", open)
 			}
 			time.Sleep(time.Minute)
-			if r.total("ada") != 400 || r.credited() != 400 || len(r.open()) != 0 {
-				t.Errorf("ada has %d, credited %d, %d open", r.total("ada"), r.credited(), len(r.open()))
-			}
+			r.has(amounts{"ada": 400, "all": 400, "open": 0})
 			if a, err := r.books.Audit(context.Background()); err != nil || len(a.Findings) != 0 || a.Alone != 0 {
 				t.Errorf("%v, %+v", err, a)
 			}
@@ -152,9 +136,7 @@ func TestPaymentsToTwoRecipientsInOneTransaction(t *testing.T) {
 // What the operator gives of such a transaction is what all recipients got, so none
 // of its payments has an effect of its own when its credential comes after that.
 func TestAdjustmentIsOfWhatAllRecipientsGot(t *testing.T) {
-	in(t, "two recipients", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "two recipients", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		arrive := func(payer string) {
 			p := mpp.Payment{Reference: payer, Payer: payer, Cents: 150, ValidBefore: time.Now().Add(time.Hour)}
@@ -174,9 +156,7 @@ func TestAdjustmentIsOfWhatAllRecipientsGot(t *testing.T) {
 		for _, payer := range []string{"bob", "carol"} {
 			ch := r.challenge(paid.OpBid, fund)
 			r.post(paid.OpBid, fund, r.sign(ch, payer, 150)).is(409, api.PaymentUnapplied)
-			if reason := r.stored(ch).Reason; reason != paid.ReasonAdjusted {
-				t.Errorf("%s: %q", payer, reason)
-			}
+			same(t, r.stored(ch).Reason, paid.ReasonAdjusted)
 		}
 		if r.total("ada") != 400 || len(r.open()) != 0 || strings.Count(r.log.String(), `level=WARN msg="payment settled and has no effect"`) != 2 {
 			t.Errorf("ada has %d, %d open; log: %s", r.total("ada"), len(r.open()), r.log)
@@ -195,8 +175,7 @@ func TestPaymentStaysOpenWhileItIsNotKnownWhatItsTransactionBrought(t *testing.T
 		"silent":  {silent: "received", said: "what 0xb0b brought in all is not known"},
 		"shallow": {shallow: true, said: "payment waits for its block to be final: events may account for its money"},
 	} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, name, func(t *testing.T, r *ring) {
 			carols := r.bundle()
 			know := func(silent string, shallow bool) {
 				r.network.change(func() {
@@ -209,17 +188,13 @@ func TestPaymentStaysOpenWhileItIsNotKnownWhatItsTransactionBrought(t *testing.T
 			know(c.silent, c.shallow)
 			time.Sleep(10 * time.Minute)
 			carols.wait()
-			if r.total("ada") != 250 || len(r.open()) != 1 {
-				t.Fatalf("ada has %d, %d open", r.total("ada"), len(r.open()))
-			}
+			r.has(amounts{"ada": 250, "open": 1})
 			if !strings.Contains(r.log.String(), c.said) {
 				t.Errorf("the log does not say why: %s", r.log)
 			}
 			know("", false)
 			time.Sleep(time.Minute)
-			if r.total("ada") != 400 || len(r.open()) != 0 {
-				t.Errorf("ada has %d, %d open", r.total("ada"), len(r.open()))
-			}
+			r.has(amounts{"ada": 400, "open": 0})
 		})
 	}
 }

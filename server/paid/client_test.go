@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,14 @@ import (
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 )
+
+// same fails the test unless got is as wanted.
+func same[T comparable](t *testing.T, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
 
 // answer is what a client got.
 type answer struct {
@@ -96,6 +105,24 @@ func (a answer) member(path ...string) any {
 		v = object[name]
 	}
 	return v
+}
+
+// shows fails the test unless the value at a path of names, such as links.self, is as wanted.
+func (a answer) shows(path string, want any) answer {
+	a.t.Helper()
+	if a.member(strings.Split(path, ".")...) != want {
+		a.t.Errorf("%s is not %v: %d %s", path, want, a.Status, a.Body)
+	}
+	return a
+}
+
+// waits fails the test unless Retry-After has a number of seconds in these bounds.
+func (a answer) waits(least, most int) answer {
+	a.t.Helper()
+	if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < least || wait > most {
+		a.t.Errorf("Retry-After %q, want %d to %d: %s", a.field("Retry-After"), least, most, a.Body)
+	}
+	return a
 }
 
 func (a answer) code() string { s, _ := a.member("code").(string); return s }
@@ -231,8 +258,7 @@ func (signer) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
 // A 402 says what a wallet signs if the request names the wallet's account, and only then;
 // what cannot be signed by one is offered as ever.
 func TestAChallengeForAWallet(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		ask := func(op, slug, body, account string) answer {
 			return o.handle(paid.Call{Operation: op, Slug: slug, Body: []byte(body), WalletAccount: account})
 		}

@@ -28,14 +28,13 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 		s.Failpoint("receipt")
 		return s.concludeSettled(w, o)
 	}
-	if err := s.fail(w, o); err != nil {
+	err = s.update(context.Background(), w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
+		r.Outcome, r.Reason = o.State.String(), o.Detail
+		return end(r, w.payment)
+	})
+	if err != nil {
 		return nil, false, err
 	}
-	return nil, true, s.failed(w, o)
-}
-
-// failed is the answer to a payment that had no effect.
-func (s *Service) failed(w *work, o mpp.Outcome) *Problem {
 	again := " Pay the new challenge."
 	if w.reservation.Operation == OpRegister {
 		minutes := (risk.Seconds(s.barredFor(w.reservation)) + 59) / 60
@@ -43,11 +42,11 @@ func (s *Service) failed(w *work, o mpp.Outcome) *Problem {
 	}
 	switch o.State {
 	case mpp.Failed:
-		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
+		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
 	case mpp.Gone:
-		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: "The transaction expired before it was mined, so nothing was paid." + again}
+		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: "The transaction expired before it was mined, so nothing was paid." + again}
 	}
-	return errMismatched
+	return nil, true, errMismatched
 }
 
 // concludeSettled stores what a settled payment comes to.
@@ -73,7 +72,7 @@ func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reser
 	if applied.Reason == ReasonAdjusted {
 		level = slog.LevelWarn
 	}
-	s.recordUnapplied(w, o, level, "payment settled and has no effect", applied.Reason)
+	s.record(w, o, level, "payment settled and has no effect", "unapplied", w.reservation.Member, applied.Reason)
 	return nil, true, s.reused(applied)
 }
 
@@ -247,12 +246,7 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 	}
 	receipt := mpp.Receipt{Method: paid.Method, Reference: paid.Reference, Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
 	r.State, r.Member, r.Seq = ledger.Applied, e.slug, tx.State().Seq()-1
-	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: [][2]string{
-		{"Content-Type", "application/json"},
-		{"Cache-Control", "private"},
-		{"Payment-Receipt", receipt.Header()},
-		{"Webring-Seq", strconv.FormatUint(tx.State().Seq(), 10)},
-	}}
+	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: successHeader(receipt, tx.State().Seq())}
 	if paid.Bearer {
 		r.Response.Header = append(r.Response.Header, x402Receipt(paid))
 	}
@@ -262,12 +256,15 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 	return nil
 }
 
-// fail stores that a payment had no effect.
-func (s *Service) fail(w *work, o mpp.Outcome) error {
-	return s.update(context.Background(), w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
-		r.Outcome, r.Reason = o.State.String(), o.Detail
-		return end(r, w.payment)
-	})
+// successHeader is the header of the answer to a request that was carried out. seq is how many
+// events there were then, with its own.
+func successHeader(r mpp.Receipt, seq uint64) [][2]string {
+	return [][2]string{
+		{"Content-Type", "application/json"},
+		{"Cache-Control", "private"},
+		{"Payment-Receipt", r.Header()},
+		{"Webring-Seq", strconv.FormatUint(seq, 10)},
+	}
 }
 
 // end makes r a reservation without effect. It deletes the words of the request, because a
@@ -297,4 +294,148 @@ func (s *Service) update(ctx context.Context, id string, change func(*ledger.Tx,
 func setPayment(r *ledger.Reservation, p mpp.Payment) (err error) {
 	r.Payment, err = json.Marshal(p)
 	return err
+}
+
+// A payment can be made without this process knowing: its record was lost with a disk, or
+// its payer sent the transaction. Its credential can come too late, or for an order that
+// is refused by now. Money that came in time still has its effect, as long as its network
+// knows the transaction. If the effect is not possible any more, the payment is stored for
+// the operator. No answer to it is a 402, because clients pay again on one. A payment that
+// any bearer of its signature can present has no effect like this, see [ReasonForeign].
+
+// settleSeen ends work on a payment that is refused. If its network has the payment
+// already, the payment takes effect or is stored for the operator; otherwise the refusal
+// is the answer.
+func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, error) {
+	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
+	over := !s.Now().Before(w.payment.ValidBefore)
+	switch {
+	case err != nil:
+		s.Log.Warn("refused payment without an answer from its network", w.log(), "err", err)
+		return nil, errPending
+	case o.State == mpp.Settled:
+	case o.State == mpp.Mismatched:
+		return nil, errMismatched
+	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
+		return nil, errPending // it can still be mined
+	default:
+		return nil, refused
+	}
+	s.Log.Warn("payment had settled before its credential came", w.log(), "settled_by", settledBy(w, o))
+	reference := map[string]any{"reference": settledBy(w, o)}
+	switch {
+	case !slices.Contains(w.network.payees, w.payment.Payee):
+		// Another ring can have the key that signed the challenge, such as one that was
+		// restored from a backup as a trial.
+		s.Log.Error("payment settled to a recipient that this ring never had", w.log(), "payee", w.payment.Payee, Audit, "money")
+		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
+			Detail: "The transaction of this credential paid a recipient that this ring does not know, so it has no effect here. Do not pay again. Give the reference to the operator."}
+	case w.payment.Bearer:
+		return nil, s.storeUnapplied(w, o, ReasonForeign)
+	case w.realm != s.Realm:
+		return nil, s.storeUnapplied(w, o, string(api.InvalidChallenge))
+	case refused == errUnreadable:
+		return nil, s.storeUnapplied(w, o, string(refused.Code))
+	case w.order == nil:
+		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
+			Detail: "The transaction of this credential has paid for another request. Send that request, unchanged, with this credential. Do not pay again."}
+	}
+	// Other payments of its payer, open or failed, do not hinder it.
+	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+		if err := w.order.check(tx.View()); err != nil {
+			return err
+		}
+		return tx.ReserveUnbarred(w.reservation)
+	})
+	if err == nil {
+		s.Failpoint("reserved")
+		return s.drive(w, &o)
+	}
+	if never, ok := errors.AsType[*Problem](err); ok && never.Final() {
+		return nil, s.storeUnapplied(w, o, string(never.Code))
+	}
+	return nil, s.notStored(w, err)
+}
+
+// mayBeUnderWay says whether an earlier process may have sent a payment and its record was
+// lost. The payment is refused and not mined yet: the refusal is only that its time has passed,
+// or that the configuration has changed since its challenge.
+func (w *work) mayBeUnderWay(refused *Problem) bool {
+	last := w.expires
+	if w.payment.Bearer {
+		last = last.Add(ChallengeLife) // its payer has chosen the end, by a clock of its own
+	}
+	return w.refused == refused && w.order != nil && !w.payment.ValidBefore.After(last) &&
+		(refused.Code == api.PaymentExpired || refused == errConfiguration)
+}
+
+// Bounds on the look-ups of refused payments: how many run at a time on a network, and the
+// time for each.
+const (
+	seenAtOnce  = 4
+	seenTimeout = 8 * time.Second
+)
+
+// seen is [Method.Seen] within bounds: refused credentials cost their senders nothing.
+func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
+	defer cancel()
+	select {
+	case n.lookups <- struct{}{}:
+		defer func() { <-n.lookups }()
+		return n.Seen(ctx, p, since)
+	case <-ctx.Done():
+		return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)
+	}
+}
+
+// storeUnapplied stores a settled payment that can have no effect, for the operator.
+func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why string) error {
+	if !o.Deep {
+		return errPending // its block may yet be dropped
+	}
+	payment := w.payment
+	payment.Reference, payment.Raw = settledBy(w, o), nil
+	r := *w.reservation
+	r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), why
+	if why == ReasonForeign {
+		r.ReplayKeys = []string{challengeKey(r.ID), keptKey(payment)}
+	}
+	if err := setPayment(&r, payment); err != nil {
+		return err
+	}
+	var adjusted bool
+	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+		// It can have an event already: one that came back from an edge, or the operator's.
+		switch had, err := tx.View().Credited(w.network.Network(), payment.Reference); {
+		case err != nil:
+			return err
+		case had+r.Cents > max(o.Received, r.Cents):
+			if adjusted, err = tx.View().Adjusted(w.network.Network(), payment.Reference); err != nil {
+				return err
+			}
+			return errKnown
+		}
+		return tx.StoreUnapplied(&r)
+	})
+	switch {
+	case errors.Is(err, errKnown):
+		return accounted(adjusted, payment.Reference)
+	case err != nil:
+		return s.notStored(w, err)
+	}
+	s.record(w, o, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", "unapplied", w.reservation.Member, why)
+	return unapplied(&r)
+}
+
+// notStored is the answer to a settled payment that could not be stored.
+func (s *Service) notStored(w *work, err error) error {
+	var waits *Problem
+	switch {
+	case errors.As(err, new(*ledger.ReplayedError)):
+		return s.replayed(err)
+	case !errors.As(err, &waits) && !errors.Is(err, ledger.ErrURLPending) && !errors.Is(err, context.Canceled):
+		s.Log.Error("settled payment not stored", w.log(), "err", err)
+	}
+	return errPending
 }

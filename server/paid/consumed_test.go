@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,31 +28,26 @@ func keyed(op, body, key string, authorization ...string) paid.Call {
 // A used credential is answered with 409, which tells what became of it and
 // brings no challenge: clients pay again on a 402.
 func TestUsedCredentialIsNotAskedToPayAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		join := r.challenge(paid.OpRegister, ada)
 		credential := r.sign(join, "alice", 100)
 		r.post(paid.OpRegister, ada, credential).is(201, "")
 		for range 2 {
-			for name, c := range map[string]paid.Call{
-				"the same request":          {Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}},
-				"with a key it had not":     keyed(paid.OpRegister, ada, "new", credential),
-				"another body":              {Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}},
-				"no body":                   {Operation: paid.OpRegister, Authorization: []string{credential}},
-				"another operation":         {Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}},
-				"another transaction in it": {Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{r.sign(join, "alice", 100)}},
+			for _, c := range []paid.Call{
+				{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}},                 // the same request
+				keyed(paid.OpRegister, ada, "new", credential),                                                       // with a key it had not
+				{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}},                 // another body
+				{Operation: paid.OpRegister, Authorization: []string{credential}},                                    // no body
+				{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}},                     // another operation
+				{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{r.sign(join, "alice", 100)}}, // another transaction in it
 			} {
 				a := r.handle(c).is(409, api.CredentialReused)
-				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
-					t.Errorf("%s: %s", name, a.Body)
-				}
+				a.shows("outcome", "applied").shows("links.self", base+"/api/ring/ada")
 			}
 			time.Sleep(time.Hour) // 409 comes before payment_expired
 			r.restart()
 		}
-		if r.total("ada") != 100 || r.network.charged("alice") != 100 {
-			t.Errorf("ada has %d, alice paid %d", r.total("ada"), r.network.charged("alice"))
-		}
+		r.has(amounts{"ada": 100, "alice paid": 100})
 	})
 }
 
@@ -70,9 +66,7 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 		"retired key":   {func(c *paid.Config) { c.Keys = mpp.Keys{Current: another, Retired: [][]byte{another, challengeKey}} }, true},
 		"another key":   {func(c *paid.Config) { c.Keys = mpp.Keys{Current: another} }, false},
 	} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
 			applied := r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)
 			r.handle(keyed(paid.OpRegister, bob, "k", applied)).is(201, "")
 			r.network.change(func() {
@@ -100,12 +94,8 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 				r.handle(keyed(paid.OpBid, fund, key, open)).is(503, api.PaymentPending)
 			}
 			a := r.post(paid.OpBid, fund, failed).is(409, api.CredentialReused)
-			if a.member("outcome") != "failed" {
-				t.Errorf("failed: %s", a.Body)
-			}
-			if n := r.network.questions("decode", "simulate"); n != asked {
-				t.Errorf("the network was asked %d questions", n-asked)
-			}
+			a.shows("outcome", "failed")
+			same(t, r.network.questions("decode", "simulate"), asked)
 			if a := r.post(paid.OpBid, fund, unused); name == "retired key" {
 				a.is(503, api.PaymentPending) // an earlier process may have sent it
 			} else {
@@ -118,13 +108,9 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 			}
 			for range 2 {
 				a := r.post(paid.OpBid, fund, open).is(409, api.CredentialReused)
-				if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
-					t.Errorf("settled since: %s", a.Body)
-				}
+				a.shows("outcome", "applied").shows("links.self", base+"/api/ring/ada")
 			}
-			if r.total("ada") != 250 || r.network.charged("carol") != 150 || r.network.charged("bob") != 100 {
-				t.Errorf("ada has %d, carol paid %d, bob %d", r.total("ada"), r.network.charged("carol"), r.network.charged("bob"))
-			}
+			r.has(amounts{"ada": 250, "carol paid": 150, "bob paid": 100})
 
 			// With realm and key unchanged, the payer still gets the answer.
 			r.config = nil
@@ -140,9 +126,7 @@ func TestUsedCredentialOutlivesRealmAndKey(t *testing.T) {
 // The stored answer comes back, byte for byte and any number of times, for the
 // credential with its Idempotency-Key and body; also after a restart.
 func TestIdempotencyKeyBringsTheStoredAnswer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		ch := r.challenge(paid.OpBid, fund)
 		credential := r.sign(ch, "bob", 150)
 		first := r.handle(keyed(paid.OpBid, fund, "k", credential)).is(200, "")
@@ -158,18 +142,14 @@ func TestIdempotencyKeyBringsTheStoredAnswer(t *testing.T) {
 			names("This Idempotency-Key was used with another body; send the body it was used with, or another key.")
 		r.handle(keyed(paid.OpBid, fund, "other", credential)).is(409, api.CredentialReused)
 		r.handle(keyed(paid.OpRegister, fund, "k", credential)).is(409, api.CredentialReused)
-		if r.total("ada") != 250 || r.network.charged("bob") != 150 {
-			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
-		}
+		r.has(amounts{"ada": 250, "bob paid": 150})
 	})
 }
 
 // A client that lost its credential but not its key is never led to pay twice:
 // neither by a second challenge nor by one that it already has.
 func TestIdempotencyKeyNeverPaysTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["bob"] = fate{after: 8 * time.Second} })
 		simulating := make(chan struct{})
 		r.network.simulate = func(ctx context.Context, _ mpp.Payment) error {
@@ -202,38 +182,28 @@ func TestIdempotencyKeyNeverPaysTwice(t *testing.T) {
 		won.is(200, "")
 		lost.is(409, api.IdempotencyKeyUsed)
 		a := r.handle(keyed(paid.OpBid, fund, "k")).is(409, api.IdempotencyKeyUsed)
-		if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
-			t.Errorf("%s", a.Body)
-		}
+		a.shows("outcome", "applied").shows("links.self", base+"/api/ring/ada")
 		three := r.challenge(paid.OpBid, fund)
 		r.handle(keyed(paid.OpBid, fund, "k", r.sign(three, "bob", 150))).is(409, api.IdempotencyKeyUsed)
-		if r.total("ada") != 250 || r.network.charged("bob") != 150 {
-			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
-		}
+		r.has(amounts{"ada": 250, "bob paid": 150})
 	})
 }
 
 // After a payment that came to nothing the key may be used for another.
 func TestIdempotencyKeyIsFreeAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["bob"] = fate{state: mpp.Failed}
 		ch := r.challenge(paid.OpBid, fund)
 		fresh := r.handle(keyed(paid.OpBid, fund, "k", r.sign(ch, "bob", 150))).is(402, api.VerificationFailed).challenges()[0]
 		r.handle(keyed(paid.OpBid, fund, "k", r.sign(fresh, "carol", 150))).is(200, "")
-		if r.total("ada") != 250 || r.network.charged("bob") != 0 {
-			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
-		}
+		r.has(amounts{"ada": 250, "bob paid": 0})
 	})
 }
 
 // A key runs out 24 hours after its payment: its payer may then use it for another.
 // The credential still gets the stored answer. A payment that is open keeps its key.
 func TestIdempotencyKeyRunsOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		early := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 		first := r.handle(keyed(paid.OpBid, fund, "1", early)).is(200, "")
 		time.Sleep(24*time.Hour - time.Millisecond)
@@ -257,9 +227,7 @@ func TestIdempotencyKeyRunsOut(t *testing.T) {
 		r.handle(keyed(paid.OpBid, fund, "2", unknown)).is(503, api.PaymentPending)
 		time.Sleep(48 * time.Hour)
 		r.handle(keyed(paid.OpBid, fund, "2")).is(503, api.PaymentPending)
-		if r.total("ada") != 400 || r.network.charged("bob") != 300 {
-			t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
-		}
+		r.has(amounts{"ada": 400, "bob paid": 300})
 	})
 }
 
@@ -267,9 +235,7 @@ func TestIdempotencyKeyRunsOut(t *testing.T) {
 // key and an equal body is served, at the same time and later, and each gets its own
 // answer again. A second credential of the same payer is one too many all the while.
 func TestIdempotencyKeyBelongsToItsPayer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["bob"] = fate{after: 8 * time.Second} })
 		var all []mpp.Challenge
 		for range 5 {
@@ -284,9 +250,7 @@ func TestIdempotencyKeyBelongsToItsPayer(t *testing.T) {
 		r.restart()
 		for _, payer := range []string{"bob", "carol"} {
 			a := r.handle(keyed(paid.OpBid, fund, "task-1", r.sign(all[3], payer, 150))).is(409, api.IdempotencyKeyUsed)
-			if a.member("outcome") != "applied" {
-				t.Errorf("%s's second credential: %s", payer, a.Body)
-			}
+			a.shows("outcome", "applied")
 		}
 		r.handle(keyed(paid.OpBid, fund, "task-1", r.sign(all[4], "dora", 150))).is(200, "")
 		for credential, first := range map[string]answer{bobs: bob, carols: carol} {
@@ -294,18 +258,14 @@ func TestIdempotencyKeyBelongsToItsPayer(t *testing.T) {
 				t.Errorf("%s\nwas\n%s", again.Body, first.Body)
 			}
 		}
-		if r.total("ada") != 550 || r.network.charged("bob") != 150 || r.network.charged("carol") != 150 {
-			t.Errorf("ada has %d, bob paid %d, carol %d", r.total("ada"), r.network.charged("bob"), r.network.charged("carol"))
-		}
+		r.has(amounts{"ada": 550, "bob paid": 150, "carol paid": 150})
 	})
 }
 
 // A key that one account has paid under is not free because another account, which may
 // be the same client's, has failed under it since.
 func TestIdempotencyKeyOutlivesAnothersFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		spare := r.challenge(paid.OpBid, fund)
 		r.handle(keyed(paid.OpBid, fund, "k", r.sign(r.challenge(paid.OpBid, fund), "bob", 150))).is(200, "")
 		r.network.change(func() { r.network.fates["carol"] = fate{state: mpp.Failed} })
@@ -320,9 +280,7 @@ func TestIdempotencyKeyOutlivesAnothersFailure(t *testing.T) {
 // Keys that clients could choose alike by chance are refused, with a credential and
 // without one. The answer to an unpaid repeat speaks of the key.
 func TestIdempotencyKeysAreLongAndVisible(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 		for _, key := range []string{"task-1", "fifteen-letters", strings.Repeat("k", 256), "sixteen letters!", "a-key-with-ümlaut", "a-key-with-a\x00zero", " sixteen-letters"} {
 			for _, authorization := range [][]string{nil, {credential}} {
@@ -349,39 +307,40 @@ func TestIdempotencyKeysAreLongAndVisible(t *testing.T) {
 // 41: of fifty copies at once one gets the 2xx and the others 409; of one
 // payer's two hands, and of two payers for one URL, one pays.
 func TestFiftyCopiesAtOnce(t *testing.T) {
-	for _, op := range []string{paid.OpRegister, paid.OpBid} {
-		in(t, op, func(t *testing.T) {
-			r := newRing(t)
-			body, cents, status, want := bob, int64(100), 201, int64(100)
-			if op == paid.OpBid {
-				r.join(ada, "alice")
-				body, cents, status, want = fund, 150, 200, 250
-			}
-			credential := r.sign(r.challenge(op, body), "bob", cents)
-			var all []*held
-			for range 50 {
-				all = append(all, r.begin(paid.Call{Operation: op, Body: []byte(body), Authorization: []string{credential}}))
-			}
-			counts := map[int]int{}
-			for _, h := range all {
-				a := h.wait()
-				counts[a.Status]++
-				if a.Status == 409 && a.code() != string(api.CredentialReused) {
-					t.Errorf("a copy: %s", a.Body)
-				}
-			}
-			if counts[status] != 1 || counts[409] != 49 {
-				t.Errorf("answers by status: %v", counts)
-			}
-			slug := "bob"
-			if op == paid.OpBid {
-				slug = "ada"
-			}
-			if r.total(slug) != want || r.network.charged("bob") != cents {
-				t.Errorf("%s has %d, bob paid %d", slug, r.total(slug), r.network.charged("bob"))
-			}
+	for _, o := range orders {
+		inAdasRing(t, o.op, func(t *testing.T, r *ring) {
+			credential := r.sign(r.challenge(o.op, o.body), "bob", o.cents)
+			r.fifty(paid.Call{Operation: o.op, Body: []byte(o.body), Authorization: []string{credential}}, o.status)
+			r.has(amounts{o.slug: o.total, "bob paid": o.cents})
 		})
 	}
+}
+
+// fifty is [ring.oneOf] for fifty copies of a call.
+func (r *ring) fifty(c paid.Call, status int) {
+	r.t.Helper()
+	r.oneOf(slices.Repeat([]paid.Call{c}, 50)).is(status, "")
+}
+
+// oneOf sends calls at once, and gives the answer of the one that has an effect. It fails the test
+// unless the others are told that the credential was used.
+func (r *ring) oneOf(calls []paid.Call) (done answer) {
+	r.t.Helper()
+	var all []*held
+	for _, c := range calls {
+		all = append(all, r.begin(c))
+	}
+	for _, h := range all {
+		if a := h.wait(); a.Status < 300 && done.Status == 0 {
+			done = a
+		} else {
+			a.is(409, api.CredentialReused)
+		}
+	}
+	if done.t = r.t; done.Status == 0 {
+		r.t.Error("no call had an effect")
+	}
+	return done
 }
 
 // Copies that keep coming while the first is in work, whatever it is doing,
@@ -389,9 +348,7 @@ func TestFiftyCopiesAtOnce(t *testing.T) {
 // the scheduler differ from run to run; many short races find what one does not.
 func TestCopiesNeverOvertakeTheFirst(t *testing.T) {
 	for round := range 40 {
-		in(t, fmt.Sprint(round), func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, fmt.Sprint(round), func(t *testing.T, r *ring) {
 			credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 			// What was spent cannot be spent again: a copy that gets as far as
 			// the simulation would be told to pay.
@@ -426,9 +383,7 @@ func TestCopiesNeverOvertakeTheFirst(t *testing.T) {
 // find the payment in the ledger before it asks the network anything: the
 // network would say that the account cannot pay, and the client would.
 func TestSlowCopyFindsThePaymentInTheLedger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 		call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}
 
@@ -441,11 +396,7 @@ func TestSlowCopyFindsThePaymentInTheLedger(t *testing.T) {
 		r.network.change(func() { r.network.simulate = refuse })
 		close(hold)
 		a := slow.wait().is(409, api.CredentialReused)
-		if a.member("outcome") != "applied" {
-			t.Errorf("%s", a.Body)
-		}
-		if r.total("ada") != 250 {
-			t.Errorf("ada has %d", r.total("ada"))
-		}
+		a.shows("outcome", "applied")
+		r.has(amounts{"ada": 250})
 	})
 }

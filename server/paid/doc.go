@@ -8,22 +8,25 @@
 //   - service.go: what a service is made of, and what it asks a payment method
 //   - pay.go: [Service.Handle], where every request comes in. A request gets an answer or a
 //     problem, and a problem with the status 402 comes with offers. A credential is checked,
-//     cheap checks first
-//   - offer.go: the 402; operation.go: what an operation must do; register.go and bid.go:
-//     the two that are paid for
-//   - work.go: claim, read the facts, simulate, reserve, broadcast, and go on after a crash;
-//     conclude.go: append and answer, or fail
+//     cheap checks first. Credentials and Idempotency-Keys that come again
+//   - order.go: what a request is for: a registration, a bid, or an owner's request
+//   - offer.go: the 402
+//   - work.go: claim, read the facts, simulate, reserve, broadcast, and go on after a crash
+//   - conclude.go: append and answer, or fail; and payments that had settled before they were
+//     presented
 //
-// What belongs to it:
+// Owners' requests are payments of 0, and take the same way up to their effect:
 //
-//   - owner.go: a request that is proved, from its challenge to its effect; owner_*.go: the
-//     requests that there are
+//   - owner.go: a proof takes the place of a payment, and one turn of the writer that of work
+//   - owner_requests.go: change, leave, return, visit and claim
+//
+// What the workflow relies on:
+//
 //   - hold.go: for how long a payment may hold a URL; gas.go: what this service pays for.
 //     What others can cost the ring is in package risk
-//   - reconcile_seen.go: a refused payment that was made already; reconcile_confirm.go: asks
-//     again for payments that can still be undone; reconcile_scan.go: looks for money without
-//     an event; reconcile_adjust.go: the operator credits and voids; reconcile_verify.go:
-//     compares all events with the networks
+//   - reconcile.go: what runs by itself: it asks again for payments that can still be undone,
+//     and looks for money without an event. adjust.go: what the operator asks for: credits and
+//     voids, and a comparison of all events with the networks
 //   - network.go: the newest block of each network, so that no offer waits for a node
 //   - x402.go: what differs for payments in the envelope of x402; record.go: the log
 //

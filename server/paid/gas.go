@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/paid/risk"
@@ -48,16 +47,14 @@ var errInFlight = errors.New("paid: what is in flight might use up the gas budge
 
 // Allow is described at [mpp.Expenses].
 func (x *expenses) Allow(gas uint64) error {
-	s, n := x.s, x.network
-	paid, err := s.hasPaid(x.payment.Payer)
-	if err == nil {
-		err = s.refuses(n, x.payment.Payer, paid, x.client)
-	}
+	paid, err := x.s.hasPaid(x.payment.Payer)
 	if err != nil {
 		return err
 	}
-	f := x.flight(gas, paid)
-	if !s.gas.LaunchWithin(x.id, f, s.Now()) {
+	if no := x.s.refuses(x.network, x.payment.Payer, paid, x.client); no != nil {
+		return no
+	}
+	if !x.s.gas.LaunchWithin(x.id, x.flight(gas, paid), x.s.Now()) {
 		return errInFlight
 	}
 	return nil
@@ -79,18 +76,7 @@ func (x *expenses) Store(t mpp.Submission) error {
 	return err
 }
 
-// recallFlight notes what an earlier process has submitted for a payment that is open.
-func (s *Service) recallFlight(w *work) {
-	n := len(w.payment.Submissions)
-	if n == 0 {
-		return
-	}
-	x := expenses{s, w.network, w.reservation.ID, w.client, &w.payment}
-	if paid, err := s.hasPaid(w.payment.Payer); err == nil {
-		s.gas.Launch(x.id, x.flight(w.payment.Submissions[n-1].Gas, paid))
-	}
-}
-
+// hasPaid says whether an account has paid here before.
 func (s *Service) hasPaid(payer string) (paid bool, err error) {
 	s.Ledger.View(func(v *ledger.View) { paid, err = v.HasPaid(payer) })
 	return paid, err
@@ -118,7 +104,7 @@ func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *
 		s.Log.Error("whether a payer has paid before is not known", logged(id, p), "err", err)
 	}
 	x.Apart = s.apart(n, x.Payer, paid)
-	was := s.sharedUntil(n, anybody)
+	was := s.gas.FullUntil(n.Network(), anybody, s.Now())
 	old, added := s.gas.Add(x)
 	if !added {
 		return
@@ -127,14 +113,22 @@ func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *
 	if was.IsZero() {
 		s.tellFull(n)
 	}
-	err = s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
-		for _, o := range old {
-			tx.ForgetWaste(o)
+	s.storeWaste(old, x)
+}
+
+// storeWaste stores waste that was added, and deletes what was forgotten.
+func (s *Service) storeWaste(gone []ledger.Waste, added ...ledger.Waste) {
+	err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) (err error) {
+		for _, w := range gone {
+			tx.ForgetWaste(w)
 		}
-		return tx.AddWaste(x)
+		for _, w := range added {
+			err = cmp.Or(err, tx.AddWaste(w))
+		}
+		return err
 	})
 	if err != nil {
-		s.Log.Error("wasted gas not stored; a restart forgets it", "transaction", x.Transaction, "err", err)
+		s.Log.Error("wasted gas is not stored as it is known; the next start has it as it was before", "err", err)
 	}
 }
 
@@ -155,29 +149,15 @@ func (s *Service) forgive(n *network, id string, p mpp.Payment, o mpp.Outcome) {
 		return
 	}
 	s.Log.Info("a payment has settled whose gas was wasted in a block that was dropped", logged(id, p), "settled_by", settled)
-	err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
-		for _, w := range gone {
-			tx.ForgetWaste(w)
-		}
-		return nil
-	})
-	if err != nil {
-		s.Log.Error("forgiven gas still stored; a restart remembers it", "transaction", settled, "err", err)
-	}
+	s.storeWaste(gone)
 }
 
 // anybody stands for a client that has wasted nothing.
 const anybody = "anybody"
 
-// sharedUntil says until when waste leaves no room on a network for what a client brings for
-// an account without its own allowance; the zero time if there is room.
-func (s *Service) sharedUntil(n *network, client string) time.Time {
-	return s.gas.FullUntil(n.Network(), client, s.Now())
-}
-
 // tellFull logs that waste leaves no room on a network, if it does.
 func (s *Service) tellFull(n *network) {
-	if until := s.sharedUntil(n, anybody); !until.IsZero() {
+	if until := s.gas.FullUntil(n.Network(), anybody, s.Now()); !until.IsZero() {
 		s.Log.Error("no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted",
 			"method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339))
 	}
@@ -190,73 +170,27 @@ func (s *Service) apart(n *network, payer string, paid bool) bool {
 }
 
 // refuses says why no payment of an account that a client brings is submitted on a network,
-// because of waste: with a [*Problem]. payer is "" if the account is not known, and paid says
+// because of waste; nil if one is. payer is "" if the account is not known, and paid says
 // whether it has paid here.
-func (s *Service) refuses(n *network, payer string, paid bool, client string) error {
+func (s *Service) refuses(n *network, payer string, paid bool, client string) *Problem {
 	if !n.PaysGas() {
 		return nil
 	}
+	now := s.Now()
 	if payer != "" {
-		if until := s.gas.Barred(n.Network(), payer); until.After(s.Now()) {
-			return wasted(until.Sub(s.Now()))
+		if until := s.gas.Barred(n.Network(), payer); until.After(now) {
+			return &Problem{Code: api.VerificationFailed, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonWaste,
+				Detail: "A payment of this account failed at this ring's expense, so the ring takes none by this method from it for a while. Pay by another method, or later. Nothing was charged."}
 		}
 		if s.apart(n, payer, paid) {
 			return nil
 		}
 	}
-	if until := s.sharedUntil(n, client); !until.IsZero() {
-		return onlyKnown(until.Sub(s.Now()))
+	if until := s.gas.FullUntil(n.Network(), client, now); !until.IsZero() {
+		return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonWaste,
+			Detail: "Too many payments by this method have failed at this ring's expense. For now it takes them only from accounts that have paid here before. Name such an account in the field Wallet-Account. Nothing was charged."}
 	}
 	return nil
-}
-
-// onlyKnown is the answer to an account that has never paid, if waste leaves no room.
-func onlyKnown(wait time.Duration) *Problem {
-	return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(wait), Reason: mpp.ReasonWaste,
-		Detail: "Too many payments by this method have failed at this ring's expense. For now it takes them only from accounts that have paid here before. Name such an account in the field Wallet-Account. Nothing was charged."}
-}
-
-// wasted is the answer to an account that is refused for its waste.
-func wasted(wait time.Duration) *Problem {
-	return &Problem{Code: api.VerificationFailed, RetryAfter: risk.Seconds(wait), Reason: mpp.ReasonWaste,
-		Detail: "A payment of this account failed at this ring's expense, so the ring takes none by this method from it for a while. Pay by another method, or later. Nothing was charged."}
-}
-
-// addressed is a [Method] that identifies payers by addresses of a chain.
-type addressed interface {
-	// Payer names an account as payments of it do.
-	Payer(account [20]byte) string
-}
-
-// allowed returns the networks on which what c would pay is not refused because of waste. The
-// account is that of its credential, or that which it names for its wallet.
-func (s *Service) allowed(networks []*network, c *Call) (allowed []*network, err error) {
-	var soonest *Problem
-	for _, n := range networks {
-		var p *Problem
-		payer := c.payer
-		if m, ok := as[addressed](n.Method); ok && payer == "" && c.WalletAccount != "" {
-			payer = m.Payer(core.AccountOf(c.WalletAccount))
-		}
-		paid := false
-		if payer != "" && n.PaysGas() {
-			if paid, err = s.hasPaid(payer); err != nil {
-				return nil, err
-			}
-		}
-		switch err := s.refuses(n, payer, paid, c.Client); {
-		case err == nil:
-			allowed = append(allowed, n)
-		case !errors.As(err, &p):
-			return nil, err
-		case soonest == nil || p.RetryAfter < soonest.RetryAfter:
-			soonest = p
-		}
-	}
-	if len(allowed) == 0 {
-		return nil, &Problem{Code: api.PaymentsUnavailable, Reason: soonest.Reason, RetryAfter: soonest.RetryAfter, Detail: soonest.Detail}
-	}
-	return allowed, nil
 }
 
 // GasWasted gives what payments have cost this service for nothing.

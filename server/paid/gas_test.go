@@ -1,14 +1,11 @@
 package paid_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -69,8 +66,7 @@ func (r *ring) abandon() {
 // Where the service pays for gas, an account that has never paid here has one open
 // payment, however many it brings at a time; one that has paid has more.
 func TestAnAccountThatNeverPaidHasOneOpenPaymentWhereGasIsPaid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.second.fates["novice"] = fate{after: 10 * time.Second}
 		open := func() (joined int) {
 			t.Helper()
@@ -94,15 +90,14 @@ func TestAnAccountThatNeverPaidHasOneOpenPaymentWhereGasIsPaid(t *testing.T) {
 		second, third := r.paying(place(5), "novice"), r.paying(place(6), "novice")
 		second.wait().is(201, "")
 		third.wait().is(201, "")
-	})
+	}, burning(0))
 }
 
 // However many accounts that never paid have a payment reserved, no more of their gas is
 // in flight than the budget has left. The others wait, in the next process too, the
 // offer stays, and accounts that have paid do not wait.
 func TestGasInFlightCountsInTheBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 120_000)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.paying(place(0), "patron").wait().is(201, "")
 		slow := fate{after: 8 * time.Second, limit: 50_000}
 		r.second.change(func() {
@@ -120,24 +115,19 @@ func TestGasInFlightCountsInTheBudget(t *testing.T) {
 		r.paying(place(3), "cleo")
 		patron := r.paying(place(4), "patron")
 		time.Sleep(4 * time.Second)
-		if n := r.second.questions("submit") - before; n != 3 {
-			t.Errorf("%d submitted, want those of anne, ben and the patron", n)
-		}
-		if got := r.offers("192.0.2.7"); got != "coin token" {
-			t.Errorf("offered %q", got)
-		}
+		same(t, r.second.questions("submit")-before, 3)
+		same(t, r.offers("192.0.2.7"), "coin token")
 		patron.wait().is(201, "")
 		time.Sleep(20 * time.Second)
 		if n := r.second.questions("submit") - before; n != 4 || r.second.charged("cleo") != 100 || len(r.open()) != 0 {
 			t.Errorf("%d submitted, cleo paid %d, %d open", n, r.second.charged("cleo"), len(r.open()))
 		}
-	})
+	}, burning(120_000))
 }
 
 // Accounts that were opened for it waste no more than the budget together.
 func TestManyAccountsAtOnceWasteNoMoreThanTheBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 200_000)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		var all []*held
 		for n := range 20 {
 			payer := fmt.Sprintf("mallory-%d", n)
@@ -150,14 +140,13 @@ func TestManyAccountsAtOnceWasteNoMoreThanTheBudget(t *testing.T) {
 		if g := r.service.GasWasted(); g.LastHour != 180_000 {
 			t.Errorf("%d gas wasted, of at most %d", g.LastHour, g.Budget)
 		}
-	})
+	}, burning(200_000))
 }
 
 // What an account had open when it wasted gas is not submitted any more; what was
 // submitted is sent on until it is mined, as others may wait for its turn.
 func TestWhatAWasterHadOpenIsNotSubmitted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.second.change(func() { r.second.fates["mallory"] = fate{} })
 		r.paying(place(0), "mallory").wait().is(201, "")
 		becomes := func(f fate) { r.second.change(func() { r.second.fates["mallory"] = f }) }
@@ -181,13 +170,11 @@ func TestWhatAWasterHadOpenIsNotSubmitted(t *testing.T) {
 		if now := []int{count(one), count(two), count(three)}; now[0] != was[0] || now[1] == was[1] || now[2] != was[2] {
 			t.Errorf("sent %v times, and %v times before", now, was)
 		}
-		if n := r.second.questions("submit"); n != submitted {
-			t.Errorf("%d submitted, and %d before", n, submitted)
-		}
+		same(t, r.second.questions("submit"), submitted)
 		for _, h := range []*held{first, second, third} {
 			h.wait().is(402, api.VerificationFailed)
 		}
-	})
+	}, burning(0))
 }
 
 // dropped is a reorganisation after which a wasted payment is mined and pays.
@@ -202,8 +189,7 @@ func (n *network) dropped(p mpp.Payment) {
 // Waste in a block that is dropped is forgotten when the same transaction settles the
 // payment after all, by the next process too; other waste is not.
 func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.paying(place(0), "malcolm").wait().is(402, api.VerificationFailed)
 		h := r.paying(place(1), "mallory")
 		time.Sleep(3 * time.Second)
@@ -222,15 +208,14 @@ func TestWasteInADroppedBlockIsForgiven(t *testing.T) {
 			r.restart()
 		}
 		r.paying(place(2), "mallory").wait().is(201, "")
-	})
+	}, burning(0))
 }
 
 // If the block of an applied payment is dropped and its transaction then fails, it has wasted
 // gas: its account is refused, and it is not sent again. When it settles
 // all the same, that is forgiven.
 func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.second.change(func() { r.second.fates["mallory"] = fate{shallow: true} })
 		r.paying(place(1), "mallory").wait().is(201, "")
 		p := r.payment("mallory", place(1))
@@ -252,7 +237,7 @@ func TestWasteOfAnAppliedPaymentIsNoted(t *testing.T) {
 		if g := r.service.GasWasted(); g.LastHour != 0 || r.unconfirmed() != 0 || r.total("site-1") != 100 {
 			t.Errorf("%+v, %d to confirm, %d paid", g, r.unconfirmed(), r.total("site-1"))
 		}
-	})
+	}, burning(0))
 }
 
 // An applied payment that has vanished is not submitted anew for an account that is
@@ -267,8 +252,7 @@ func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
 		"its account has":             {"anne", 0, 0},
 		"others have used the budget": {"mallory", 60_000, 1},
 	} {
-		in(t, name, func(t *testing.T) {
-			r := burning(t, c.budget)
+		inRing(t, name, func(t *testing.T, r *ring) {
 			r.second.change(func() { r.second.fates["anne"] = fate{shallow: true} })
 			r.paying(place(1), "anne").wait().is(201, "")
 			p := r.payment("anne", place(1))
@@ -289,7 +273,7 @@ func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
 			if n := r.second.questions("submit") - submitted; n != c.again || r.second.charged("anne") != int64(c.again)*100 {
 				t.Errorf("submitted %d times, anne paid %d", n, r.second.charged("anne"))
 			}
-		})
+		}, burning(c.budget))
 	}
 }
 
@@ -297,8 +281,7 @@ func TestAVanishedPaymentIsSubmittedWithinBounds(t *testing.T) {
 // ended, and what was submitted for it before it was sent.
 func TestTheNextProcessKnowsWhatWasSubmittedForWhom(t *testing.T) {
 	for _, step := range []string{"submitted", "broadcast"} {
-		in(t, step, func(t *testing.T) {
-			r := burning(t, 0)
+		inRing(t, step, func(t *testing.T, r *ring) {
 			r.second.change(func() { r.second.fates["mallory"] = fate{lost: true} })
 			r.second.step = func() {
 				r.mu.Lock()
@@ -330,14 +313,13 @@ func TestTheNextProcessKnowsWhatWasSubmittedForWhom(t *testing.T) {
 			if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.Wasters[0].Client != "client of mallory" {
 				t.Errorf("%+v", g)
 			}
-		})
+		}, burning(0))
 	}
 }
 
 // Where payers pay for their gas, or the outcome is final, no client is kept.
 func TestClientsAreKeptNoLongerThanNeeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		r.paying(place(1), "anne").wait().is(201, "")
@@ -354,52 +336,14 @@ func TestClientsAreKeptNoLongerThanNeeded(t *testing.T) {
 		if want := map[string]string{"alice": "", "anne": "", "mallory": ""}; err != nil || !maps.Equal(clients, want) {
 			t.Errorf("%v, %v", clients, err)
 		}
-	})
-}
-
-// A reservation that an earlier version has stored, without client and submissions, is
-// taken up: what it says settles once, and what it wastes is noted.
-func TestAReservationOfAnEarlierVersionIsTakenUp(t *testing.T) {
-	row, err := os.ReadFile("testdata/reservation-without-submissions.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for burns, want := range map[uint64]struct {
-		state ledger.ReservationState
-		gas   uint64
-		paid  int64
-	}{0: {ledger.Applied, 0, 100}, 60_000: {ledger.Failed, 60_000, 0}} {
-		in(t, fmt.Sprintf("%d gas wasted", burns), func(t *testing.T) {
-			r := burning(t, 0)
-			r.second.change(func() { r.second.fates["mallory"] = fate{burns: burns} })
-			var x ledger.Reservation
-			r.must(json.Unmarshal(row, &x))
-			r.stop()
-			batch := ledger.Batch{"r" + x.ID: bytes.TrimSpace(row), "o" + x.ID: {}}
-			for _, key := range x.ReplayKeys {
-				batch["k"+key] = []byte(x.ID)
-			}
-			r.must(r.store.Commit(batch))
-			r.start(r.store, r.headBytes(r.process))
-			time.Sleep(time.Minute)
-			r.look(func(v *ledger.View) {
-				if got, err := v.Get(x.ID); err != nil || got.State != want.state || got.Client != "" {
-					t.Errorf("%+v, %v", got, err)
-				}
-			})
-			if g := r.service.GasWasted(); g.LastHour != want.gas || r.second.charged("mallory") != want.paid || r.total("bob") != want.paid {
-				t.Errorf("%+v, paid %d, credited %d", g, r.second.charged("mallory"), r.total("bob"))
-			}
-		})
-	}
+	}, burning(0))
 }
 
 // When waste leaves no room in the budget for another new account, none is offered the
 // method, and one that was offered it before is told so before anything is reserved.
 // Accounts that have paid go on, and are offered it when they name themselves.
 func TestNewAccountsAreRefusedWhenWasteLeavesNoRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 500_000)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.second.change(func() { r.second.fates[patron] = fate{limit: 100_000} })
 		r.paying(place(1), patron).wait().is(201, "")
 		early := r.by("192.0.2.7").is(402, api.PaymentRequired).challenges()[1]
@@ -410,28 +354,22 @@ func TestNewAccountsAreRefusedWhenWasteLeavesNoRoom(t *testing.T) {
 		asked := r.second.questions("simulate")
 		for _, account := range []string{"", newcomer} {
 			a := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: account})
-			if got := a.is(402, api.PaymentRequired).methods(); got != "coin" {
-				t.Errorf("%q is offered %q", account, got)
-			}
+			same(t, a.is(402, api.PaymentRequired).methods(), "coin")
 			if says := strings.Contains(string(a.Body), "Wallet-Account"); says != (account == "") {
 				t.Errorf("%q is told to name an account: %v\n%s", account, says, a.Body)
 			}
 		}
 		a := r.by("192.0.2.7", r.sign(early, "newcomer", 100)).is(503, api.PaymentsUnavailable)
-		if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3000 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
-			t.Errorf("Retry-After %q: %s", a.field("Retry-After"), a.Body)
-		}
+		a.shows("reason", mpp.ReasonWaste).waits(3000, 3600)
 		if r.second.questions("simulate") != asked || r.second.charged("newcomer") != 0 {
 			t.Error("its payment went further")
 		}
 		known := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Client: "192.0.2.7", WalletAccount: patron})
-		if got := known.is(402, api.PaymentRequired).methods(); got != "coin token" {
-			t.Errorf("an account that has paid is offered %q", got)
-		}
+		same(t, known.is(402, api.PaymentRequired).methods(), "coin token")
 		r.by("192.0.2.7", r.sign(known.challenges()[1], patron, 100)).is(201, "")
 		time.Sleep(time.Hour)
 		r.paying(place(3), "newcomer").wait().is(201, "")
-	})
+	}, burning(500_000))
 }
 
 // An account that has paid, and one that never has, as wallets name themselves.
@@ -478,9 +416,7 @@ func TestNo402IsWrittenThatNobodyMayPay(t *testing.T) {
 		}
 		for range 2 {
 			a := r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Client: "192.0.2.7"}).is(503, api.PaymentsUnavailable)
-			if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3000 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
-				t.Errorf("Retry-After %q: %s", a.field("Retry-After"), a.Body)
-			}
+			a.shows("reason", mpp.ReasonWaste).waits(3000, 3600)
 			r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Client: "192.0.2.7", WalletAccount: patron}).is(402, api.PaymentRequired)
 			r.restart()
 		}
@@ -492,7 +428,7 @@ func TestNo402IsWrittenThatNobodyMayPay(t *testing.T) {
 func TestWasteOfAccountsThatHavePaidCountsForNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 5
-		r := burning(t, 100_000)
+		r := newRing(t, burning(100_000))
 		r.paying(place(0), patron).wait().is(201, "")
 		for k := range many {
 			r.paying(place(100+k), fmt.Sprintf("p%d", k)).wait().is(201, "")
@@ -509,9 +445,7 @@ func TestWasteOfAccountsThatHavePaidCountsForNobodyElse(t *testing.T) {
 			if g := r.service.GasWasted(); g.LastHour != many*60_000 || g.Apart != g.LastHour {
 				t.Errorf("%d was wasted, %d apart", g.LastHour, g.Apart)
 			}
-			if got := r.offers("192.0.2.7"); got != "coin token" {
-				t.Errorf("a newcomer is offered %q", got)
-			}
+			same(t, r.offers("192.0.2.7"), "coin token")
 			r.restart()
 		}
 		r.paying(place(1), patron).wait().is(201, "")
@@ -529,7 +463,7 @@ func TestWasteOfAccountsThatHavePaidCountsForNobodyElse(t *testing.T) {
 func TestAccountsThatHavePaidWasteNoMoreThanTwiceTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const budget = 500_000
-		r := burning(t, budget)
+		r := newRing(t, burning(budget))
 		for k := range 5 {
 			r.paying(place(k), fmt.Sprintf("p%d", k)).wait().is(201, "")
 		}
@@ -566,8 +500,7 @@ func TestAccountsThatHavePaidWasteNoMoreThanTwiceTheBudget(t *testing.T) {
 // A shared address is not refused for one payment that failed behind it. One behind which
 // many have failed is refused before others are.
 func TestASharedAddressIsNotRefusedForOneFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 1_000_000)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		const shared = "192.0.2.66"
 		from := func(n int, payer string) answer {
 			t.Helper()
@@ -592,16 +525,13 @@ func TestASharedAddressIsNotRefusedForOneFailure(t *testing.T) {
 		if refused == 0 || refused == 10 {
 			t.Errorf("%d of 10 are not offered it", refused)
 		}
-		if got := r.offers("198.51.100.7"); got != "coin token" {
-			t.Errorf("others are offered %q", got)
-		}
-	})
+		same(t, r.offers("198.51.100.7"), "coin token")
+	}, burning(1_000_000))
 }
 
 // What a late chain costs for one account a second time is that account's doing.
 func TestASecondLateBlockCountsAgainstItsAccount(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.second.change(func() { r.second.fates["latecomer"] = fate{burns: 30_000, late: true} })
 		r.paying(place(1), "latecomer").wait()
 		if r.barred("latecomer") {
@@ -611,17 +541,18 @@ func TestASecondLateBlockCountsAgainstItsAccount(t *testing.T) {
 		if !r.barred("latecomer") {
 			t.Error("not refused after the second")
 		}
-	})
+	}, burning(0))
 }
 
-// burning is a ring with a second method that submits at the ring's expense; what
+// burning gives a ring a second method that submits at the ring's expense; what
 // mallory and malcolm pay by it fails, at 60000 gas each time.
-func burning(t *testing.T, budget uint64) *ring {
-	return newRing(t, two, func(r *ring) {
+func burning(budget uint64) func(*ring) {
+	return func(r *ring) {
+		two(r)
 		r.second.gas = true
 		r.second.fates["mallory"], r.second.fates["malcolm"] = fate{burns: 60_000}, fate{burns: 60_000}
 		r.config = func(c *paid.Config) { c.GasBudget = budget }
-	})
+	}
 }
 
 // by is a request of bob's registration by a client.
@@ -672,25 +603,20 @@ func (r *ring) barred(payer string) bool {
 // refused by that method alone, by any client, for an hour, twice as long the next time,
 // and by the next process too. Its client is not.
 func TestWhoWastesGasIsRefusedForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 0)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for turn, refused := range []time.Duration{time.Hour, 2 * time.Hour, 4 * time.Hour} {
 			sent, began := r.second.questions("broadcast"), time.Now()
 			first := r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
 			if first.member("reason") != mpp.ReasonNotMined || first.methods() != "coin" {
 				t.Errorf("offered %q: %s", first.methods(), first.Body)
 			}
-			if n := r.second.questions("broadcast") - sent; n != 1 {
-				t.Errorf("submitted %d times", n)
-			}
+			same(t, r.second.questions("broadcast")-sent, 1)
 			if turn == 1 {
 				r.restart()
 			}
 			asked := r.second.questions("simulate")
 			for _, client := range []string{"192.0.2.66", "192.0.2.67"} {
-				if got := r.offers(client); got != "coin token" {
-					t.Errorf("others by %s are offered %q", client, got)
-				}
+				same(t, r.offers(client), "coin token")
 				again := r.by(client, r.token(client, "mallory")).is(402, api.VerificationFailed)
 				if again.member("reason") != mpp.ReasonWaste || again.methods() != "coin" || r.second.questions("simulate") != asked {
 					t.Errorf("the account by %s, offered %q: %s", client, again.methods(), again.Body)
@@ -706,50 +632,41 @@ func TestWhoWastesGasIsRefusedForAWhile(t *testing.T) {
 			}
 		}
 		r.by("192.0.2.66", r.token("192.0.2.66", "honest")).is(201, "")
-	})
+	}, burning(0))
 }
 
 // Without another method, a refused account is told until when.
 func TestARefusedClientIsToldUntilWhen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.network.gas, r.network.fates["mallory"] = true, fate{burns: 60_000} })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		a := r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)).is(503, api.PaymentsUnavailable)
-		if wait, err := strconv.Atoi(a.field("Retry-After")); err != nil || wait < 3500 || wait > 3600 || a.member("reason") != mpp.ReasonWaste {
-			t.Errorf("Retry-After %s: %s", a.field("Retry-After"), a.Body)
-		}
-	})
+		a.shows("reason", mpp.ReasonWaste).waits(3500, 3600)
+	}, func(r *ring) { r.network.gas, r.network.fates["mallory"] = true, fate{burns: 60_000} })
 }
 
 // A late transaction of the chain counts against no account, and not in the
 // budget either; the operator sees it all the same.
 func TestNobodyIsRefusedForALateBlock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 30_000)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.second.fates["unlucky"] = fate{burns: 30_000, late: true}
 		r.by("192.0.2.8", r.token("192.0.2.8", "unlucky")).is(402, api.VerificationFailed)
 		for range 2 {
-			if got := r.offers("192.0.2.8"); got != "coin token" {
-				t.Errorf("offered %q", got)
-			}
+			same(t, r.offers("192.0.2.8"), "coin token")
 			if g := r.service.GasWasted(); g.LastHour != 0 || len(g.Wasters) != 1 || g.Wasters[0].Gas != 30_000 || !g.Wasters[0].Until.IsZero() {
 				t.Errorf("%+v", g)
 			}
 			r.restart()
 		}
-	})
+	}, burning(30_000))
 }
 
 // When accounts that never paid have wasted an hour's budget the offer is withdrawn from
 // their like, which the log says once, until what was wasted is an hour old; a restart
 // changes nothing.
 func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := burning(t, 160_000)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		began := time.Now()
 		r.by("192.0.2.66", r.token("192.0.2.66", "mallory")).is(402, api.VerificationFailed)
-		if got := r.offers("192.0.2.7"); got != "coin token" {
-			t.Errorf("below the budget: %q", got)
-		}
+		same(t, r.offers("192.0.2.7"), "coin token")
 		time.Sleep(30 * time.Minute)
 		r.by("192.0.2.67", r.token("192.0.2.67", "malcolm")).is(402, api.VerificationFailed)
 		const says = "level=ERROR msg=\"no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted\" method=token budget=160000"
@@ -757,9 +674,7 @@ func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
 			t.Errorf("the log says so %d times: %s", n, r.log)
 		}
 		for range 2 {
-			if got := r.offers("192.0.2.7"); got != "coin" {
-				t.Errorf("over the budget: %q", got)
-			}
+			same(t, r.offers("192.0.2.7"), "coin")
 			r.restart()
 		}
 		g := r.service.GasWasted()
@@ -773,9 +688,7 @@ func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Until(began.Add(time.Hour + time.Minute)))
-		if got := r.offers("192.0.2.7"); got != "coin token" {
-			t.Errorf("an hour later: %q", got)
-		}
+		same(t, r.offers("192.0.2.7"), "coin token")
 		time.Sleep(7 * 24 * time.Hour)
 		if g := r.service.GasWasted(); len(g.Wasters) != 0 {
 			t.Errorf("a week later: %+v", g)
@@ -788,5 +701,5 @@ func TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted(t *testing.T) {
 		if g := r.service.GasWasted(); len(g.Wasters) != 1 || g.LastHour != 60_000 {
 			t.Errorf("a week later, after a restart: %+v", g)
 		}
-	})
+	}, burning(160_000))
 }

@@ -27,14 +27,6 @@ import (
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
 
-// heldURL refuses a registration while another payment for its URL is open. That payment
-// can be mined until the given time.
-func (s *Service) heldURL(until time.Time) *Problem {
-	wait := max(pendingRetry, risk.Seconds(until.Sub(s.Now())))
-	return &Problem{Code: api.PaymentPending, RetryAfter: wait,
-		Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
-}
-
 // mayHold says why the payment of w may not hold its URL.
 func (s *Service) mayHold(v *ledger.View, w *work) error {
 	r := w.reservation
@@ -82,20 +74,20 @@ func onlyPayers(until time.Time) string {
 }
 
 // challengeLife says how long an order may be paid: no longer than [Service.mayHold] allows.
-// note is for the 402 document, for an account that may not be known.
-func (s *Service) challengeLife(v *ledger.View, o order, account core.Account) (life time.Duration, note string) {
+// failed and until are those of its URL. note is for the 402 document, for an account that may
+// not be known.
+func (s *Service) challengeLife(o order, account core.Account, failed int, until time.Time) (life time.Duration, note string) {
 	r, ok := o.(*registration)
 	if !ok {
 		return ChallengeLife, ""
 	}
-	count, until := v.URLFailures(r.Key)
 	n, named := s.names.Get(r.Key, s.Now())
 	switch {
 	case named && !n.Account.Is(account):
 		return shortHold, " " + onlyNamed(n)
-	case count == 0:
+	case failed == 0:
 		return ChallengeLife, ""
-	case count > 1 && until.After(s.Now()) && !named:
+	case failed > 1 && until.After(s.Now()) && !named:
 		return shortHold, " " + onlyPayers(until) + s.howToBeNamed(r.URL, account)
 	}
 	return shortHold, ""
@@ -108,15 +100,6 @@ const coverTries = 3
 // errOpened says that the payer has opened other payments since its balance was asked
 // for.
 var errOpened = errors.New("paid: the payer has opened other payments")
-
-// covers says whether the payer has nothing open but the cents for which [Service.covered]
-// has asked.
-func covers(v *ledger.View, payer string, asked int64) error {
-	if _, open := v.OpenOfPayer(payer); open > asked {
-		return errOpened
-	}
-	return nil
-}
 
 // covered makes sure that the payer of w holds enough for its open payments and this
 // one, and gives what was open. Each payment is simulated alone, so one balance would
@@ -176,14 +159,13 @@ func (s *Service) accountsAt(ctx context.Context, client, url string) risk.Named
 	return s.MemberSites.Accounts(ctx, client, url)
 }
 
-// failures is how many payments for the URL of an order have failed lately.
-func failures(v *ledger.View, o order) int {
-	r, ok := o.(*registration)
-	if !ok {
-		return 0
+// failures is how many payments for the URL of an order have failed lately, and until when
+// that keeps accounts from it.
+func failures(v *ledger.View, o order) (failed int, until time.Time) {
+	if r, ok := o.(*registration); ok {
+		failed, until = v.URLFailures(r.Key)
 	}
-	failed, _ := v.URLFailures(r.Key)
-	return failed
+	return failed, until
 }
 
 // named looks whether the site of a URL for which payments have failed names an account, and

@@ -76,9 +76,7 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 			t.Errorf("no 402 for %v, want %v at most", v.longest, most)
 		}
 		// After the second, every wallet that has not paid is turned away at once.
-		if held[503] != 6 {
-			t.Errorf("answers at once, by status: %v; want 503 for six wallets", held)
-		}
+		same(t, held[503], 6)
 		t.Logf("eight wallets: %v without a 402 at most, in %v", v.longest, time.Since(began))
 	})
 }
@@ -86,9 +84,7 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 // Accounts that have bid once, with payments that come to nothing, cannot hold a URL by
 // turns: each gets it once an hour. Nor do they keep out those that have never paid.
 func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		var payers []string
 		for i := range 10 {
 			payers = append(payers, fmt.Sprint("mallory-", i))
@@ -116,9 +112,7 @@ func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 		}
-		if len(held) != len(payers) {
-			t.Errorf("they had the URL %d times, at %v", len(held), held)
-		}
+		same(t, len(held), len(payers))
 		r.join(bob, "an account that never paid")
 	})
 }
@@ -126,9 +120,7 @@ func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 // After one failure a URL is held for a minute at most, and after two only by accounts
 // that have paid here before; each for an hour.
 func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		fail := func(payer string) {
 			t.Helper()
 			r.network.change(func() { r.network.fates[payer] = fate{state: mpp.Failed} })
@@ -176,8 +168,7 @@ func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
 		in := r.sign(r.challenge(paid.OpRegister, bob), "alice", 100)
 		r.post(paid.OpRegister, bob, in).is(201, "")
 	})
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for i := range 2 {
 			payer := fmt.Sprint("mallory-", i)
 			r.network.fates[payer] = fate{state: mpp.Failed}
@@ -197,8 +188,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 		balance int64
 		open    int
 	}{{115, 1}, {199, 1}, {200, 2}, {799, 7}, {10_000, 8}} {
-		in(t, fmt.Sprint(c.balance, " cents"), func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, fmt.Sprint(c.balance, " cents"), func(t *testing.T, r *ring) {
 			r.network.balances["mallory"] = c.balance
 			r.network.fates["mallory"] = fate{lost: true}
 			var all []*held
@@ -208,9 +198,7 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 			}
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
-			if got := len(r.open()); got != c.open {
-				t.Errorf("%d are open, want %d", got, c.open)
-			}
+			same(t, len(r.open()), c.open)
 			refused := 0
 			for _, h := range all {
 				if h.answered() {
@@ -218,16 +206,13 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 					refused++
 				}
 			}
-			if refused != 8-c.open {
-				t.Errorf("%d are refused", refused)
-			}
+			same(t, refused, 8-c.open)
 		})
 	}
 	// What is mined and has no effect yet does not make an account seem poor, however long
 	// it has no effect.
 	for _, block := range []time.Duration{0, 2 * time.Second, 12 * time.Second} {
-		in(t, "an honest account that spends its last cent at once, blocks of "+block.String(), func(t *testing.T) {
-			r := newRing(t, func(r *ring) { r.network.block = block })
+		inRing(t, "an honest account that spends its last cent at once, blocks of "+block.String(), func(t *testing.T, r *ring) {
 			r.network.balances["carol"] = 800
 			r.network.fates["carol"] = fate{after: 500*time.Millisecond + block/2, mute: true}
 			var all []*held
@@ -239,14 +224,13 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 			for _, h := range all {
 				h.wait().is(201, "")
 			}
-		})
+		}, func(r *ring) { r.network.block = block })
 	}
 }
 
 // A payment that is known to have failed releases its URL at once.
 func TestFailedPaymentReleasesItsURLAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["mallory"] = fate{state: mpp.Failed, after: time.Second}
 		credential := r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100, func(tx *transaction) { tx.ValidBefore = time.Now().Add(90 * time.Second).Unix() })
 		began := time.Now()
@@ -262,8 +246,7 @@ func TestFailedPaymentReleasesItsURLAtOnce(t *testing.T) {
 // after the end of its validity that is.
 func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
 	for _, depth := range []time.Duration{0, 12 * time.Second, 40 * time.Second, 150 * time.Second} {
-		in(t, depth.String(), func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, depth.String(), func(t *testing.T, r *ring) {
 			r.network.fates["mallory"] = fate{lost: true, depth: depth}
 			began := time.Now()
 			r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)}})
@@ -282,8 +265,7 @@ func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
 // once, though it never paid and one of its own has failed. No account is quicker, because
 // for a while others do not get it. Strangers are kept out as before.
 func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const site, payer = "cyn.dev", "0x00000000000000000000000000000000000000cc"
 		fail := func(payer string) {
 			t.Helper()
@@ -295,9 +277,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 			return o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: account})
 		}
 		fail(payer)
-		if o.sites.asked != 0 {
-			t.Error("the site was asked after one failure")
-		}
+		same(t, o.sites.asked, 0)
 		fail("mallory")
 		// A stranger who never paid is told who can register, and how the site says so.
 		if a := ask("").is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "the account that the site names") {
@@ -327,9 +307,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 				t.Errorf("%s waits %d, %v", other, wait, err)
 			}
 		}
-		if n := o.network.questions("broadcast") - sent; n != 0 {
-			t.Errorf("%d were sent", n)
-		}
+		same(t, o.network.questions("broadcast")-sent, 0)
 		a := ask(payer).is(402, api.PaymentRequired)
 		if strings.Contains(string(a.Body), "Payments for this address") {
 			t.Errorf("it is told of others: %s", a.Body)
@@ -340,8 +318,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 
 // The site keeps a URL for the account that it names for some minutes, not for ever.
 func TestASiteKeepsItsURLForSomeMinutes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const payer = "0x00000000000000000000000000000000000000cc"
 		for _, mallory := range []string{"mallory", "mallory-2"} {
 			o.network.change(func() { o.network.fates[mallory] = fate{state: mpp.Failed} })
@@ -398,14 +375,11 @@ func (r *ring) limited(a answer, code api.Code, pointer, payer string, charged i
 	if len(found) != 1 || found[0].(map[string]any)["pointer"] != pointer {
 		r.t.Errorf("found at %v, want %s", found, pointer)
 	}
-	if got := r.network.charged(payer); got != charged {
-		r.t.Errorf("%d cents were charged, want %d", got, charged)
-	}
+	same(r.t, r.network.charged(payer), charged)
 }
 
 func TestAnAccountOpensThreeNewCategoriesADay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		in := func(n int, category string) string { return site(fmt.Sprintf("https://s%d.dev", n), category) }
 		mallory, elsewhere, alice := account(1, 42431), account(1, 8453), account(2, 42431)
 		for n := range 2 {
@@ -430,8 +404,7 @@ func TestAnAccountOpensThreeNewCategoriesADay(t *testing.T) {
 
 // What an account has open counts as well, or all at once would be let in.
 func TestAnAccountOpensThreeNewCategoriesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		mallory := account(1, 42431)
 		joined := r.atOnce(8, api.CategoryUnavailable, func(n int) (body, payer string) {
 			return site(fmt.Sprintf("https://s%d.dev", n), fmt.Sprint("new-", n)), mallory
@@ -443,8 +416,7 @@ func TestAnAccountOpensThreeNewCategoriesAtOnce(t *testing.T) {
 }
 
 func TestThreeMembersByDifferentAccountsAreOnADomain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		at := func(url string) string { return site(url, "general") }
 		ada, bob, cyn, dan := account(1, 42431), account(2, 42431), account(3, 42431), account(4, 42431)
 		r.tries(at("https://victim.dev"), ada).is(201, "")
@@ -540,8 +512,7 @@ func TestNoMoneyClosesCategories(t *testing.T) {
 
 // Strangers who fill a domain do not keep its root from its owner.
 func TestTheRootOfADomainStaysOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for n, url := range []string{"https://victim.dev/a", "https://b.victim.dev", "https://victim.dev/c"} {
 			r.tries(site(url, "general"), account(n+1, 42431)).is(201, "")
 		}
@@ -553,14 +524,11 @@ func TestTheRootOfADomainStaysOpen(t *testing.T) {
 // Payments that are open count, and one that has come in spite of a limit has its
 // effect: money in hand is not sent back.
 func TestAccountsThatPayAtOnceShareADomain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		joined := r.atOnce(6, api.InvalidRequest, func(n int) (body, payer string) {
 			return site(fmt.Sprintf("https://s%d.victim.dev", n), "general"), account(1+n, 42431)
 		})
-		if joined != 3 {
-			t.Errorf("%d joined", joined)
-		}
+		same(t, joined, 3)
 		const late = "https://late.victim.dev"
 		bob := account(20, 42431)
 		rows := r.rows()
@@ -571,8 +539,6 @@ func TestAccountsThatPayAtOnceShareADomain(t *testing.T) {
 		r.post(paid.OpRegister, site(late, "general"), credential).is(201, "")
 		r.restore(rows, 0) // and it was lost with a disk
 		r.post(paid.OpRegister, site(late, "general"), credential).is(201, "")
-		if charged := r.network.charged(bob); charged != 100 {
-			t.Errorf("%d cents were charged", charged)
-		}
+		same(t, r.network.charged(bob), 100)
 	})
 }

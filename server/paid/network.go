@@ -24,7 +24,6 @@ type network struct {
 
 	lookups chan struct{} // semaphore of the look-ups of refused payments
 	wanted  chan struct{} // holds a token while work waits for a block
-	heard   chan struct{} // closed with the first answer
 
 	mu     sync.Mutex
 	last   answer
@@ -82,13 +81,12 @@ const (
 
 func newNetwork(m Method) *network {
 	return &network{Method: m, requests: requests{by: map[int64]terms{}, method: m},
-		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), heard: make(chan struct{}), next: make(chan struct{})}
+		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while
 // payments wait for a block, or none comes.
 func (s *Service) watch(n *network) {
-	defer s.group.Done()
 	stood := time.Duration(0)
 	for moved := s.Now(); ; { // when the newest block last changed
 		before := n.now()
@@ -167,9 +165,6 @@ var (
 func (n *network) publish(a answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.last.asked.IsZero() {
-		close(n.heard)
-	}
 	n.last, n.late = a, false
 	if a.block.After(n.newest) {
 		n.newest, n.moved = a.block, a.asked
@@ -193,13 +188,6 @@ func (n *network) offered() bool {
 	return !n.late
 }
 
-// simulate is [Method.Simulate] within [questionTimeout].
-func (n *network) simulate(ctx context.Context, p mpp.Payment) error {
-	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
-	defer cancel()
-	return n.Simulate(ctx, p)
-}
-
 // holds is [Method.Holds] within [questionTimeout].
 func (n *network) holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
@@ -220,20 +208,6 @@ func (n *network) ready(now time.Time) error {
 		return errLate
 	}
 	return a.err
-}
-
-// hear waits until each network has answered once, for [firstAnswer] at most, so that the
-// first request gets all offers.
-func (s *Service) hear() {
-	t := time.NewTimer(firstAnswer)
-	defer t.Stop()
-	for _, n := range s.networks {
-		select {
-		case <-n.heard:
-		case <-t.C:
-			return
-		}
-	}
 }
 
 // nextBlock waits for the pause, and then until there is another block than seen, which it

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +24,19 @@ const (
 	pinOperation = "op"
 )
 
-// offer answers a request without a usable credential: with a 402, the given problem and
-// a challenge for each payment method that works now. It fails with the reason why a payment
-// would be refused.
+// way is one way to answer a challenge: a payment network, or the prover of owners.
+type way struct {
+	network *network // nil for the prover
+	by      any      // the [Method], or the [Prover]
+	method  string
+	life    time.Duration
+	asks    terms
+}
+
+// offer answers a request without a usable credential: with a 402, the problem why, and a
+// challenge for each way to answer it. It fails with the reason why a payment, or a proof,
+// would be refused. The document of the 402 has the offers decoded, and says when the first
+// of them expires.
 func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
 	// Work that is not claimed any more is in the ledger, so the claims come first.
 	if err := s.claimed(c); err != nil {
@@ -33,11 +44,15 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	}
 	var o order
 	var failed int
+	var until time.Time
 	var earlier *ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) {
-		if o, err = c.op(c, v.State().Rules(), nil); err == nil {
-			failed = failures(v, o)
-			earlier, err = s.alreadyPaid(v, c)
+		if o, err = c.op.parse(c, v.State().Rules(), nil); err != nil {
+			return
+		}
+		if earlier, err = s.earlier(v, c.idempotency(c.digest), "", c.Slug); err == nil && earlier == nil {
+			failed, until = failures(v, o)
+			err = o.possible(v, "")
 		}
 	})
 	switch {
@@ -48,90 +63,130 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	case earlier != nil:
 		return a, s.keyUsed(earlier)
 	}
-	s.named(ctx, c.Client, o, c.account(), failed)
-	if err := s.check(o); err != nil {
-		return a, err
-	}
-	ready, err := s.readyNetworks()
-	if err != nil {
-		return a, err
-	}
-	networks, err := s.allowed(ready, c)
-	if err != nil {
-		return a, err
-	}
-	if len(networks) < len(ready) && c.payer == "" && c.WalletAccount == "" {
-		told := *why
-		told.Detail += " Accounts that have never paid here get fewer offers right now. If yours has paid, name it in the field Wallet-Account."
-		why = &told
-	}
-	if err := o.decide(ctx, c.Client); err != nil {
-		return a, err
-	}
-	return s.challenge(c, o, networks, why)
-}
 
-// challenge writes the 402. Its document has the offers decoded, and says when
-// the first of them expires.
-func (s *Service) challenge(c *Call, o order, networks []*network, why *Problem) (a Answer, err error) {
-	var life time.Duration
+	// What it can be answered with, and what the challenge is to promise.
 	told := *why
 	told.RetryAfter = 0
-	s.Ledger.View(func(v *ledger.View) {
-		var note string
-		life, note = s.challengeLife(v, o, c.account())
-		told.Detail += note
-	})
-	now, shortest := s.Now(), life
-	pinned := o.pin()
+	var ways []way
+	if c.op.owner {
+		ways = []way{{by: s.Prover, method: s.Prover.Method(), life: ChallengeLife, asks: readTerms(s.Prover.Request(), nil)}}
+		err = s.checkMachine()
+	} else {
+		s.named(ctx, c.Client, o, c.account(), failed)
+		ways, err = s.waysToPay(c, o.cents(), &told)
+	}
+	if err == nil {
+		err = o.decide(ctx, c.Client)
+	}
+	if err != nil {
+		return a, err
+	}
+	pinned, description, words := o.pin(), o.describe(), ""
 	pinned[pinOperation] = c.Operation
-	description := o.describe()
-	offers := make([]mpp.Offer, 0, len(networks))
-	for _, n := range networks {
-		offers = append(offers, mpp.Offer{Method: n.Name(), Intent: mpp.Charge})
+	if c.op.owner {
+		pinned[pinMember], words = c.Slug, description
+		description += ": nothing is to be paid"
 	}
-	offers = mpp.Accept(c.AcceptPayment, offers)
-	for _, offer := range offers {
-		shortest = min(shortest, s.network(offer.Method).Life())
+
+	// The challenges, in the order that the client likes.
+	life, note := s.challengeLife(o, c.account(), failed, until)
+	now, shortest := s.Now(), life
+	offers := make([]mpp.Offer, 0, len(ways))
+	for _, w := range ways {
+		offers = append(offers, mpp.Offer{Method: w.method, Intent: mpp.Charge})
 	}
-	more := append(make([]byte, 0, 640), `,"amount_usd":"`...)
-	more = append(api.AppendUSD(more, o.cents()), `","expires":"`...)
-	more = append(append(more, expiry(now, shortest)...), `","offers":[`...)
-	c.about.cents = o.cents()
 	var lines [][2]string
 	var exact []x402.Offer
-	for _, offer := range offers {
+	var decoded []byte
+	for _, x := range mpp.Accept(c.AcceptPayment, offers) {
+		w := ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
+		shortest = min(shortest, w.life)
 		pinned[pinNonce] = nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
 		if err != nil {
 			return a, err
 		}
-		n := s.network(offer.Method)
-		asked, err := n.requests.get(o.cents())
-		if err != nil {
-			return a, err
-		}
-		ch := mpp.Challenge{Realm: s.Realm, Method: offer.Method, Intent: offer.Intent, Request: asked.request,
-			Expires: expiry(now, min(life, n.Life())), Digest: c.digest, Opaque: opaque, Description: description}
-		s.keys.Load().Sign(&ch)
+		ch := mpp.Challenge{Realm: s.Realm, Method: w.method, Intent: mpp.Charge, Request: w.asks.request,
+			Expires: expiry(now, min(life, w.life)), Digest: c.digest, Opaque: opaque, Description: description}
+		s.keys.Load().SignWords(&ch, words)
 		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
-		if more, err = c.appendOffer(more, n.Method, &ch, asked); err != nil {
+		if decoded, err = c.appendOffer(decoded, w.by, &ch, w.asks); err != nil {
 			return a, err
 		}
-		if also, ok := s.x402Offer(n, ch); ok {
+		if w.network == nil {
+			continue
+		}
+		if also, ok := s.x402Offer(w.network, ch); ok {
 			exact = append(exact, also)
 		}
 	}
 	if len(exact) > 0 {
-		field, err := s.x402Required(c, o, why, exact)
+		required := x402.Required{Version: x402.Version, Error: told.Detail, Accepts: exact,
+			Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: description, MIMEType: "application/json"}}
+		field, err := required.Header()
 		if err != nil {
 			return a, err
 		}
-		lines = append(lines, field)
+		lines = append(lines, [2]string{x402.RequiredField, field})
 	}
-	a = s.document(&told, append(more, ']'))
+	c.about.cents = o.cents()
+	more := api.AppendUSD(append(make([]byte, 0, 640), `,"amount_usd":"`...), o.cents())
+	more = append(append(append(more, `","expires":"`...), expiry(now, shortest)...), `","offers":[`...)
+	told.Detail += note
+	a = s.document(&told, append(append(more, decoded...), ']'))
 	a.Header = append(a.Header, lines...)
 	return a, nil
+}
+
+// addressed is a [Method] that identifies payers by addresses of a chain.
+type addressed interface {
+	// Payer names an account as payments of it do.
+	Payer(account [20]byte) string
+}
+
+// waysToPay gives the networks on which c can pay now: those that are ready, and that do not
+// refuse the account of c because of waste. The account is that of its credential, or that which
+// it names for its wallet. If it names none, told says why some networks are left out.
+func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, err error) {
+	if len(s.networks) == 0 {
+		return nil, unconfigured
+	}
+	var soonest *Problem // of those that refuse c
+	for _, n := range s.networks {
+		if !n.offered() || s.checkReady(n) != nil {
+			continue
+		}
+		payer, paid := c.payer, false
+		if m, ok := as[addressed](n.Method); ok && payer == "" && c.WalletAccount != "" {
+			payer = m.Payer(core.AccountOf(c.WalletAccount))
+		}
+		if payer != "" && n.PaysGas() {
+			if paid, err = s.hasPaid(payer); err != nil {
+				return nil, err
+			}
+		}
+		if no := s.refuses(n, payer, paid, c.Client); no != nil {
+			if soonest == nil || no.RetryAfter < soonest.RetryAfter {
+				soonest = no
+			}
+			continue
+		}
+		asks, err := n.requests.get(cents)
+		if err != nil {
+			return nil, err
+		}
+		ways = append(ways, way{n, n.Method, n.Name(), n.Life(), asks})
+	}
+	switch {
+	case len(ways) == 0 && soonest == nil:
+		return nil, errUnavailable
+	case len(ways) == 0:
+		// Its account may be able to pay in another way, so this is no 402.
+		return nil, &Problem{Code: api.PaymentsUnavailable, Reason: soonest.Reason, RetryAfter: soonest.RetryAfter, Detail: soonest.Detail}
+	case soonest != nil && c.payer == "" && c.WalletAccount == "":
+		told.Detail += " Accounts that have never paid here get fewer offers right now. If yours has paid, name it in the field Wallet-Account."
+	}
+	return ways, nil
 }
 
 // expiry is the last instant of a life that begins now, as challenges have it.
@@ -242,7 +297,7 @@ var errWallet = form.Invalid(api.InvalidRequest, "", "the field Wallet-Account m
 // clients that look at the document and not at the header. If the request names the account
 // of a wallet, and by can be answered by one, the element says what the wallet is to sign.
 func (c *Call) appendOffer(dst []byte, by any, ch *mpp.Challenge, t terms) ([]byte, error) {
-	if dst[len(dst)-1] != '[' {
+	if len(dst) > 0 {
 		dst = append(dst, ',')
 	}
 	dst = append(append(dst, `{"method":`...), api.AppendString(nil, ch.Method)...)

@@ -15,10 +15,30 @@ import (
 	"webring/server/sites/score"
 )
 
-// in runs a test in a bubble, where time passes when everybody waits.
+// in runs a test in a bubble, where time passes when everybody waits: one of several if it
+// has a name.
 func in(t *testing.T, name string, f func(t *testing.T)) {
 	t.Helper()
+	if name == "" {
+		synctest.Test(t, f)
+		return
+	}
 	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// inRing runs a test on a new ring, to which changes come before it starts.
+func inRing(t *testing.T, name string, f func(t *testing.T, r *ring), changes ...func(*ring)) {
+	t.Helper()
+	in(t, name, func(t *testing.T) { f(t, newRing(t, changes...)) })
+}
+
+// inAdasRing runs a test on a ring with one member, which alice has paid for.
+func inAdasRing(t *testing.T, name string, f func(t *testing.T, r *ring), changes ...func(*ring)) {
+	t.Helper()
+	inRing(t, name, func(t *testing.T, r *ring) {
+		r.join(ada, "alice")
+		f(t, r)
+	}, changes...)
 }
 
 // A challenge means that paying is safe: everything that can refuse the
@@ -44,9 +64,7 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 		{rule: "a bare host", op: paid.OpBid, body: `{"member":"ada.dev","amount":"1.00"}`, status: 404, code: api.UnknownMember},
 		{rule: "a removed member", op: paid.OpBid, body: fund, status: 410, code: api.MemberRemoved,
 			before: func(r *ring) {
-				if err := r.remove("ada", false); err != nil {
-					r.t.Fatal(err)
-				}
+				r.must(r.remove("ada", false))
 			}},
 		{rule: "a score of 39", op: paid.OpRegister, body: odd, status: 422, code: api.ScoreTooLow, asked: 1,
 			before: func(r *ring) { r.scorer.results["https://odd.dev"] = score.Result{Score: 39, Provider: "test"} }},
@@ -73,20 +91,14 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 				r.scorer.results["https://odd.dev"] = score.Result{Score: 90, Provider: "test", Report: "https://x/?" + strings.Repeat(`"`, 2000)}
 			}},
 	} {
-		in(t, c.rule, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, c.rule, func(t *testing.T, r *ring) {
 			if c.before != nil {
 				c.before(r)
 			}
 			asked, size := r.scorer.count(), r.size()
 			a := r.post(c.op, c.body).is(c.status, c.code)
-			if n := r.scorer.count() - asked; n != c.asked {
-				t.Errorf("the scorer was asked %d times, want %d", n, c.asked)
-			}
-			if now := r.size(); now != size {
-				t.Errorf("the ledger went from %s to %s", size, now)
-			}
+			same(t, r.scorer.count()-asked, c.asked)
+			same(t, r.size(), size)
 			if c.code == api.ScorePending && a.field("Retry-After") != "7" || c.rule == "a silent scorer" && a.field("Retry-After") != "9" {
 				t.Errorf("Retry-After: %s", a.field("Retry-After"))
 			}
@@ -97,12 +109,9 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 // What a 402 says: amount, expiry, one challenge for each offer, bound to this
 // request and to no Host.
 func TestChallengeSaysWhatIsAsked(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		a := r.post(paid.OpRegister, `{"name":"Ada","url":"https://ada.dev","kind":"agent","bid":"2.50"}`).is(402, api.PaymentRequired)
-		if a.member("amount_usd") != "3.50" {
-			t.Errorf("amount: %s", a.Body)
-		}
+		a.shows("amount_usd", "3.50")
 		first := a.challenges()
 		if len(first) != 1 || first[0].Realm != realm || first[0].Method != "coin" || first[0].Intent != "charge" {
 			t.Fatalf("offers: %+v", first)
@@ -128,8 +137,7 @@ func TestChallengeSaysWhatIsAsked(t *testing.T) {
 // A method can have its challenges live for less than others, and the document says
 // until when all of its offers hold.
 func TestOffersExpireAsTheirMethodsSay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, two)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for accept, shortest := range map[string]time.Duration{"": time.Minute, "coin/charge": paid.ChallengeLife} {
 			a := r.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), AcceptPayment: accept}).is(402, api.PaymentRequired)
 			lives := map[string]time.Duration{"coin": paid.ChallengeLife, "token": time.Minute}
@@ -142,15 +150,13 @@ func TestOffersExpireAsTheirMethodsSay(t *testing.T) {
 				t.Errorf("%q: expires %s, want %s", accept, a.member("expires"), want)
 			}
 		}
-	})
+	}, two)
 }
 
 // What the challenge pinned is kept: no service is asked again, and a limit that
 // was met in between, or a rule that was changed, refuses no payment.
 func TestWhatTheChallengePromisedIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.capacity = 3000 })
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		body := `{"name":"Last","url":"https://last.dev","kind":"website","category":"the-last-one","bid":"1.00"}`
 		join := r.challenge(paid.OpRegister, body)
 		bid := r.challenge(paid.OpBid, fund)
@@ -166,17 +172,13 @@ func TestWhatTheChallengePromisedIsKept(t *testing.T) {
 			t.Errorf("joined as %s", a.Body)
 		}
 		r.post(paid.OpBid, fund, r.sign(bid, "bob", 150)).is(200, "")
-		if r.total("ada") != 250 || r.network.charged("bob") != 350 {
-			t.Errorf("ada has %d cents, bob paid %d", r.total("ada"), r.network.charged("bob"))
-		}
-		if n := r.scorer.count() - scored; n != 0 {
-			t.Errorf("the scorer was asked %d times after the challenge", n)
-		}
+		r.has(amounts{"ada": 250, "bob paid": 350})
+		same(t, r.scorer.count()-scored, 0)
 		r.scorer.err = nil
 		r.rules(func(e *core.Rules) { e.RequiredScore = 40 })
 		r.post(paid.OpRegister, `{"name":"Late","url":"https://late.dev","kind":"mcp","category":"one-more"}`).is(422, api.CategoryUnavailable)
 		r.post(paid.OpRegister, `{"name":"Late","url":"https://late.dev","kind":"mcp"}`).is(402, api.PaymentRequired)
-	})
+	}, func(r *ring) { r.capacity = 3000 })
 }
 
 // A host that is no longer admitted is refused to who comes now, and not to who
@@ -192,9 +194,7 @@ func TestPromisedSiteIsKept(t *testing.T) {
 		r.restart()
 		r.post(paid.OpRegister, body).is(422, api.InvalidURL)
 		r.post(paid.OpRegister, body, credential).is(201, "")
-		if r.total("ada") != 100 || r.network.charged("alice") != 100 {
-			t.Errorf("ada has %d, alice paid %d", r.total("ada"), r.network.charged("alice"))
-		}
+		r.has(amounts{"ada": 100, "alice paid": 100})
 	})
 }
 
@@ -223,9 +223,7 @@ func TestWhatComesBetweenChallengeAndPayment(t *testing.T) {
 			time.Sleep(15 * time.Second)
 		}, 503, api.PaymentsUnavailable},
 	} {
-		in(t, c.rule, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, c.rule, func(t *testing.T, r *ring) {
 			ch := r.challenge(c.op, c.body)
 			c.between(r)
 			size := r.size()
@@ -246,8 +244,7 @@ func TestWhatComesBetweenChallengeAndPayment(t *testing.T) {
 
 // Accept-Payment orders and filters the offers; it never leaves none.
 func TestAcceptPaymentChoosesAmongOffers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, two)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for _, c := range []struct{ header, want string }{
 			{"", "coin token"},
 			{"token/charge, coin/charge;q=0.5", "token coin"},
@@ -274,12 +271,11 @@ func TestAcceptPaymentChoosesAmongOffers(t *testing.T) {
 		if r.second.charged("alice") != 100 || r.network.charged("alice") != 0 {
 			t.Errorf("charged %d and %d", r.second.charged("alice"), r.network.charged("alice"))
 		}
-	})
+	}, two)
 }
 
 func TestCallsThatCanNotBePaidFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		ch := r.challenge(paid.OpRegister, ada)
 		credential := r.sign(ch, "alice", 100)
 		for _, authorization := range [][]string{nil, {credential}} {
@@ -287,9 +283,7 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 			a.form()
 			a.is(403, api.TLSRequired)
 		}
-		if n := r.network.questions("decode", "simulate", "broadcast"); n != 0 {
-			t.Errorf("the payment method was asked %d questions", n)
-		}
+		same(t, r.network.questions("decode", "simulate", "broadcast"), 0)
 
 		r.methods = nil
 		none, err := paid.New(paid.Config{Ledger: r.books, Now: r.now, Scorer: r.scorer})
@@ -309,9 +303,7 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 // A ring that takes no payments is still asked for what there is not, and for what is
 // already there.
 func TestWithoutAPaymentMethodInvalidRequestsAreToldSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		asked := r.scorer.count()
 		none, err := paid.New(paid.Config{Ledger: r.books, Now: r.now, Scorer: r.scorer})
 		if err != nil {
@@ -340,22 +332,17 @@ func TestWithoutAPaymentMethodInvalidRequestsAreToldSo(t *testing.T) {
 				}
 			}
 		}
-		if n := r.scorer.count(); n != asked {
-			t.Errorf("the scorer was asked %d times although nobody can pay", n-asked)
-		}
+		same(t, r.scorer.count(), asked)
 	})
 }
 
 // What a challenge binds are the bytes that came, in their content coding.
 func TestChallengesCoverTheBytesAsReceived(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		coded := []byte("\x1f\x8b as it came")
 		call := paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Received: coded}
 		ch := r.handle(call).is(402, api.PaymentRequired).challenges()[0]
-		if ch.Digest != mpp.Digest(coded) {
-			t.Errorf("the digest is %s", ch.Digest)
-		}
+		same(t, ch.Digest, mpp.Digest(coded))
 		credential := r.sign(ch, "alice", 100)
 		for _, other := range []paid.Call{
 			{Operation: paid.OpRegister, Body: []byte(ada)},
@@ -376,8 +363,7 @@ func TestChallengesCoverTheBytesAsReceived(t *testing.T) {
 }
 
 func TestServiceRefusesWhatItCanNotWorkWith(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for name, cfg := range map[string]paid.Config{
 			"a short key":        {Realm: realm, Keys: mpp.Keys{Current: make([]byte, 31)}},
 			"a realm with ports": {Realm: "ring.example:443", Keys: mpp.Keys{Current: challengeKey}},

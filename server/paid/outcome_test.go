@@ -21,8 +21,7 @@ import (
 func TestRequestIsHeldUntilTheOutcomeIsKnown(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 10 * time.Second, 24 * time.Second} {
 		for _, mute := range []bool{false, true} {
-			in(t, fmt.Sprintf("mined after %v, mute %v", after, mute), func(t *testing.T) {
-				r := newRing(t)
+			inRing(t, fmt.Sprintf("mined after %v, mute %v", after, mute), func(t *testing.T, r *ring) {
 				r.network.fates["alice"] = fate{after: after, mute: mute}
 				credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
 				began := time.Now()
@@ -42,8 +41,7 @@ func TestRequestIsHeldUntilTheOutcomeIsKnown(t *testing.T) {
 // and not before; never a 402. The work goes on and ends in one effect, which
 // the same credential gets told once.
 func TestUnknownOutcomeIsNeverForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
 		r.network.simulate = func(context.Context, mpp.Payment) error {
 			r.network.change(func() { r.network.down = true }) // silent from the sending on
@@ -59,27 +57,19 @@ func TestUnknownOutcomeIsNeverForgotten(t *testing.T) {
 		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
 		// Others learn that somebody is paying, also those who would pay.
 		other := r.post(paid.OpRegister, ada)
-		if other.Status != 503 {
-			t.Errorf("an unpaid request for a URL that is paid for: %d %s", other.Status, other.Body)
-		}
+		same(t, other.Status, 503)
 		h.wait().is(503, api.PaymentPending)
-		if took := time.Since(began); took != 35*time.Second {
-			t.Errorf("held for %v, want validBefore and 10 s", took)
-		}
+		same(t, time.Since(began), 35*time.Second)
 		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
 		r.handle(keyed(paid.OpRegister, ada, "k", credential)).is(503, api.PaymentPending)
 		time.Sleep(24 * time.Hour)
 		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
-		if len(r.open()) != 1 || r.total("ada") != 0 {
-			t.Fatalf("%d open, ada has %d", len(r.open()), r.total("ada"))
-		}
+		r.has(amounts{"open": 1, "ada": 0})
 
 		r.network.change(func() { r.network.down = false })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(r.open()) != 0 || r.total("ada") != 100 || r.network.charged("alice") != 100 {
-			t.Fatalf("%d open, ada has %d, alice paid %d", len(r.open()), r.total("ada"), r.network.charged("alice"))
-		}
+		r.has(amounts{"open": 0, "ada": 100, "alice paid": 100})
 		r.post(paid.OpRegister, ada, credential).is(201, "")
 		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
 		r.restart()
@@ -90,8 +80,7 @@ func TestUnknownOutcomeIsNeverForgotten(t *testing.T) {
 // After a 503 the stored answer is given once, to one of the copies that ask
 // for it at the same time.
 func TestStoredAnswerIsGivenOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{mute: true, after: 20 * time.Second}
 		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
 		r.network.simulate = func(context.Context, mpp.Payment) error {
@@ -101,26 +90,14 @@ func TestStoredAnswerIsGivenOnce(t *testing.T) {
 		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
 		r.network.change(func() { r.network.down = false })
 		time.Sleep(time.Minute)
-		var all []*held
-		for range 50 {
-			all = append(all, r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}}))
-		}
-		counts := map[int]int{}
-		for _, h := range all {
-			counts[h.wait().Status]++
-		}
-		if counts[201] != 1 || counts[409] != 49 {
-			t.Errorf("answers by status: %v", counts)
-		}
+		r.fifty(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}}, 201)
 	})
 }
 
 // A simulation without an end holds nothing but its own request, which is let
 // go in time, and what is sent too late is not sent at all.
 func TestSlowSimulation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		wait := make(chan struct{})
 		r.network.simulate = func(context.Context, mpp.Payment) error { // that keeps to no bound
 			<-wait
@@ -130,9 +107,7 @@ func TestSlowSimulation(t *testing.T) {
 		credential := r.sign(ch, "bob", 150)
 		began := time.Now()
 		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
-		if took := time.Since(began); took != 35*time.Second {
-			t.Errorf("held for %v", took)
-		}
+		same(t, time.Since(began), 35*time.Second)
 		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
 		close(wait)
 		synctest.Wait()
@@ -140,9 +115,7 @@ func TestSlowSimulation(t *testing.T) {
 			t.Errorf("a transaction that ran out of time was reserved: %v", r.stored(ch))
 		}
 		r.post(paid.OpBid, fund, credential).is(402, api.PaymentExpired)
-		if r.network.charged("bob") != 0 {
-			t.Errorf("bob paid %d", r.network.charged("bob"))
-		}
+		r.has(amounts{"bob paid": 0})
 	})
 }
 
@@ -162,9 +135,7 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 		{"never mined", fate{lost: true}, 402, api.VerificationFailed, "gone", 0},
 		{"mined too late", fate{after: time.Minute, mute: true}, 402, api.VerificationFailed, "gone", 0},
 	} {
-		in(t, c.rule, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, c.rule, func(t *testing.T, r *ring) {
 			r.network.fates["mallory"] = c.fate
 			events := r.books.Size()
 			ch := r.challenge(paid.OpRegister, bob)
@@ -188,13 +159,9 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 				stored.Body != nil || stored.Pinned != nil || stored.URLKey != "" {
 				t.Errorf("what is kept of it: %+v, raw %q", stored, payment.Raw)
 			}
-			if got := r.network.charged("mallory"); got != c.charged {
-				t.Errorf("charged %d, want %d", got, c.charged)
-			}
+			same(t, r.network.charged("mallory"), c.charged)
 			used := r.post(paid.OpRegister, bob, credential).is(409, api.CredentialReused)
-			if used.member("outcome") != "failed" {
-				t.Errorf("the used credential: %s", used.Body)
-			}
+			used.shows("outcome", "failed")
 
 			// The payer is barred from this URL, and only from it.
 			fresh := r.challenge(paid.OpRegister, bob)
@@ -208,9 +175,7 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 			if wait, err := strconv.Atoi(barred.field("Retry-After")); err != nil || float64(wait) < rest || float64(wait) >= rest+1 {
 				t.Errorf("Retry-After of a bar that ends in %v s: %s", rest, barred.field("Retry-After"))
 			}
-			if n := r.network.questions("broadcast") - asked; n != 0 {
-				t.Errorf("the barred payer's transaction was sent")
-			}
+			same(t, r.network.questions("broadcast")-asked, 0)
 			r.network.change(func() { delete(r.network.fates, "mallory") })
 			elsewhere := `{"name":"Else","url":"https://else.dev","kind":"agent"}`
 			r.post(paid.OpRegister, elsewhere, r.sign(r.challenge(paid.OpRegister, elsewhere), "mallory", 100)).is(201, "")
@@ -218,20 +183,15 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 			late := r.challenge(paid.OpRegister, bob)
 			r.post(paid.OpRegister, bob, r.sign(late, "mallory", 100)).is(201, "")
 		})
-		in(t, c.rule+", and the URL is free for others", func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, c.rule+", and the URL is free for others", func(t *testing.T, r *ring) {
 			r.network.fates["mallory"] = c.fate
 			r.post(paid.OpRegister, ada, r.sign(r.challenge(paid.OpRegister, ada), "mallory", 100)).is(c.status, c.code)
 			r.join(ada, "alice")
 		})
-		in(t, c.rule+", for a bid", func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, c.rule+", for a bid", func(t *testing.T, r *ring) {
 			r.network.fates["mallory"] = c.fate
 			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "mallory", 150)).is(c.status, c.code)
-			if r.total("ada") != 100 {
-				t.Errorf("ada has %d", r.total("ada"))
-			}
+			r.has(amounts{"ada": 100})
 			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "")
 		})
 	}
@@ -241,8 +201,7 @@ func TestPaymentsThatComeToNothing(t *testing.T) {
 // and delays no one, including the payer.
 func TestRefusedSimulationLeavesNothing(t *testing.T) {
 	for name, answer := range map[string]func(context.Context, mpp.Payment) error{"refused": refuse, "silent": silence} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, name, func(t *testing.T, r *ring) {
 			ch := r.challenge(paid.OpRegister, ada)
 			credential := r.sign(ch, "alice", 100)
 			size := r.size()
@@ -265,16 +224,13 @@ func TestRefusedSimulationLeavesNothing(t *testing.T) {
 
 // Two payers of one URL: the second is not charged, whenever it comes.
 func TestTwoPayersOfOneURL(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{after: 5 * time.Second}
 		one, two := r.challenge(paid.OpRegister, ada), r.challenge(paid.OpRegister, ada)
 		early, second := r.sign(one, "alice", 100), r.sign(two, "bob", 100)
 		h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{early}})
 		synctest.Wait()
-		if len(r.open()) != 1 {
-			t.Fatalf("%d open", len(r.open()))
-		}
+		r.has(amounts{"open": 1})
 		r.post(paid.OpRegister, ada, second).is(503, api.PaymentPending)
 		r.post(paid.OpRegister, ada).is(503, api.PaymentPending)
 		r.post(paid.OpRegister, bob).is(402, api.PaymentRequired)
@@ -286,8 +242,7 @@ func TestTwoPayersOfOneURL(t *testing.T) {
 	})
 	// At once: the reservation decides, not the look before it.
 	for round := range 10 {
-		in(t, fmt.Sprint("race ", round), func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, fmt.Sprint("race ", round), func(t *testing.T, r *ring) {
 			var credentials []string
 			for i := range 8 {
 				payer := fmt.Sprint("payer-", i)
@@ -311,18 +266,14 @@ func TestTwoPayersOfOneURL(t *testing.T) {
 					t.Errorf("payer %d paid %d and got %d %s", i, charged, a.Status, a.Body)
 				}
 			}
-			if joined != 1 {
-				t.Errorf("%d joined", joined)
-			}
+			same(t, joined, 1)
 		})
 	}
 }
 
 // Open payments count towards what a member may have, before the 402.
 func TestOpenPaymentsCountTowardsTheHighestTotal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		left := int64(core.MaxTotal - 100)
 		for left >= 2*core.MaxAmount {
 			r.credit("ada", core.MaxAmount)
@@ -337,9 +288,7 @@ func TestOpenPaymentsCountTowardsTheHighestTotal(t *testing.T) {
 		r.post(paid.OpBid, `{"member":"ada","amount":"1.00"}`).is(422, api.TotalTooHigh)
 		r.post(paid.OpBid, most, r.sign(two, "carol", core.MaxAmount)).is(422, api.TotalTooHigh)
 		h.wait().is(200, "")
-		if r.total("ada") != core.MaxTotal || r.network.charged("carol") != 0 {
-			t.Errorf("ada has %d, carol paid %d", r.total("ada"), r.network.charged("carol"))
-		}
+		r.has(amounts{"ada": core.MaxTotal, "carol paid": 0})
 	})
 }
 
@@ -348,9 +297,7 @@ func TestOpenPaymentsCountTowardsTheHighestTotal(t *testing.T) {
 // What is refused was neither sent nor charged, and may be sent again.
 func TestOnePayerHasFewPaymentsOpen(t *testing.T) {
 	const most = 8
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
 		var all []*held
 		credentials := map[*held]string{}
@@ -383,17 +330,14 @@ func TestOnePayerHasFewPaymentsOpen(t *testing.T) {
 			h.wait().is(200, "")
 		}
 		r.post(paid.OpBid, fund, again).is(200, "")
-		if got := r.network.charged("bob"); got != (most+1)*150 {
-			t.Errorf("bob paid %d", got)
-		}
+		same(t, r.network.charged("bob"), (most+1)*150)
 	})
 }
 
 // A ring at 90 % of its capacity offers no new payments; clients that have a challenge may
 // still join while there is room.
 func TestFullRingAsksNobodyToPay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.capacity = 10 })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		var asked []mpp.Challenge
 		body := func(i int) string { return fmt.Sprintf(`{"name":"M %d","url":"https://m%d.dev","kind":"agent"}`, i, i) }
 		for i := range 11 {
@@ -405,18 +349,15 @@ func TestFullRingAsksNobodyToPay(t *testing.T) {
 		r.post(paid.OpRegister, body(20)).is(503, api.RingFull)
 		r.post(paid.OpRegister, body(9), r.sign(asked[9], "alice", 100)).is(201, "")
 		r.post(paid.OpRegister, body(10), r.sign(asked[10], "bob", 100)).is(503, api.RingFull)
-		if r.network.charged("bob") != 0 {
-			t.Errorf("bob paid %d", r.network.charged("bob"))
-		}
-	})
+		r.has(amounts{"bob paid": 0})
+	}, func(r *ring) { r.capacity = 10 })
 }
 
 // A score that was made before there were stamps does not stand in the way of a
 // payment that went through.
 func TestStrangeTimeOfAScoreLosesNoPayment(t *testing.T) {
 	for _, at := range []string{"0001-01-02T00:00:00Z", "1969-12-31T23:59:59Z", "9999-12-31T23:59:59-12:00"} {
-		in(t, at, func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, at, func(t *testing.T, r *ring) {
 			scanned, err := time.Parse(time.RFC3339, at)
 			r.must(err)
 			result, _ := r.scorer.Score(t.Context(), "", "https://ada.dev")
@@ -431,8 +372,7 @@ func TestStrangeTimeOfAScoreLosesNoPayment(t *testing.T) {
 // credential learns what it paid for. A client without the whole request cannot have
 // another's let go.
 func TestALetGoRequestFindsItsAnswerLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["alice"] = fate{after: 20 * time.Second} })
 		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
 		call := func(body, credential string) paid.Call {
@@ -467,9 +407,7 @@ func TestALetGoRequestFindsItsAnswerLater(t *testing.T) {
 		letGo(call(ada, credential)).is(404, api.NotFound)
 		r.post(paid.OpRegister, ada, credential).is(201, "")
 		r.post(paid.OpRegister, ada, credential).is(409, api.CredentialReused)
-		if r.total("ada") != 100 || r.network.charged("alice") != 100 {
-			t.Errorf("ada has %d, alice paid %d", r.total("ada"), r.network.charged("alice"))
-		}
+		r.has(amounts{"ada": 100, "alice paid": 100})
 	})
 }
 
@@ -492,9 +430,7 @@ func forged(t *testing.T, credential string) string {
 // have none, until that is used up, too. What is refused may be sent again.
 func TestOpenPaymentsLeaveRoomForAccountsThatHaveNone(t *testing.T) {
 	const perPayer, most, kept = 8, 1024, 256
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		crowd := 0
 		opens := func(count, each int) {
 			t.Helper()
@@ -538,9 +474,7 @@ func TestOpenPaymentsLeaveRoomForAccountsThatHaveNone(t *testing.T) {
 		// There is room again.
 		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "erin", 150)).is(200, "")
 		for payer, cents := range map[string]int64{"bob": 300, "carol": 150, "dave": 150, "erin": 150} {
-			if got := r.network.charged(payer); got != cents {
-				t.Errorf("%s paid %d, want %d", payer, got, cents)
-			}
+			same(t, r.network.charged(payer), cents)
 		}
 	})
 }

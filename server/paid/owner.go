@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,11 +15,16 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// The owner of a member proves itself by a challenge for nothing. A proof holds for one
-// request, once. The id of the challenge, which the account signs and a wallet shows, begins
-// with words that say what the request does, so that a challenge for one thing cannot pass
-// for another. Nothing but the ledger is asked about it, so what it allows is done in one
-// turn of the writer, which also stores that the proof is spent.
+// An owner's request is a payment of 0. The account of the owner proves itself by signing a
+// challenge, and a proof holds for one request, once. The id of the challenge, which a wallet
+// shows, begins with words that say what the request does, so that a challenge for one thing
+// cannot pass for another.
+//
+// No network settles a proof, so nothing is reserved: one turn of the writer stores that the
+// proof is spent and carries out the request. Spent proofs are not reservations. Proofs cost
+// nothing, so they must not fill the disk: they are deleted after a day, and reservations
+// never are. A spent proof holds no answer, because answers hold words that the operator can
+// redact; the answer to a repeated request is made from the present state.
 
 // Prover asks accounts for proofs and verifies them, without a network. Its functions are
 // safe for concurrent use.
@@ -35,17 +38,14 @@ type Prover interface {
 	Verify(c mpp.Credential) (account string, err error)
 }
 
-// ownerRequest is what the account of a proof wants done to a member.
+// ownerRequest is what an owner wants done to a member.
 type ownerRequest interface {
 	// owner returns the account that must give the proof, the zero one if no account can.
 	owner(m *member) core.Account
-	// check says why it cannot be done now, by what the ledger holds. It runs before
-	// the challenge, and again in the turn of the writer that does it.
+	// check says why it cannot be done now, by what the ledger holds.
 	check(v *ledger.View, m *member) error
-	// decide finds everything that the challenge is to pin, such as a site's score.
-	// site is the member's URL.
-	decide(ctx context.Context, site, client string) error
-	// pin gives what the parser needs in addition to the request. The map is the caller's.
+	// decide and pin are those of [order].
+	decide(ctx context.Context, client string) error
 	pin() map[string]string
 	// words say what the account signs for: the operation, the member, and all that changes.
 	// They are what a wallet shows, in the form of [mpp.Plain].
@@ -58,6 +58,34 @@ type ownerRequest interface {
 	// answer is the body that says what was done. m is nil if the member is in the ring no
 	// longer.
 	answer(st *core.State, m *member) []byte
+}
+
+// proven is the [order] of an owner's request.
+type proven struct {
+	ownerRequest
+	operation, slug string
+}
+
+// owned makes the parser of orders from that of an owner's requests.
+func owned(parse func(c *Call, rules *core.Rules, pinned map[string]string) (ownerRequest, error)) operation {
+	return operation{owner: true, parse: func(c *Call, rules *core.Rules, pinned map[string]string) (order, error) {
+		r, err := parse(c, rules, pinned)
+		return &proven{r, c.Operation, c.Slug}, err
+	}}
+}
+
+func (o *proven) cents() int64     { return 0 }
+func (o *proven) describe() string { return o.words(o.slug) }
+
+func (o *proven) possible(v *ledger.View, account string) error {
+	m, err := memberOf(v.State(), o.slug, o.operation)
+	switch {
+	case err != nil:
+		return err
+	case account != "" && !o.owner(m).Is(core.AccountOf(account)):
+		return notOwner(v.State().Rules().BaseURL, o.slug)
+	}
+	return o.check(v, m)
 }
 
 // member is a member of the ring with its place in the state. Its other words than slug and
@@ -93,61 +121,38 @@ func memberOf(st *core.State, slug, operation string) (*member, error) {
 	return m, nil
 }
 
-// askProof answers a request without a usable proof: with a 402 and a challenge, or with the
-// reason why a proof would be of no use.
-func (s *Service) askProof(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
-	o, site, err := s.asked(c)
-	if err == nil {
-		err = s.checkMachine()
-	}
-	if err == nil {
-		err = o.decide(ctx, site, c.Client)
-	}
-	if err != nil {
-		return a, err
-	}
-	pinned := o.pin()
-	pinned[pinOperation], pinned[pinMember], pinned[pinNonce] = c.Operation, c.Slug, nonce()
-	opaque, err := mpp.EncodeJSON(pinned)
-	if err != nil {
-		return a, err
-	}
-	ch := mpp.Challenge{Realm: s.Realm, Method: s.Prover.Method(), Intent: mpp.Charge, Request: s.Prover.Request(),
-		Expires: expiry(s.Now(), ChallengeLife), Digest: c.digest, Opaque: opaque}
-	words := o.words(c.Slug)
-	ch.Description = words + ": nothing is to be paid"
-	s.keys.Load().SignWords(&ch, words)
-	more := fmt.Appendf(nil, `,"amount_usd":"0.00","expires":"%s","offers":[`, ch.Expires)
-	more, err = c.appendOffer(more, s.Prover, &ch, readTerms(ch.Request, nil))
-	if err != nil {
-		return a, err
-	}
-	a = s.document(why, append(more, ']'))
-	a.Header = append(a.Header, [2]string{"WWW-Authenticate", ch.Header()})
-	return a, nil
+// proof is one that holds for its request.
+type proof struct {
+	id        string // of its challenge, without the words
+	challenge string // the same with the words
+	expires   time.Time
+	risk.Proof
 }
 
-// asked gives the order of a request without a proof, and the member's URL, if the ledger
-// holds nothing against it.
-func (s *Service) asked(c *Call) (o ownerRequest, site string, err error) {
-	s.Ledger.View(func(v *ledger.View) {
-		var m *member
-		if o, err = c.proven(c, v.State().Rules(), nil); err != nil {
-			return
-		}
-		m, err = memberOf(v.State(), c.Slug, c.Operation)
-		if err == nil {
-			err = s.unspentKey(v, c)
-		}
-		if err == nil {
-			err, site = o.check(v, m), m.URL
-		}
-	})
-	return o, site, err
+// spent gives a spent proof of a member as the reservation that a payment of 0 would have: its
+// answer was given out.
+func spent(slug string, p *risk.Proof) *ledger.Reservation {
+	return &ledger.Reservation{State: ledger.Applied, Delivered: true, Operation: p.Operation, Member: slug, Payer: p.Account,
+		BodyDigest: p.Digest, Idempotency: p.Key, Created: time.UnixMilli(p.At)}
 }
 
-// take does what a proof allows. Cheap checks come first, as in [Service.pay].
-func (s *Service) take(c *Call, cred mpp.Credential) (a Answer, err error) {
+var (
+	errOtherRequest = refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send that request, or answer the new challenge. Nothing was done.")
+	errProofExpired = &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired, Detail: "The challenge has expired. Answer the new one. Nothing was done."}
+	errNotKnown     = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: "It is not known whether this was done. Send the same request with the same credential again. Nothing is charged."}
+	errSettleFirst = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: "A payment for this member is being settled first. Send the request again later. Nothing was done."}
+)
+
+// notOwner refuses a proof by another account than the one that may do this.
+func notOwner(base, slug string) *Problem {
+	return &Problem{Code: api.NotOwner, More: map[string]any{"links": map[string]string{"claim": base + "/api/ring/" + slug + "/claim"}},
+		Detail: "This proof is by another account than the owner's. If the site of this member is yours, it can name your account: see links.claim. Nothing was done."}
+}
+
+// prove answers a request that carries a proof. Cheap checks come first, as in [Service.pay].
+func (s *Service) prove(c *Call, cred mpp.Credential) (a Answer, err error) {
 	ch := cred.Challenge
 	if ch.Intent != mpp.Charge || !s.keys.Load().Verify(ch) {
 		return a, refusal(api.InvalidChallenge, "This ring did not issue the challenge in the credential. Answer the new one. Nothing was done.")
@@ -167,55 +172,49 @@ func (s *Service) take(c *Call, cred mpp.Credential) (a Answer, err error) {
 	} else if err != nil {
 		return a, err
 	}
-	w := &proof{id: id, challenge: ch.ID, Proof: risk.Proof{Operation: c.Operation, Account: account, Digest: c.digest, Key: c.idempotency(c.digest)}}
-	if earlier, err := s.spentBefore(c.Slug, id); earlier != nil || err != nil {
-		return s.repeated(c, pinned, w, earlier, err)
+	p := &proof{id: id, challenge: ch.ID, Proof: risk.Proof{Operation: c.Operation, Account: account, Digest: c.digest, Key: c.idempotency(c.digest)}}
+	var earlier *risk.Proof
+	s.Ledger.View(func(v *ledger.View) { earlier, err = risk.ProofOf(v, c.Slug, id) })
+	if err != nil {
+		return a, err
+	}
+	if earlier != nil {
+		s.mu.Lock()
+		err := s.mayRepeat(c, spent(c.Slug, earlier), false, true)
+		s.mu.Unlock()
+		if err != nil {
+			return a, err
+		}
+		o, err := c.op.parse(c, nil, pinned)
+		if err != nil {
+			return a, s.reused(spent(c.Slug, earlier))
+		}
+		p.Proof = *earlier
+		s.Ledger.View(func(v *ledger.View) { a = s.proofAnswer(v.State(), o.(*proven), p) })
+		return s.durable(a, nil)
 	}
 	if ch.Digest != c.digest {
 		return a, errOtherRequest
 	}
-	if w.expires, err = ch.ExpiresAt(); err != nil || !s.Now().Before(w.expires) {
+	if p.expires, err = ch.ExpiresAt(); err != nil || !s.Now().Before(p.expires) {
 		return a, errProofExpired
 	}
-	o, err := c.proven(c, nil, pinned)
+	o, err := c.op.parse(c, nil, pinned)
 	if err != nil {
 		return a, errUnreadable
 	}
-	if words != o.words(c.Slug) {
+	if words != o.describe() {
 		return a, errOtherRequest
 	}
-	return s.do(c, o, w)
-}
-
-// proof is one that holds for its request.
-type proof struct {
-	id        string // of its challenge, without the words
-	challenge string // the same with the words
-	expires   time.Time
-	risk.Proof
-}
-
-var (
-	errOtherRequest = refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send that request, or answer the new challenge. Nothing was done.")
-	errProofExpired = &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired, Detail: "The challenge has expired. Answer the new one. Nothing was done."}
-	errNotKnown     = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-		Detail: "It is not known whether this was done. Send the same request with the same credential again. Nothing is charged."}
-	errSettleFirst = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-		Detail: "A payment for this member is being settled first. Send the request again later. Nothing was done."}
-)
-
-// notOwner refuses a proof by another account than the one that may do this.
-func notOwner(base, slug string) *Problem {
-	return &Problem{Code: api.NotOwner, More: map[string]any{"links": map[string]string{"claim": base + "/api/ring/" + slug + "/claim"}},
-		Detail: "This proof is by another account than the owner's. If the site of this member is yours, it can name your account: see links.claim. Nothing was done."}
+	return s.carryOutProven(c, o.(*proven), p)
 }
 
 // settleWait is how long a request waits for open payments for its member. Most are settled
 // within seconds.
 const settleWait = 20 * time.Second
 
-// do carries out a request, for which the proof holds, in one turn of the writer.
-func (s *Service) do(c *Call, o ownerRequest, p *proof) (a Answer, err error) {
+// carryOutProven carries out a request, for which the proof holds, in one turn of the writer.
+func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -225,84 +224,74 @@ func (s *Service) do(c *Call, o ownerRequest, p *proof) (a Answer, err error) {
 	s.mu.Unlock()
 	defer s.holding.Done()
 	waits := true
+	var earlier *risk.Proof
 	turn := func(tx *ledger.Tx) error {
+		v, st := tx.View(), tx.State()
 		// The stamp never goes back, as a clock may.
 		if !time.UnixMilli(tx.Stamp()).Before(p.expires) {
 			return errProofExpired
 		}
-		m, err := s.doable(tx.View(), c, o, p)
+		known, err := risk.ProofOf(v, o.slug, p.id)
+		if earlier = known; err != nil || known != nil {
+			return err
+		}
+		if err := o.possible(v, p.Account); err != nil {
+			return err
+		}
+		m, err := memberOf(st, o.slug, o.operation)
 		if err != nil {
 			return err
 		}
-		if count, _ := tx.View().OpenOnMember(c.Slug); o.waits() && count > 0 {
+		if count, _ := v.OpenOnMember(o.slug); o.waits() && count > 0 {
 			return ledger.ErrOpenReservation
 		}
-		if _, departed := tx.State().Departed(m.at); departed && waits && risk.TakesPromised(tx.View(), m.at, m.Total()) {
+		if _, departed := st.Departed(m.at); departed && waits && risk.TakesPromised(v, m.at, m.Total()) {
 			return ledger.ErrOpenReservation
 		}
 		// What may fail comes before the first event.
-		p.Seq = tx.State().Seq() + uint64(o.events())
-		if ch, changes := o.(*change); changes && ch.Category != nil {
+		p.Seq = st.Seq() + uint64(o.events())
+		if ch, changes := o.ownerRequest.(*change); changes && ch.Category != nil {
 			p.Category = *ch.Category
 		}
-		if err := s.spend(tx, c.Slug, p); err != nil {
+		if err := spend(tx, o.slug, p); err != nil {
 			return err
 		}
 		if err := o.carryOut(tx, m); err != nil {
 			return err
 		}
-		a = s.ownerAnswer(tx.State(), c, o, p)
+		a = s.proofAnswer(st, o, p)
 		return nil
 	}
 	s.Failpoint("proved")
 	if o.waits() {
 		// Strangers must not keep payments for the member from beginning.
-		s.Ledger.View(func(v *ledger.View) { _, err = s.doable(v, c, o, p) })
+		s.Ledger.View(func(v *ledger.View) { err = o.possible(v, p.Account) })
 		if err != nil {
 			return a, err
 		}
-		err = WhenSettled(s.ctx, s.Ledger, c.Slug, settleWait, turn)
+		err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn)
 	} else if err = s.Ledger.Do(s.ctx, turn); errors.Is(err, ledger.ErrOpenReservation) {
 		// A return lets a payment settle that was promised a rank. It does not wait longer:
 		// strangers must not keep a member out until it can return no more.
-		if err = WhenSettled(s.ctx, s.Ledger, c.Slug, settleWait, turn); errors.Is(err, ledger.ErrOpenReservation) {
+		if err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn); errors.Is(err, ledger.ErrOpenReservation) {
 			waits = false
 			err = s.Ledger.Do(s.ctx, turn)
 		}
 	}
-	var known spentError
 	switch {
-	case err == nil:
-		s.Failpoint("applied")
-		if _, asks := o.(visit); asks {
-			s.Visit(c.Slug)
-		}
-		s.Log.Info("an owner's request was carried out", Audit, "ownership", "operation", c.Operation, "member", c.Slug, "account", p.Account, "proof", p.id, "request", c.Request)
-	case errors.As(err, &known):
-		return a, s.proofReused(c.Slug)
 	case errors.Is(err, ledger.ErrOpenReservation):
 		return a, errSettleFirst
-	case errors.Is(err, ledger.ErrBroken):
-		return a, errNotKnown // it may be stored all the same
-	case errors.Is(err, ledger.ErrNotNow):
-		s.Log.Error("proofs refused: this machine is not ready", "err", err)
-		return a, errUnavailable
-	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):
-		return a, errUnavailable
-	}
-	return a, err
-}
-
-// doable gives the current member if the account of the proof may do this.
-func (s *Service) doable(v *ledger.View, c *Call, o ownerRequest, p *proof) (*member, error) {
-	m, err := memberOf(v.State(), c.Slug, c.Operation)
-	switch {
 	case err != nil:
-		return nil, err
-	case !o.owner(m).Is(core.AccountOf(p.Account)):
-		return nil, notOwner(v.State().Rules().BaseURL, c.Slug)
+		return a, s.notWritten(err, errNotKnown)
+	case earlier != nil:
+		return a, s.reused(spent(o.slug, earlier))
 	}
-	return m, o.check(v, m)
+	s.Failpoint("applied")
+	if c.Operation == OpVisit {
+		s.Visit(o.slug)
+	}
+	s.Log.Info("an owner's request was carried out", Audit, "ownership", "operation", c.Operation, "member", o.slug, "account", p.Account, "proof", p.id, "request", c.Request)
+	return a, nil
 }
 
 // WhenSettled calls do in the writer's turn as soon as no payment for a member is open.
@@ -327,20 +316,15 @@ func WhenSettled(ctx context.Context, books *ledger.Ledger, slug string, wait ti
 	}
 }
 
-// ownerAnswer is the answer to a request that was carried out: by the present state, in which the
-// member may be another since.
-func (s *Service) ownerAnswer(st *core.State, c *Call, o ownerRequest, p *proof) Answer {
-	m, err := memberOf(st, c.Slug, "")
+// proofAnswer is the answer to a request that was carried out: by the present state, in which
+// the member may be another since.
+func (s *Service) proofAnswer(st *core.State, o *proven, p *proof) Answer {
+	m, err := memberOf(st, o.slug, "")
 	if err != nil {
 		m = nil
 	}
 	receipt := mpp.Receipt{Method: s.Prover.Method(), Reference: p.challenge, Timestamp: time.UnixMilli(p.At).UTC()}
-	return Answer{Status: 200, Body: o.answer(st, m), Header: [][2]string{
-		{"Content-Type", "application/json"},
-		{"Cache-Control", "private"},
-		{"Payment-Receipt", receipt.Header()},
-		{"Webring-Seq", strconv.FormatUint(p.Seq, 10)},
-	}}
+	return Answer{Status: 200, Body: o.answer(st, m), Header: successHeader(receipt, p.Seq)}
 }
 
 // appendMember appends ,"member": and the member.
@@ -351,22 +335,10 @@ func appendMember(body []byte, st *core.State, m *member) []byte {
 	return api.AppendMember(append(body, `,"member":`...), st, m.at, true)
 }
 
-// spentError says that a proof is spent.
-type spentError struct{}
-
-func (spentError) Error() string { return "paid: the proof is spent" }
-
-// spend stores that a proof is spent, and deletes those of the member that are old. It
-// fails with a spentError if it is spent already.
-func (s *Service) spend(tx *ledger.Tx, slug string, p *proof) error {
-	v := tx.View()
-	if earlier, err := risk.ProofOf(v, slug, p.id); err != nil {
-		return err
-	} else if earlier != nil {
-		return spentError{}
-	}
+// spend stores that a proof is spent, and deletes those of the member that are old.
+func spend(tx *ledger.Tx, slug string, p *proof) error {
 	p.At = tx.Stamp()
-	all, err := risk.Proofs(v, slug)
+	all, err := risk.Proofs(tx.View(), slug)
 	if err != nil {
 		return err
 	}
@@ -384,30 +356,26 @@ func (s *Service) spend(tx *ledger.Tx, slug string, p *proof) error {
 	return tx.Put(ledger.Proofs, risk.ProofKey(slug, p.id), row)
 }
 
-// spentBefore is spentProof by the present state.
-func (s *Service) spentBefore(slug, id string) (p *risk.Proof, err error) {
-	s.Ledger.View(func(v *ledger.View) { p, err = risk.ProofOf(v, slug, id) })
-	return p, err
-}
+// sweptAtOnce is how many spent proofs are looked at in one turn of the writer.
+const sweptAtOnce = 256
 
 // sweepSpent deletes spent proofs that are old, once an hour: those of members about which no
 // request comes any more, too. It also ends departures.
 func (s *Service) sweepSpent() {
-	defer s.group.Done()
-	each := time.NewTicker(time.Hour)
-	defer each.Stop()
-	for {
+	for more := true; more; more = s.sleep(time.Hour) {
 		s.endDepartures()
-		for from, more := "", true; more; {
-			var old []string
-			old, from, more = s.oldSpent(from)
+		for from, left := "", true; left; {
 			err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-				for _, key := range old {
-					if err := tx.Put(ledger.Proofs, key, nil); err != nil {
-						return err
+				rows, err := tx.View().Scan(ledger.Proofs, "", from, sweptAtOnce)
+				left = len(rows) == sweptAtOnce
+				for _, row := range rows {
+					from = row.Key + "\x00"
+					var p risk.Proof
+					if err == nil && json.Unmarshal(row.Value, &p) == nil && p.Old(s.Now().UnixMilli()) {
+						err = tx.Put(ledger.Proofs, row.Key, nil)
 					}
 				}
-				return nil
+				return err
 			})
 			if err != nil {
 				if s.ctx.Err() == nil {
@@ -416,82 +384,44 @@ func (s *Service) sweepSpent() {
 				break
 			}
 		}
-		select {
-		case <-each.C:
-		case <-s.ctx.Done():
-			return
-		}
 	}
 }
 
-// sweptAtOnce is how many spent proofs are looked at in one view.
-const sweptAtOnce = 256
-
-// oldSpent gives the keys of old proofs among the next ones from a key on, and the key after
-// them, if there are more.
-func (s *Service) oldSpent(from string) (old []string, next string, more bool) {
-	var rows []ledger.TableRow
-	var err error
-	s.Ledger.View(func(v *ledger.View) { rows, err = v.Scan(ledger.Proofs, "", from, sweptAtOnce) })
-	if err != nil {
-		s.Log.Error("spent proofs cannot be read", "err", err)
-	}
+// endDepartures frees the URLs of members that can no longer return.
+func (s *Service) endDepartures() {
+	const atOnce = 1 << 16 // rows that are looked at in one view
 	now := s.Now().UnixMilli()
-	for _, row := range rows {
-		next = row.Key + "\x00"
-		p := &risk.Proof{}
-		if err := json.Unmarshal(row.Value, p); err == nil && p.Old(now) {
-			old = append(old, row.Key)
+	for from, rows := 0, 1; from < rows; from += atOnce {
+		var over []string
+		s.Ledger.View(func(v *ledger.View) {
+			st := v.State()
+			rows = st.Rows()
+			for o := core.Ordinal(from); int(o) < min(rows, from+atOnce); o++ {
+				if until, departed := st.Departed(o); departed && until <= now {
+					over = append(over, string([]byte(st.Slug(o))))
+				}
+			}
+		})
+		for _, slug := range over {
+			err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
+				at, _ := tx.State().BySlug([]byte(slug))
+				if until, departed := tx.State().Departed(at); !departed || tx.Stamp() < until {
+					return nil // it has returned, or was removed
+				}
+				_, err := tx.Append(&core.Lapsed{Stamp: tx.Stamp(), Member: slug}, nil)
+				return err
+			})
+			if err != nil {
+				if s.ctx.Err() != nil {
+					return
+				}
+				s.Log.Warn("the URL of a member that has left is not free yet", "member", slug, "err", err)
+				if errors.Is(err, ledger.ErrNotNow) {
+					return
+				}
+			}
 		}
 	}
-	return old, next, len(rows) == sweptAtOnce
-}
-
-// unspentKey refuses a challenge for a request that repeats the Idempotency-Key and the body
-// of one that was done.
-func (s *Service) unspentKey(v *ledger.View, c *Call) error {
-	key := c.idempotency(c.digest)
-	if key == "" {
-		return nil
-	}
-	all, err := risk.Proofs(v, c.Slug)
-	for _, p := range all {
-		if p.Key == key && !p.Old(s.Now().UnixMilli()) {
-			return &Problem{Code: api.IdempotencyKeyUsed, More: selfLink(v.State().Rules().BaseURL, c.Slug), Detail: "This request was carried out under this Idempotency-Key, so it is not done again. " +
-				"Send its credential to get the answer again, or another key to do it once more."}
-		}
-	}
-	return err
-}
-
-// repeated is the answer to a proof that is spent: what was answered, if the request comes
-// with the Idempotency-Key of the one that spent it.
-func (s *Service) repeated(c *Call, pinned map[string]string, p *proof, earlier *risk.Proof, err error) (Answer, error) {
-	if err != nil {
-		return Answer{}, err
-	}
-	key := c.idempotency(earlier.Digest)
-	switch {
-	case key == "" || key != earlier.Key:
-		return Answer{}, s.proofReused(c.Slug)
-	case c.digest != earlier.Digest:
-		return Answer{}, errOtherBody
-	}
-	o, err := c.proven(c, nil, pinned)
-	if err != nil {
-		return Answer{}, s.proofReused(c.Slug)
-	}
-	p.Proof = *earlier
-	var a Answer
-	s.Ledger.View(func(v *ledger.View) { a = s.ownerAnswer(v.State(), c, o, p) })
-	return s.durable(a, nil)
-}
-
-// proofReused is the answer to a proof that is spent.
-func (s *Service) proofReused(slug string) *Problem {
-	more := selfLink(s.base(), slug)
-	more["outcome"] = "applied"
-	return &Problem{Code: api.CredentialReused, More: more, Detail: "This credential was used before, and its request was carried out. links.self shows the member."}
 }
 
 func selfLink(base, slug string) map[string]any {

@@ -122,6 +122,12 @@ func newOwned(t *testing.T, changes ...func(*ring)) *owned {
 	return o
 }
 
+// inOwnedRing runs a test on a ring with members that prove themselves.
+func inOwnedRing(t *testing.T, f func(t *testing.T, o *owned)) {
+	t.Helper()
+	in(t, "", func(t *testing.T) { f(t, newOwned(t)) })
+}
+
 func (o *owned) call(op, slug, body string, authorization ...string) answer {
 	o.t.Helper()
 	return o.handle(paid.Call{Operation: op, Slug: slug, Body: []byte(body), Authorization: authorization})
@@ -187,15 +193,12 @@ func TestOwnersChangeTheirMembers(t *testing.T) {
 		o.fillCategories()
 		o.call(paid.OpChange, "ada", `{"category":"one-more"}`).is(422, api.CategoryUnavailable)
 		o.deed(paid.OpChange, "ada", `{"category":"general"}`, alice).is(200, "")
-		if o.scorer.count() != 2 {
-			t.Error("a site was scored")
-		}
+		same(t, o.scorer.count(), 2)
 	})
 }
 
 func TestMembersMove(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.scorer.results["https://low.dev/"] = score.Result{Score: 39, Provider: "test"}
 		o.call(paid.OpChange, "ada", `{"url":"https://low.dev/"}`).is(422, api.ScoreTooLow)
 		o.call(paid.OpChange, "ada", `{"url":"https://www.bob.dev/"}`).is(409, api.AlreadyRegistered)
@@ -215,8 +218,7 @@ func TestMembersMove(t *testing.T) {
 
 // A move to a domain counts there as a registration does, and no longer where it was.
 func TestMovesCountOnTheirNewDomain(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		for i := range 3 {
 			o.join(fmt.Sprintf(`{"name":"S%d","url":"https://s%d.shared.dev","kind":"agent"}`, i, i), account(10+i, 8453))
 		}
@@ -248,8 +250,7 @@ func (o *owned) claim(slug, by string) answer {
 }
 
 func TestOwnersLeave(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.call(paid.OpLeave, "ada", `{"name":"x"}`).is(422, api.InvalidRequest)
 		o.unchanged("a stranger", func() { o.deed(paid.OpLeave, "ada", "", bobby).is(403, api.NotOwner) })
 		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
@@ -265,17 +266,14 @@ func TestOwnersLeave(t *testing.T) {
 		synctest.Wait()
 		o.call(paid.OpReturn, "ada", "").is(410, api.MemberRemoved)
 		o.join(ada, carol)
-		if o.credited() != 400 {
-			t.Errorf("%d cents", o.credited())
-		}
+		o.has(amounts{"all": 400})
 	})
 }
 
 // A return opens no category that its owner could not open otherwise, or members that leave and
 // come back would open any number.
 func TestAReturnOpensNoMoreCategories(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		for n := range 4 {
 			body := fmt.Sprintf(`{"name":"N","url":"https://new-%d.dev/","kind":"agent","category":"new-%[1]d"}`, n)
 			o.post(paid.OpRegister, body, o.sign(o.challenge(paid.OpRegister, body), carol, 100)).is(201, "")
@@ -293,8 +291,7 @@ func TestAReturnOpensNoMoreCategories(t *testing.T) {
 // nothing: for seven days it returns to its place, with its money. Nobody else has the URL
 // meanwhile.
 func TestAnOwnerReturnsToItsPlace(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.call(paid.OpReturn, "ada", "").is(422, api.InvalidRequest) // it has not left
 		o.call(paid.OpReturn, "nobody", "").is(404, api.UnknownMember)
 		before := o.memberNow("ada")
@@ -311,9 +308,7 @@ func TestAnOwnerReturnsToItsPlace(t *testing.T) {
 		after := o.memberNow("ada")
 		before.Slug, before.Report, before.Changed = after.Slug, after.Report, after.Changed
 		before.Score.Provider, before.Score.Version = after.Score.Provider, after.Score.Version
-		if after != before {
-			t.Errorf("it left as %+v and is back as %+v", before, after)
-		}
+		same(t, after, before)
 		time.Sleep(2 * time.Hour) // what would have ended the return finds nothing
 		synctest.Wait()
 		o.call(paid.OpChange, "ada", `{"name":"x"}`).is(402, api.PaymentRequired)
@@ -367,9 +362,7 @@ func TestWhatAnOwnerSignsSaysWhatItDoes(t *testing.T) {
 		words := func(op, slug, body string) string {
 			t.Helper()
 			w, unique := o.challengeFor(op, slug, body).SplitID()
-			if len(unique) != 43 {
-				t.Errorf("%q is not all of an HMAC", unique)
-			}
+			same(t, len(unique), 43)
 			return w
 		}
 		for _, c := range []struct{ op, body, want string }{
@@ -383,14 +376,10 @@ func TestWhatAnOwnerSignsSaysWhatItDoes(t *testing.T) {
 			{paid.OpChange, `{"name":"x'; kind 'mcp' #AAAA | \"Sign in\", \\ \u2019"}`, "Change ada: name 'x kind mcp AAAA Sign in'"},
 			{paid.OpChange, `{"description":"` + strings.Repeat("word ", 40) + `"}`, "Change ada: description '" + strings.TrimRight(strings.Repeat("word ", 40)[:77], " ") + "...'"},
 		} {
-			if got := words(c.op, "ada", c.body); got != c.want {
-				t.Errorf("%s %s says\n%q, want\n%q", c.op, c.body, got, c.want)
-			}
+			same(t, words(c.op, "ada", c.body), c.want)
 		}
 		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
-		if got := words(paid.OpReturn, "ada", ""); got != "Put ada back into the ring" {
-			t.Error(got)
-		}
+		same(t, words(paid.OpReturn, "ada", ""), "Put ada back into the ring")
 		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
 
 		// A cheat has the owner sign the challenge for a departure under other words.
@@ -414,8 +403,7 @@ func TestWhatAnOwnerSignsSaysWhatItDoes(t *testing.T) {
 // What a proof does not fit is refused, with a challenge where another proof may help,
 // and leaves no trace.
 func TestProofsHoldForOneRequest(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const body = `{"name":"Other"}`
 		good := o.challengeFor(paid.OpChange, "ada", body)
 		fresh := func(change func(*mpp.Challenge)) mpp.Challenge {
@@ -481,28 +469,16 @@ func TestProofsHoldForOneRequest(t *testing.T) {
 // Of fifty copies of a proof at once, one is done. Later ones are told so, and by the
 // Idempotency-Key of the first they get its answer, also from the next process.
 func TestAProofIsSpentOnce(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const body, key = `{"name":"Other"}`, "a key of sixteen characters"
 		credential := o.prove(o.challengeFor(paid.OpChange, "ada", body), alice)
 		call := paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(body), Authorization: []string{credential}, IdempotencyKey: strings.ReplaceAll(key, " ", "-")}
-		events := o.books.Size()
-		var copies []*held
-		for range 50 {
-			c := call
-			c.IdempotencyKey = ""
-			copies = append(copies, o.begin(c))
-		}
-		done := 0
-		for _, h := range copies {
-			if a := h.wait(); a.Status == 200 {
-				done++
-			} else if a.is(409, api.CredentialReused); a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
-				t.Error(string(a.Body))
-			}
-		}
-		if done != 1 || o.books.Size() != events+1 {
-			t.Fatalf("%d were done, by %d events", done, o.books.Size()-events)
+		events, plain := o.books.Size(), call
+		plain.IdempotencyKey = ""
+		o.fifty(plain, 200)
+		o.handle(plain).is(409, api.CredentialReused).shows("outcome", "applied").shows("links.self", base+"/api/ring/ada")
+		if o.books.Size() != events+1 {
+			t.Fatalf("%d events", o.books.Size()-events)
 		}
 		o.restart()
 		o.unchanged("a replay", func() { o.handle(call).is(409, api.CredentialReused) })
@@ -530,17 +506,14 @@ func TestAProofIsSpentOnce(t *testing.T) {
 }
 
 func TestTenChangesADay(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		for i := range 10 {
 			o.deed(paid.OpChange, "ada", fmt.Sprintf(`{"name":"Ada %c"}`, 'a'+i), alice).is(200, "")
 			time.Sleep(time.Hour)
 		}
 		const next = `{"name":"Ada z"}`
 		early := o.call(paid.OpChange, "ada", next).is(429, api.RateLimited)
-		if early.field("Retry-After") != fmt.Sprint(14*3600) {
-			t.Errorf("%v", early.Header)
-		}
+		same(t, early.field("Retry-After"), fmt.Sprint(14*3600))
 		o.deed(paid.OpChange, "bob", next, bobby).is(200, "")
 		time.Sleep(14*time.Hour + time.Second)
 		o.deed(paid.OpChange, "ada", next, alice).is(200, "")
@@ -556,8 +529,7 @@ func TestTenChangesADay(t *testing.T) {
 
 // Proofs are cleared up after a day, also of members that have left.
 func TestOldProofsGo(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		kept := func() (n int) {
 			o.look(func(v *ledger.View) {
 				rows, err := v.Scan(ledger.Proofs, "", "", 1000)
@@ -574,27 +546,20 @@ func TestOldProofsGo(t *testing.T) {
 		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if kept() != 3 {
-			t.Errorf("%d proofs are kept, and all are younger than a day", kept())
-		}
+		same(t, kept(), 3)
 		time.Sleep(2*time.Hour + time.Second)
 		synctest.Wait()
-		if kept() != 2 {
-			t.Errorf("%d proofs are kept after a day", kept())
-		}
+		same(t, kept(), 2)
 		time.Sleep(20 * time.Hour)
 		synctest.Wait()
-		if kept() != 0 {
-			t.Errorf("%d proofs are kept of a member that has left", kept())
-		}
+		same(t, kept(), 0)
 	})
 }
 
 // An account opens three categories a day, by registrations and by changes; another change of
 // a member that is alone in its category opens none.
 func TestChangesOpenThreeCategoriesADay(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		for n := range 3 {
 			o.join(fmt.Sprintf(`{"name":"S%d","url":"https://s%d.dev","kind":"agent","category":"old-%d"}`, n, n, n), alice)
 		}
@@ -641,8 +606,7 @@ func TestASquattersChangesDoNotCountForTheOwner(t *testing.T) {
 // A bid on a URL goes to no other site: not after its member has moved, and not to the next
 // member at the URL. A bid on a slug goes with its member.
 func TestBidsOnAURLDoNotMove(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const byURL, bySlug = `{"member":"https://ada.dev/","amount":"1.50"}`, `{"member":"ada","amount":"1.50"}`
 		onURL, onSlug := o.challenge(paid.OpBid, byURL), o.challenge(paid.OpBid, bySlug)
 		o.deed(paid.OpChange, "ada", `{"url":"http://www.ada.dev"}`, alice).is(200, "")
@@ -655,17 +619,14 @@ func TestBidsOnAURLDoNotMove(t *testing.T) {
 		o.deed(paid.OpChange, "ada", `{"url":"https://ada.dev"}`, alice).is(200, "")
 		o.unchanged("a bid on who had the URL", func() { o.post(paid.OpBid, byURL, o.sign(onURL, carol, 150)).is(404, api.UnknownMember) })
 		o.post(paid.OpBid, bySlug, o.sign(onSlug, carol, 150)).is(200, "")
-		if o.total("ada") != 400 || o.total("other") != 100 {
-			t.Errorf("%d and %d cents", o.total("ada"), o.total("other"))
-		}
+		o.has(amounts{"ada": 400, "other": 100})
 	})
 }
 
 // A member that is being paid for leaves or moves afterwards, and takes no new payments
 // meanwhile. A change does not wait.
 func TestLeavingWaitsForOpenPayments(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.network.fates[carol] = fate{after: 8 * time.Second}
 		leave := o.prove(o.challengeFor(paid.OpLeave, "ada", ""), alice)
 		paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
@@ -703,8 +664,7 @@ func TestLeavingWaitsForOpenPayments(t *testing.T) {
 
 // A URL that somebody pays for is not taken by a move, and the other way around.
 func TestMovesAndRegistrationsExcludeEachOther(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.network.fates[carol] = fate{after: 8 * time.Second}
 		const move = `{"url":"https://cyn.dev"}`
 		first := o.prove(o.challengeFor(paid.OpChange, "ada", move), alice)
@@ -723,15 +683,12 @@ func TestMovesAndRegistrationsExcludeEachOther(t *testing.T) {
 		o.deed(paid.OpChange, "ada", `{"url":"https://dee.dev"}`, alice).is(200, "")
 		before := o.credited()
 		o.post(paid.OpRegister, dee, o.sign(late, bobby, 100)).is(409, api.AlreadyRegistered)
-		if o.credited() != before {
-			t.Error("it was paid for")
-		}
+		o.has(amounts{"all": before})
 	})
 }
 
 func TestTheBlocklistHoldsForOwners(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		good := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Casino"}`), alice)
 		o.block(ledger.BlockWord, "casino")
 		o.call(paid.OpChange, "ada", `{"description":"the best"}`).is(402, api.PaymentRequired)
@@ -753,8 +710,7 @@ func TestTheBlocklistHoldsForOwners(t *testing.T) {
 
 // What the site says beats what the payer says.
 func TestSitesNameTheirOwners(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		address := carol[strings.LastIndexByte(carol, ':')+1:]
 		ask := func(slug string) answer { return o.call(paid.OpClaim, slug, `{"account":"`+address+`"}`) }
 		a := ask("ada").is(200, "")
@@ -765,14 +721,10 @@ func TestSitesNameTheirOwners(t *testing.T) {
 		body := `{"token":"` + token + `"}`
 		o.unchanged("before it is shown", func() {
 			refused := o.call(paid.OpClaim, "ada", body).is(422, api.TokenNotFound)
-			if refused.member("file") != "https://ada.dev/token.txt" || refused.member("dns") != "_token.ada.dev" {
-				t.Error(string(refused.Body))
-			}
+			refused.shows("file", "https://ada.dev/token.txt").shows("dns", "_token.ada.dev")
 			o.call(paid.OpClaim, "ada", body).is(422, api.TokenNotFound) // looked for anew
 		})
-		if o.sites.asked != 2 {
-			t.Errorf("the site was asked %d times", o.sites.asked)
-		}
+		same(t, o.sites.asked, 2)
 		o.sites.shown["ada.dev"] = []string{token}
 		squatting := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Mine"}`), alice)
 		o.unchanged("others", func() {
@@ -876,9 +828,7 @@ func TestDeedsSurviveEveryFault(t *testing.T) {
 		if a.Name != "Other" || a.URL != "https://ada.example.dev/" || a.Description != "Both" || !a.Claimed || !b.Removed {
 			t.Errorf("%+v\n%+v", a, b)
 		}
-		if events := o.books.Size(); events != 1+2+1+2+1+1 {
-			t.Errorf("%d events", events)
-		}
+		same(t, o.books.Size(), 1+2+1+2+1+1)
 	}
 	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit := 1; commit <= 4; commit++ {

@@ -19,6 +19,7 @@ import (
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/paid/form"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -27,48 +28,31 @@ import (
 // a credential does not depend on the connection that brought it.
 func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	c.about = &about{began: s.Now(), credential: len(c.Authorization)+len(c.PaymentSignature) > 0}
-	c.op, c.proven, c.digest = s.operations[c.Operation], s.proven[c.Operation], c.bodyDigest()
+	c.op, c.digest = s.operations[c.Operation], c.bodyDigest()
 	a, err := s.handle(&c)
+	if why, ok := errors.AsType[*Problem](err); ok && why.Code.Status() == http.StatusPaymentRequired {
+		a, err = s.offer(ctx, &c, why)
+	}
 	if err != nil {
-		a = s.refuse(ctx, &c, err)
+		a = s.problem(err)
 	}
 	a.x402Response(c.about)
 	s.recordAnswer(&c, a.problem)
 	return a
 }
 
-// refuse answers with the reason why nothing was done. A problem with the status 402 comes
-// with a challenge for each way to pay or to prove an account, unless another reason stands
-// against that.
-func (s *Service) refuse(ctx context.Context, c *Call, err error) Answer {
-	why, ok := errors.AsType[*Problem](err)
-	if !ok || why.Code.Status() != http.StatusPaymentRequired {
-		return s.problem(err)
-	}
-	var a Answer
-	if c.proven != nil {
-		a, err = s.askProof(ctx, c, why)
-	} else {
-		a, err = s.offer(ctx, c, why)
-	}
-	if err != nil {
-		return s.problem(err)
-	}
-	return a
-}
-
 func (s *Service) handle(c *Call) (a Answer, err error) {
 	switch {
-	case c.op == nil && c.proven == nil:
+	case c.op.parse == nil:
 		return a, unconfigured
-	case !c.Secure && (len(s.Methods) > 0 || c.proven != nil):
+	case !c.Secure && (len(s.Methods) > 0 || c.op.owner):
 		return a, &Problem{Code: api.TLSRequired, Detail: "Payments need TLS. Use https. Nothing was charged."}
 	case c.IdempotencyKey != "" && !idempotencyKey.MatchString(c.IdempotencyKey):
 		return a, &Problem{Code: api.InvalidIdempotencyKey,
 			Detail: "An Idempotency-Key has 16 to 255 visible ASCII characters, so that no two clients choose the same by chance. Send a random one, such as a UUID."}
 	case c.WalletAccount != "" && (core.AccountOf(c.WalletAccount) == core.Account{} || !strings.HasPrefix(c.WalletAccount, "0x")):
 		return a, errWallet
-	case c.proven == nil && len(s.Methods) == 0:
+	case !c.op.owner && len(s.Methods) == 0:
 		return a, errPay // a wrong request is told what is wrong, others that nothing can be paid
 	}
 	if c.Operation == OpClaim {
@@ -76,7 +60,7 @@ func (s *Service) handle(c *Call) (a Answer, err error) {
 			return s.offerToken(c, account)
 		}
 	}
-	if c.proven != nil {
+	if c.op.owner {
 		c.PaymentSignature = nil // it proves nothing
 	}
 	cred, found, err := c.credential()
@@ -89,12 +73,12 @@ func (s *Service) handle(c *Call) (a Answer, err error) {
 	case err != nil:
 		return a, &Problem{Code: api.MalformedCredential, Detail: "The payment credential cannot be read. " +
 			"In Authorization it is base64url without padding of one JSON object with challenge and payload, in PAYMENT-SIGNATURE base64 of one with x402Version 2, accepted and payload."}
-	case !found && c.proven != nil:
+	case !found && c.op.owner:
 		return a, errProve
 	case !found:
 		return a, errPay
-	case c.proven != nil:
-		return s.take(c, cred)
+	case c.op.owner:
+		return s.prove(c, cred)
 	}
 	return s.pay(c, cred)
 }
@@ -130,7 +114,11 @@ func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 	}
 	w, err := s.admit(c, cred, ours)
 	if err != nil {
-		s.tellRefused(c, s.network(cred.Challenge.Method))
+		method := OtherMethod
+		if n := s.network(cred.Challenge.Method); n != nil {
+			method = n.Name()
+		}
+		s.Ended(Ended{Operation: c.Operation, Method: method, Outcome: OutcomeRefused})
 		return Answer{}, err
 	}
 	return s.begin(c, w)
@@ -207,18 +195,19 @@ func foreign(ch mpp.Challenge) *Problem {
 // answered gives the order that ch, a challenge of ours, was issued for, and the reason why
 // its payment may not be sent any more. The order is nil if ch was issued for another
 // request, or if its body is not accepted any more.
-func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (order, *Problem) {
+func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (purchase, *Problem) {
 	mismatch := refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send that request, or pay the new challenge. Nothing was charged.")
 	pinned := map[string]string{}
 	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || ch.Digest != w.reservation.BodyDigest {
 		return nil, mismatch
 	}
 	w.reservation.Member = pinned[pinMember]
-	o, err := c.op(c, nil, pinned)
-	if err != nil || o.cents() != w.payment.Cents {
+	read, err := c.op.parse(c, nil, pinned)
+	if err != nil || read.cents() != w.payment.Cents {
 		// The rules for bodies have changed since.
 		return nil, errUnreadable
 	}
+	o := read.(purchase)
 	switch {
 	case ch.Realm != s.Realm:
 		return o, refusal(api.InvalidChallenge, errConfiguration.Detail)
@@ -261,22 +250,28 @@ func (s *Service) consumed(c *Call, id string, ours bool) (*ledger.Reservation, 
 	case r == nil: // not reserved yet, and its request waits no longer
 		return nil, errPending
 	}
+	return r, s.mayRepeat(c, r, held, ours)
+}
+
+// mayRepeat returns nil if c gets the stored answer of r, with whose credential it came again,
+// and otherwise why not. held says that the first request is still waiting. The caller holds mu.
+func (s *Service) mayRepeat(c *Call, r *ledger.Reservation, held, ours bool) error {
 	same := r.Operation == c.Operation && c.digest == r.BodyDigest
 	if key := c.idempotency(r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
 		case c.digest != r.BodyDigest:
-			return nil, errOtherBody
+			return errOtherBody
 		case r.State == ledger.Applied:
-			return r, nil
+			return nil
 		}
 	}
 	switch {
 	case !held && same && r.State == ledger.Reserved:
-		return nil, errPending
+		return errPending
 	case !held && same && r.State == ledger.Applied && ours && s.give(r):
-		return r, nil
+		return nil
 	}
-	return nil, s.reused(r)
+	return s.reused(r)
 }
 
 // durable returns an answer that was read from the ledger once it is on disk: a view sees
@@ -310,9 +305,7 @@ func (s *Service) give(r *ledger.Reservation) bool {
 	if s.ctx.Err() != nil {
 		return true
 	}
-	s.group.Add(1)
-	go func() {
-		defer s.group.Done()
+	s.group.Go(func() {
 		err := s.update(context.Background(), r.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
 			r.Delivered = true
 			return nil
@@ -324,7 +317,7 @@ func (s *Service) give(r *ledger.Reservation) bool {
 		s.mu.Lock()
 		delete(s.given, r.ID)
 		s.mu.Unlock()
-	}()
+	})
 	return true
 }
 
@@ -334,7 +327,10 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 	outcome, detail := "pending", "Its payment is being settled. Do not pay again."
 	switch r.State {
 	case ledger.Applied:
-		outcome, detail = "applied", "Its payment was applied; links.self shows the member. Do not pay again."
+		outcome, detail = "applied", "Its request was carried out; links.self shows the member."
+		if r.Cents > 0 {
+			detail += " Do not pay again."
+		}
 	case ledger.Failed:
 		if r.Outcome == mpp.Settled.String() {
 			return unapplied(r)
@@ -372,7 +368,7 @@ func unapplied(r *ledger.Reservation) *Problem {
 // long enough that no two clients choose the same by chance.
 var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
 
-// keyLife is how long a payment blocks its Idempotency-Key, from its reservation on.
+// keyLife is how long a request blocks its Idempotency-Key, from its reservation on.
 const keyLife = 24 * time.Hour
 
 // idempotency binds an Idempotency-Key to the operation and the body it came with, so
@@ -385,16 +381,29 @@ func (c *Call) idempotency(digest string) string {
 	return hex.EncodeToString(h[:])
 }
 
-// alreadyPaid gives the payment that was made under the key of a request and for its body,
-// as long as it forbids another challenge; nil for none.
-func (s *Service) alreadyPaid(v *ledger.View, c *Call) (*ledger.Reservation, error) {
-	key := c.idempotency(c.digest)
+// earlier gives the request that was made under an Idempotency-Key and blocks it, nil for
+// none: one of the account payer, or of any if that is "". slug is "", or the member whose
+// owner makes requests for nothing.
+func (s *Service) earlier(v *ledger.View, key, payer, slug string) (*ledger.Reservation, error) {
 	if key == "" {
 		return nil, nil
 	}
 	some, err := v.ByIdempotency(key)
-	if at := slices.IndexFunc(some, s.blocksKey); at >= 0 {
-		return some[at], nil
+	if _, known := v.State().BySlug([]byte(slug)); known && err == nil {
+		var proofs map[string]*risk.Proof
+		proofs, err = risk.Proofs(v, slug)
+		for _, p := range proofs {
+			if p.Key == key {
+				some = append(some, spent(slug, p))
+			}
+		}
+	}
+	for _, r := range some {
+		// An open payment blocks its key however long it takes, a failed one only if its money came.
+		came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
+		if blocks := r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife)); blocks && (payer == "" || payer == r.Payer) {
+			return r, err
+		}
 	}
 	return nil, err
 }
@@ -412,39 +421,11 @@ func (s *Service) claimed(c *Call) error {
 	return nil
 }
 
-// keyUsedError holds the payment that blocks an Idempotency-Key.
-type keyUsedError struct{ *ledger.Reservation }
-
-func (keyUsedError) Error() string { return "paid: the idempotency key was used" }
-
-// keyFree refuses a second payment of one payer under one Idempotency-Key, with a
-// [keyUsedError].
-func (s *Service) keyFree(v *ledger.View, r *ledger.Reservation) error {
-	if r.Idempotency == "" {
-		return nil
-	}
-	some, err := v.ByIdempotency(r.Idempotency)
-	for _, other := range some {
-		if err == nil && other.Payer == r.Payer && s.blocksKey(other) {
-			return keyUsedError{other}
-		}
-	}
-	return err
-}
-
-// keyUsed is the answer to a request under an Idempotency-Key with which r was paid, if it
-// does not carry the credential of r.
+// keyUsed is the answer to a request under the Idempotency-Key of r, if it does not carry the
+// credential of r.
 func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
-	p := s.reused(r)
-	return &Problem{Code: api.IdempotencyKeyUsed, More: p.More, Detail: "A payment was made under this Idempotency-Key for the same request, so this one was not carried out or charged. " +
-		"Send the credential of that payment to get its answer again, or another key to pay once more."}
-}
-
-// blocksKey says whether r forbids a second payment under its Idempotency-Key. An open
-// payment does, however long it takes, and a failed one only if its money came.
-func (s *Service) blocksKey(r *ledger.Reservation) bool {
-	came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
-	return r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife))
+	return &Problem{Code: api.IdempotencyKeyUsed, More: s.reused(r).More, Detail: "The same request was made under this Idempotency-Key before, so this one was not carried out or charged. " +
+		"Send the credential of that request to get its answer again, or another key to make it once more."}
 }
 
 var errOtherBody = form.Invalid(api.InvalidRequest, "", "this Idempotency-Key was used with another body; send the body it was used with, or another key")
@@ -472,14 +453,19 @@ var (
 	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have. If you sent a credential, send the same request with it again before you pay anew."}
 )
 
-// problem renders the document of err. Every error of this package becomes what a caller
-// sees here; one that is not a [Problem] is a plain 500.
-func (s *Service) problem(err error) Answer {
-	var p *Problem
-	if !errors.As(err, &p) {
+// refusal gives err as what a caller sees, nil for none. One that is not a [Problem] is a
+// plain 500.
+func (s *Service) refusal(err error) (p *Problem) {
+	if err != nil && !errors.As(err, &p) {
 		s.Log.Error("paid operation failed", "err", err)
 		p = errInternal
 	}
+	return p
+}
+
+// problem renders the document of err.
+func (s *Service) problem(err error) Answer {
+	p := s.refusal(err)
 	more, err := p.Members()
 	if err != nil {
 		s.Log.Error("problem members", "err", err)

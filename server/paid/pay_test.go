@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -25,7 +24,6 @@ import (
 	"webring/server/pay/mpp"
 	"webring/server/pay/paytest"
 	"webring/server/pay/tempo"
-	"webring/server/pay/x402"
 	"webring/server/sites/score"
 )
 
@@ -113,7 +111,9 @@ func onTempo(r *ring) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.methods = func(dead *atomic.Bool) []paid.Method { return []paid.Method{&tempoCharge{node{r.network, dead}, m}} }
+	r.methods = func(dead *atomic.Bool) []paid.Method {
+		return []paid.Method{&tempoCharge{node{r.network, dead}, offered{m}, m}}
+	}
 }
 
 var (
@@ -122,31 +122,21 @@ var (
 	stranger = common.HexToAddress("0x00000000000000000000000000000000deadbeef")
 )
 
+// tempoCharge has the network of node, and everything else of the method.
 type tempoCharge struct {
 	node
+	offered
 	tempo *tempo.Method
 }
 
-func (m *tempoCharge) Name() string    { return m.tempo.Name() }
-func (m *tempoCharge) Network() string { return m.tempo.Network() }
-
-func (m *tempoCharge) Life() time.Duration { return m.tempo.Life() }
-
-func (m *tempoCharge) PaysGas() bool { return m.tempo.PaysGas() }
-
-func (m *tempoCharge) Request(cents int64) (string, error) { return m.tempo.Request(cents) }
-
-func (m *tempoCharge) Exact(request string) (x402.Offer, bool) { return m.tempo.Exact(request) }
+// offered lies deeper, so that what node has comes first.
+type offered struct{ *tempo.Method }
 
 func (m *tempoCharge) Payee() string { return m.tempo.Payee() }
 
 func (m *tempoCharge) Decode(c mpp.Credential) (mpp.Payment, error) {
 	_ = m.ask("decode")
 	return m.tempo.Decode(c)
-}
-
-func (m *tempoCharge) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
-	return m.tempo.InTime(p, now, expires)
 }
 
 // attack is one attempt to get something that was not paid for. Each builds on
@@ -332,8 +322,7 @@ func (r *ring) pay(w paytest.Tempo, c mpp.Challenge, changes ...paytest.TempoAlt
 // afterwards.
 func TestRefused(t *testing.T) {
 	for _, c := range attacks {
-		in(t, c.name, func(t *testing.T) {
-			r := newRing(t, onTempo)
+		inRing(t, c.name, func(t *testing.T, r *ring) {
 			first := `{"name":"First","url":"https://first.dev","kind":"agent"}`
 			r.post(paid.OpRegister, first, r.pay(tempoWallet(1), r.challenge(paid.OpRegister, first))).is(201, "")
 			op, body := c.op, c.body
@@ -386,15 +375,14 @@ func TestRefused(t *testing.T) {
 			r.network.change(func() { r.network.simulate = nil })
 			again := r.challenge(paid.OpRegister, ada)
 			r.post(paid.OpRegister, ada, r.pay(tempoWallet(3), again)).is(201, "")
-		})
+		}, onTempo)
 	}
 }
 
 // 26, 40, 43: a consumed transaction in whatever spelling is answered by what
 // became of it, and never by an invitation to pay.
 func TestConsumedTransactionInOtherSpellings(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, onTempo)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		ch := r.challenge(paid.OpRegister, ada)
 		w := tempoWallet(2)
 		r.post(paid.OpRegister, ada, r.pay(w, ch)).is(201, "")
@@ -416,24 +404,20 @@ func TestConsumedTransactionInOtherSpellings(t *testing.T) {
 			"43: as a hash":       func(d *draft) { d.PayloadType = "hash" },
 			"another transaction": func(d *draft) { d.Gas = uint64(1_000_000) },
 		} {
-			a := r.post(paid.OpRegister, ada, r.pay(w, ch, change)).is(409, api.CredentialReused)
-			if a.member("outcome") != "applied" || a.member("links", "self") != base+"/api/ring/ada" {
-				t.Errorf("%s: %s", name, a.Body)
-			}
+			t.Log(name)
+			r.post(paid.OpRegister, ada, r.pay(w, ch, change)).is(409, api.CredentialReused).
+				shows("outcome", "applied").shows("links.self", base+"/api/ring/ada")
 		}
 		time.Sleep(time.Hour)
 		r.post(paid.OpRegister, ada, r.pay(w, ch)).is(409, api.CredentialReused) // not payment_expired
-		if now := r.size(); now != size {
-			t.Errorf("a trace: %s, before %s", now, size)
-		}
-	})
+		same(t, r.size(), size)
+	}, onTempo)
 }
 
 // 42: one transaction cannot answer two challenges. The memo says so on Tempo;
 // were it otherwise, the replay keys would.
 func TestOneTransactionUnderTwoChallenges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, onTempo)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		one, two := r.challenge(paid.OpRegister, ada), r.challenge(paid.OpRegister, ada)
 		honest := tempoWallet(2).Pay(one)
 		r.post(paid.OpRegister, ada, r.present(honest)).is(201, "")
@@ -450,10 +434,8 @@ func TestOneTransactionUnderTwoChallenges(t *testing.T) {
 				t.Errorf("%d %s", a.Status, a.Body)
 			}
 		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	}, onTempo)
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		unbound := func(tx *transaction) { tx.Challenge, tx.Salt = "", "the only one" }
 		one, two := r.challenge(paid.OpBid, fund), r.challenge(paid.OpBid, fund)
 		r.post(paid.OpBid, fund, r.sign(one, "bob", 150, unbound)).is(200, "")

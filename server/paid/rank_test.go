@@ -37,9 +37,7 @@ func TestOnlyIfRankIsCheckedBeforeThe402(t *testing.T) {
 		{paid.OpRegister, `{"name":"Eve","url":"https://eve.dev","kind":"agent","bid":"%s","only_if_rank":3}`, "1.01", "join_at_rank_bid_usd"},
 		{paid.OpRegister, `{"name":"Eve","url":"https://eve.dev","kind":"agent","bid":"%s","only_if_rank":4}`, "", ""},
 	} {
-		in(t, c.body, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, c.body, func(t *testing.T, r *ring) {
 			r.join(bob, "bob")
 			r.join(cyn, "cyn")
 			r.join(`{"name":"Dee","url":"https://dee.dev","kind":"agent"}`, "dee")
@@ -83,9 +81,7 @@ func TestOnlyIfRankIsCheckedAgainAtTheReservation(t *testing.T) {
 		paid.OpRegister: `{"name":"Cyn","url":"https://cyn.dev","kind":"mcp","bid":"1.00","only_if_rank":1}`,
 	} {
 		for _, simulating := range []bool{false, true} {
-			in(t, fmt.Sprintf("%s, simulating %v", op, simulating), func(t *testing.T) {
-				r := newRing(t)
-				r.join(ada, "alice")
+			inAdasRing(t, fmt.Sprintf("%s, simulating %v", op, simulating), func(t *testing.T, r *ring) {
 				r.join(bob, "bob")
 				credential := r.sign(r.challenge(op, body), "zoe", map[string]int64{paid.OpBid: 150, paid.OpRegister: 200}[op])
 				sent := r.network.questions("broadcast")
@@ -108,18 +104,14 @@ func TestOnlyIfRankIsCheckedAgainAtTheReservation(t *testing.T) {
 
 // What has been paid already is not left without its effect for a rank.
 func TestOnlyIfRankIsNotAskedOfMoneyThatCame(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		body := `{"member":"ada","amount":"1.50","only_if_rank":1}`
 		_, credential := r.lose(paid.OpBid, body, 150)
 		r.join(cyn, "cyn")
 		r.credit("cyn", 500)
 		time.Sleep(time.Second)
 		r.post(paid.OpBid, body, credential).is(200, "")
-		if r.total("ada") != 250 {
-			t.Errorf("ada has %d", r.total("ada"))
-		}
+		r.has(amounts{"ada": 250})
 	})
 }
 
@@ -157,8 +149,7 @@ func TestOnlyIfRankCountsPaymentsThatAreOpen(t *testing.T) {
 		{"a bid that promises nothing", []step{bid("bob", "2.00", 1)}, plain("cyn", "3.00"), "paid"},
 		{"together they pass", []step{bid("bob", "2.00", 1), plain("cyn", "1.00")}, bid("cyn", "2.10", 1), ""},
 	} {
-		in(t, c.name, func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, c.name, func(t *testing.T, r *ring) {
 			for _, body := range []string{ada, bob, cyn, `{"name":"Dee","url":"https://dee.dev","kind":"agent"}`} {
 				r.join(body, "first of "+body)
 			}
@@ -197,9 +188,7 @@ type step struct{ op, body string }
 // Of two payments for the first rank that are brought at once, after both got their 402, one
 // is made, and gives it. The other costs nothing.
 func TestTwoPaymentsForTheFirstRankAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.join(bob, "bob")
 		var calls []paid.Call
 		var all []*held
@@ -227,17 +216,14 @@ func TestTwoPaymentsForTheFirstRankAtOnce(t *testing.T) {
 				}
 			}
 		}
-		if made != 1 {
-			t.Errorf("%d were made", made)
-		}
+		same(t, made, 1)
 	})
 }
 
 // A member with more money returns after an open payment that was promised its rank, which
 // still has it then. It waits for no payment that takes long, so that nobody is kept out.
 func TestAReturnTakesNoRankThatWasPromised(t *testing.T) {
-	in(t, "", func(t *testing.T) {
-		o := newOwned(t)
+	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.credit("ada", 900)
 		const body = `{"member":"bob","amount":"2.00","only_if_rank":1}`
 		for _, c := range []struct {
@@ -272,8 +258,7 @@ func FuzzPromiseIsKept(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Test(t, func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, "", func(t *testing.T, r *ring) {
 			a := r.post(paid.OpRegister, string(body))
 			if a.Status != 402 {
 				return
@@ -282,9 +267,7 @@ func FuzzPromiseIsKept(f *testing.F) {
 			r.must(err)
 			cents += 100
 			r.post(paid.OpRegister, string(body), r.sign(a.challenges()[0], "alice", cents)).is(201, "")
-			if charged := r.network.charged("alice"); charged != cents {
-				t.Errorf("%d cents were paid, want %d", charged, cents)
-			}
+			same(t, r.network.charged("alice"), cents)
 		})
 	})
 }
@@ -295,8 +278,7 @@ func TestLargestChallengeStaysBelowItsLimit(t *testing.T) {
 	const limit = 8 << 10 // bytes; what the draft says of a challenge
 	long := strings.Join([]string{strings.Repeat("r", 63), strings.Repeat("e", 63), strings.Repeat("a", 63), strings.Repeat("l", 61)}, ".")
 	for name, words := range map[string]string{"plain": strings.Repeat("w", 128), "escaped": strings.Repeat("\x01", 128), "quoted": strings.Repeat(`"`, 128)} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t, onTempo, func(r *ring) { r.config = func(c *paid.Config) { c.Realm = long } })
+		inRing(t, name, func(t *testing.T, r *ring) {
 			r.rules(func(e *core.Rules) { e.Fee = core.MaxAmount })
 			url := "https://ada.dev/" + strings.Repeat("p", core.MaxURL-len("https://ada.dev/"))
 			report := "https://score.example/" + strings.Repeat("r", core.MaxReport-len("https://score.example/"))
@@ -315,15 +297,14 @@ func TestLargestChallengeStaysBelowItsLimit(t *testing.T) {
 				t.Errorf("a challenge of %d bytes, want less than %d", len(header), limit)
 			}
 			r.post(paid.OpRegister, body, r.pay(tempoWallet(1), a.challenges()[0])).is(201, "")
-		})
+		}, onTempo, func(r *ring) { r.config = func(c *paid.Config) { c.Realm = long } })
 	}
 }
 
 // A registration that is open may be opening a category, so it counts as one:
 // what was promised never goes beyond what the fold can take.
 func TestOpenRegistrationsCountAsCategories(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.capacity = 10_000 })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		one := `{"name":"One","url":"https://one.dev","kind":"agent","category":"one"}`
 		other := `{"name":"Other","url":"https://other.dev","kind":"agent","category":"other"}`
 		first, second := r.challenge(paid.OpRegister, one), r.challenge(paid.OpRegister, other)
@@ -340,8 +321,6 @@ func TestOpenRegistrationsCountAsCategories(t *testing.T) {
 		}))
 		r.post(paid.OpRegister, one, r.sign(first, "alice", 100)).is(201, "")
 		r.post(paid.OpRegister, other, r.sign(second, "bob", 100)).is(422, api.CategoryUnavailable)
-		if r.network.charged("bob") != 0 {
-			t.Errorf("bob paid %d", r.network.charged("bob"))
-		}
-	})
+		r.has(amounts{"bob paid": 0})
+	}, func(r *ring) { r.capacity = 10_000 })
 }

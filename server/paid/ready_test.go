@@ -44,18 +44,14 @@ func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
 			a := r.post(paid.OpRegister, ada)
 			if c.want == "" {
 				a.is(503, api.PaymentsUnavailable)
-				if r.scorer.count() != 0 {
-					t.Error("the scorer was asked although nobody could pay")
-				}
+				same(t, r.scorer.count(), 0)
 				return
 			}
 			var got []string
 			for _, ch := range a.is(402, api.PaymentRequired).challenges() {
 				got = append(got, ch.Method)
 			}
-			if strings.Join(got, " ") != c.want {
-				t.Errorf("offers %v, want %s", got, c.want)
-			}
+			same(t, strings.Join(got, " "), c.want)
 		})
 	}
 }
@@ -63,18 +59,15 @@ func TestOnlyNetworksThatAreUpAreOffered(t *testing.T) {
 // A network that comes back is offered again, and is not asked for its clock
 // by every request.
 func TestClockIsAskedOnceInAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, func(r *ring) { r.network.down = true })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		for range 20 {
 			r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
 		}
 		r.network.change(func() { r.network.down = false })
-		if n := r.network.questions("clock"); n != 1 {
-			t.Errorf("twenty requests at once asked for the clock %d times", n)
-		}
+		same(t, r.network.questions("clock"), 1)
 		time.Sleep(5 * time.Second)
 		r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
-	})
+	}, func(r *ring) { r.network.down = true })
 }
 
 // While the clock is ahead of the chain's, the ring asks for no money and no proof, and writes
@@ -146,9 +139,7 @@ func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
 		under.wait().is(200, "")
 		full.Store(false)
 		r.post(paid.OpBid, fund, r.sign(ch, "bob", 150)).is(200, "")
-		if r.total("ada") != 400 {
-			t.Errorf("ada has %d", r.total("ada"))
-		}
+		r.has(amounts{"ada": 400})
 	})
 }
 
@@ -156,9 +147,7 @@ func TestMachineThatIsNotReadyTakesNoPayments(t *testing.T) {
 // neither given up nor half done, and has its one effect when there is room. All
 // that was granted can be read.
 func TestNothingIsWrittenWithoutRoom(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["carol"] = fate{after: 5 * time.Second} })
 		credential := r.sign(r.challenge(paid.OpBid, fund), "carol", 150)
 		late := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, func(tx *transaction) { tx.ValidBefore += 60 })
@@ -168,13 +157,9 @@ func TestNothingIsWrittenWithoutRoom(t *testing.T) {
 		rows := fmt.Sprint(r.rows())
 		sent := r.network.questions("broadcast")
 		r.post(paid.OpBid, fund, late).is(503, api.PaymentsUnavailable)
-		if r.network.questions("broadcast") != sent {
-			t.Error("a payment was sent without a reservation")
-		}
+		same(t, r.network.questions("broadcast"), sent)
 		under.wait().is(503, api.PaymentPending)
-		if r.network.charged("carol") != 150 {
-			t.Errorf("carol paid %d", r.network.charged("carol"))
-		}
+		r.has(amounts{"carol paid": 150})
 		r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
 		time.Sleep(time.Hour)
 		if fmt.Sprint(r.rows()) != rows || len(r.open()) != 1 || r.total("ada") != 100 {
@@ -192,17 +177,13 @@ func TestNothingIsWrittenWithoutRoom(t *testing.T) {
 		// Nor does a new process give up, or write.
 		r.restart()
 		time.Sleep(time.Minute)
-		if fmt.Sprint(r.rows()) != rows {
-			t.Error("the next process has written")
-		}
+		same(t, fmt.Sprint(r.rows()), rows)
 		r.full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		r.post(paid.OpBid, fund, credential).is(200, "")
 		r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
-		if r.total("ada") != 250 || r.network.charged("carol") != 150 || r.network.charged("bob") != 0 {
-			t.Errorf("ada has %d, carol paid %d, bob %d", r.total("ada"), r.network.charged("carol"), r.network.charged("bob"))
-		}
+		r.has(amounts{"ada": 250, "carol paid": 150, "bob paid": 0})
 	})
 }
 
@@ -221,16 +202,13 @@ func (r *ring) networksOffered() (methods string, took time.Duration) {
 // A node that takes a connection and says nothing delays no payer on another
 // network. It is left out of the offers until it answers.
 func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
-	in(t, "hanging later", func(t *testing.T) {
-		r := newRing(t, two)
+	inRing(t, "hanging later", func(t *testing.T, r *ring) {
 		r.networksOffered()
 		r.second.change(func() { r.second.hanging = true })
 		hung := time.Now()
 		for time.Since(hung) < time.Minute {
 			methods, took := r.networksOffered()
-			if took != 0 {
-				t.Errorf("a 402 took %v", took)
-			}
+			same(t, took, 0)
 			if since := time.Since(hung); since > 11*time.Second && methods != "coin" {
 				t.Errorf("%v after it hung, the offers are %q", since, methods)
 			}
@@ -241,34 +219,25 @@ func TestHangingNetworkDoesNotSlowBuyersOfTheOther(t *testing.T) {
 		if methods, _ := r.networksOffered(); methods != "coin token" {
 			t.Errorf("after it answers again, the offers are %q", methods)
 		}
-	})
-	in(t, "hanging from the start", func(t *testing.T) {
-		r := newRing(t, two, func(r *ring) { r.network.hanging = true })
+	}, two)
+	inRing(t, "hanging from the start", func(t *testing.T, r *ring) {
 		for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(700 * time.Millisecond) {
 			methods, took := r.networksOffered()
-			if took != 0 {
-				t.Errorf("%v after the start, a 402 took %v", time.Since(began), took)
-			}
-			if methods != "token" {
-				t.Errorf("%v after the start, the offers are %q", time.Since(began), methods)
-			}
+			same(t, took, 0)
+			same(t, methods, "token")
 		}
-	})
-	in(t, "both hanging", func(t *testing.T) {
-		r := newRing(t, two, func(r *ring) { r.network.hanging, r.second.hanging = true, true })
+	}, two, func(r *ring) { r.network.hanging = true })
+	inRing(t, "both hanging", func(t *testing.T, r *ring) {
 		began := time.Now()
 		r.post(paid.OpRegister, ada).is(503, api.PaymentsUnavailable)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("the answer took %v", took)
-		}
-	})
+		same(t, time.Since(began), 0)
+	}, two, func(r *ring) { r.network.hanging, r.second.hanging = true, true })
 }
 
 // A node that is slow as ever goes on being offered: it is late when it takes twice as
 // long as the last time.
 func TestSlowNetworkIsOffered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, two, func(r *ring) { r.second.slow = 900 * time.Millisecond })
+	inRing(t, "", func(t *testing.T, r *ring) {
 		offered := func(want string) {
 			t.Helper()
 			for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
@@ -280,7 +249,7 @@ func TestSlowNetworkIsOffered(t *testing.T) {
 		offered("coin token")
 		r.second.change(func() { r.second.slow = 1700 * time.Millisecond })
 		offered("coin token")
-	})
+	}, two, func(r *ring) { r.second.slow = 900 * time.Millisecond })
 }
 
 // A node that stops answering when it is to simulate a payment, or to say what its payer
@@ -288,9 +257,7 @@ func TestSlowNetworkIsOffered(t *testing.T) {
 // credential can be sent again.
 func TestHangingSimulationIsNotWaitedFor(t *testing.T) {
 	for _, question := range []string{"simulate", "holds"} {
-		in(t, question, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, question, func(t *testing.T, r *ring) {
 			r.network.fates["bob"] = fate{after: 20 * time.Second}
 			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
 			synctest.Wait()
@@ -301,9 +268,7 @@ func TestHangingSimulationIsNotWaitedFor(t *testing.T) {
 			if took := time.Since(began); took > 10*time.Second || !strings.Contains(string(a.Body), "Nothing was charged") {
 				t.Errorf("after %v: %s", took, a.Body)
 			}
-			if n := len(r.open()); n != 1 {
-				t.Errorf("%d payments are open, want the first", n)
-			}
+			same(t, len(r.open()), 1)
 			r.network.change(func() { r.network.stuck = ""; delete(r.network.fates, "bob") })
 			r.post(paid.OpBid, fund, credential).is(200, "")
 		})
@@ -351,9 +316,7 @@ func TestSilentNetworkIsNoticedThoughNobodyPays(t *testing.T) {
 // blocks it is asked once for all.
 func TestOpenPaymentsAreAskedForByBlocks(t *testing.T) {
 	const payers = 8
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() {
 			r.network.block = 12 * time.Second
 			for i := range payers {
@@ -387,9 +350,7 @@ func TestOpenPaymentsAreAskedForByBlocks(t *testing.T) {
 
 // A network without a known newest block still reports payments.
 func TestOutcomeIsAskedForWithoutBlocks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 		r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
 		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
@@ -453,8 +414,7 @@ func TestAFrozenChainIsNoticedThoughNobodyPays(t *testing.T) {
 
 // What is known of a network that does not answer is what it said last.
 func TestASilentNetworkIsDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, two)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		time.Sleep(time.Minute)
 		r.second.change(func() { r.second.down = true })
 		time.Sleep(10 * time.Second)
@@ -465,7 +425,7 @@ func TestASilentNetworkIsDown(t *testing.T) {
 		if age := time.Since(all[1].Block); age < 10*time.Second || age > 15*time.Second {
 			t.Errorf("its newest block is %s old", age)
 		}
-	})
+	}, two)
 }
 
 // Whoever counts is told once what came of each credential, and of one that is answered
@@ -520,9 +480,7 @@ func TestWhatCameOfPaymentsIsTold(t *testing.T) {
 		}
 		reference := fmt.Sprintf("0x%x", sha256.Sum256(cred.Payload))
 		r.network.change(func() { r.network.arrives(reference, "dora", 150, time.Now()) })
-		if _, err := r.service.Adjust(t.Context(), paid.Adjustment{Kind: core.Unclaimed, Transaction: reference, Reason: "test"}); err != nil {
-			t.Fatal(err)
-		}
+		r.must(r.adjust(paid.Adjustment{Kind: core.Unclaimed, Transaction: reference, Reason: "test"}))
 		for range 2 {
 			r.post(paid.OpBid, fund, credential).is(409, api.PaymentUnapplied)
 			next(paid.OpBid, paid.OutcomeRefused, 0, time.Second)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"webring/core/api"
-	"webring/server/ledger"
 	"webring/server/paid/form"
 	"webring/server/pay/mpp"
 	"webring/server/pay/x402"
@@ -42,24 +41,11 @@ func logged(id string, p mpp.Payment) slog.Attr {
 	return slog.Attr{Value: slog.GroupValue(slog.String("payment", id), slog.String("method", p.Method), slog.String("transaction", p.Reference))}
 }
 
-// recordOutcome writes the log line of a payment with a stored outcome.
-func (s *Service) recordOutcome(w *work, o mpp.Outcome, applied *ledger.Reservation) {
-	switch {
-	case w.decided: // it has no effect, and the line says why
-	case applied != nil:
-		s.record(w, o, slog.LevelInfo, "payment applied", "applied", applied.Member, "")
-	default:
-		s.record(w, o, slog.LevelWarn, "payment failed", o.State.String(), w.reservation.Member, o.Detail)
-	}
-}
-
-// recordUnapplied writes the log line of a payment that has settled without an effect.
-func (s *Service) recordUnapplied(w *work, o mpp.Outcome, level slog.Level, message, reason string) {
-	s.record(w, o, level, message, "unapplied", w.reservation.Member, reason)
-}
-
+// record writes the log line of the outcome of a payment.
 func (s *Service) record(w *work, o mpp.Outcome, level slog.Level, message, outcome, member, reason string) {
-	w.decided = true
+	if w.ended = Outcome(outcome); outcome == mpp.Gone.String() {
+		w.ended = OutcomeFailed
+	}
 	line := []slog.Attr{slog.String(Audit, "payment"), slog.String("payment", w.reservation.ID), slog.String("operation", w.reservation.Operation),
 		slog.String("member", member), slog.String("amount_usd", form.FormatUSD(w.reservation.Cents)),
 		slog.String("method", w.payment.Method), slog.String("network", w.network.Network()), slog.String("transaction", settledBy(w, o)),

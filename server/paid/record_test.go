@@ -58,9 +58,7 @@ func TestEveryOutcomeHasOneLine(t *testing.T) {
 		{fate{state: mpp.Gone}, 402, api.VerificationFailed, "gone", "WARN"},
 		{fate{state: mpp.Mismatched}, 409, api.PaymentMismatch, "mismatched", "WARN"},
 	} {
-		in(t, fmt.Sprint(c.outcome, c.fate.after), func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, fmt.Sprint(c.outcome, c.fate.after), func(t *testing.T, r *ring) {
 			r.network.fates["bob"] = c.fate
 			ch := r.challenge(paid.OpBid, fund)
 			before := len(r.lines("audit=payment"))
@@ -86,9 +84,7 @@ func TestEveryOutcomeHasOneLine(t *testing.T) {
 // A payment that the next process finishes has its line there, with the id of the request
 // and the time since that came.
 func TestAnOutcomeAfterARestartHasItsLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["bob"] = fate{after: 4 * time.Second}
 		ch := r.challenge(paid.OpBid, fund)
 		next := r.failAt("broadcast")
@@ -112,9 +108,7 @@ func TestAnOutcomeAfterARestartHasItsLine(t *testing.T) {
 }
 
 func TestEveryRefusalHasOneLine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.simulate = nil
 		ch := r.challenge(paid.OpBid, fund)
 		credential := r.sign(ch, "bob", 150)
@@ -124,9 +118,7 @@ func TestEveryRefusalHasOneLine(t *testing.T) {
 			t.Helper()
 			from := len(r.log.String())
 			a := r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: authorization, IdempotencyKey: "a-key-of-mine-12345", Request: "request-9"})
-			if a.code() != string(code) {
-				t.Errorf("the code is %s", a.code())
-			}
+			same(t, a.code(), string(code))
 			text := strings.TrimSpace(r.log.String()[from:])
 			if strings.Count(text, "\n") != 0 || !strings.Contains(text, " code="+string(code)+" ") || !strings.Contains(text, "request=request-9") || strings.Contains(text, "a-key-of-mine") {
 				t.Errorf("%s: the log says %q", code, text)
@@ -179,8 +171,7 @@ func (r *ring) revive() {
 func TestEveryWriteFailsOnce(t *testing.T) {
 	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit, more := 1, true; more; commit++ {
-			in(t, fmt.Sprintf("fault %d of write %d", fault, commit), func(t *testing.T) {
-				r := newRing(t)
+			inRing(t, fmt.Sprintf("fault %d of write %d", fault, commit), func(t *testing.T, r *ring) {
 				for _, payer := range []string{"alice", "bob", "carol"} {
 					r.network.fates[payer] = fate{after: 2 * time.Second, shallow: true}
 				}
@@ -208,13 +199,9 @@ func TestEveryWriteFailsOnce(t *testing.T) {
 					synctest.Wait()
 					r.revive()
 				}
-				if r.total("ada") != 250 || r.total("bob") != 100 || r.credited() != 350 {
-					t.Errorf("ada has %d, bob %d, credited %d", r.total("ada"), r.total("bob"), r.credited())
-				}
+				r.has(amounts{"ada": 250, "bob": 100, "all": 350})
 				for payer, want := range map[string]int64{"alice": 100, "bob": 100, "carol": 150} {
-					if got := r.network.charged(payer); got != want {
-						t.Errorf("%s paid %d, want %d", payer, got, want)
-					}
+					same(t, r.network.charged(payer), want)
 				}
 				if len(r.open()) != 0 || r.unconfirmed() != 0 {
 					t.Errorf("%d open, %d to confirm", len(r.open()), r.unconfirmed())
@@ -224,10 +211,7 @@ func TestEveryWriteFailsOnce(t *testing.T) {
 				if scanned.IsZero() {
 					t.Error("no scan was noted")
 				}
-				a, err := r.books.Audit(context.Background())
-				if err != nil || len(a.Findings) != 0 {
-					t.Errorf("%v, %+v", err, a)
-				}
+				r.audited()
 				more = r.store.Commits()-before >= commit
 			})
 		}

@@ -71,13 +71,7 @@ func (r *ring) failAt(step string) (next func()) {
 // A payment is finished by the next process, wherever the last one ended: one
 // effect, at most one charge, and the credential gets its answer once.
 func TestPowerFailsAtEveryStep(t *testing.T) {
-	for _, op := range []struct {
-		name, op, body, slug string
-		cents, status, total int64
-	}{
-		{"register", paid.OpRegister, bob, "bob", 100, 201, 100},
-		{"bid", paid.OpBid, fund, "ada", 150, 200, 250},
-	} {
+	for _, op := range orders {
 		type way struct {
 			after time.Duration
 			gas   bool // the service pays for it
@@ -88,9 +82,7 @@ func TestPowerFailsAtEveryStep(t *testing.T) {
 				all = stepsWithGas
 			}
 			for _, step := range all {
-				in(t, fmt.Sprintf("%s, mined after %v, gas %t, at %s", op.name, after, by.gas, step), func(t *testing.T) {
-					r := newRing(t)
-					r.join(ada, "alice")
+				inAdasRing(t, fmt.Sprintf("%s, mined after %v, gas %t, at %s", op.op, after, by.gas, step), func(t *testing.T, r *ring) {
 					r.network.gas = by.gas
 					r.network.fates["bob"] = fate{after: after}
 					synctest.Wait()
@@ -107,16 +99,14 @@ func TestPowerFailsAtEveryStep(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 
-					a := r.post(op.op, op.body, credential).is(int(op.status), "")
+					a := r.post(op.op, op.body, credential).is(op.status, "")
 					r.post(op.op, op.body, credential).is(409, api.CredentialReused)
 					if stored := r.handle(keyed(op.op, op.body, "k", credential)); step != "simulated" && step != "commit:1" {
-						if stored.is(int(op.status), ""); string(stored.Body) != string(a.Body) {
+						if stored.is(op.status, ""); string(stored.Body) != string(a.Body) {
 							t.Errorf("answers differ: %s and %s", stored.Body, a.Body)
 						}
 					}
-					if r.total(op.slug) != op.total || r.network.charged("bob") != op.cents || len(r.open()) != 0 {
-						t.Errorf("%s has %d, bob paid %d, %d open", op.slug, r.total(op.slug), r.network.charged("bob"), len(r.open()))
-					}
+					r.has(amounts{op.slug: op.total, "bob paid": op.cents, "open": 0})
 				})
 			}
 		}
@@ -131,9 +121,7 @@ func TestPowerFailsTwice(t *testing.T) {
 			if mined && second == "broadcast" {
 				continue // what is mined is not sent again
 			}
-			in(t, first+" and "+second, func(t *testing.T) {
-				r := newRing(t)
-				r.join(ada, "alice")
+			inAdasRing(t, first+" and "+second, func(t *testing.T, r *ring) {
 				synctest.Wait()
 				r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
 				credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
@@ -151,9 +139,7 @@ func TestPowerFailsTwice(t *testing.T) {
 				again()
 				time.Sleep(8 * time.Second)
 				r.post(paid.OpBid, fund, credential).is(200, "")
-				if r.total("ada") != 250 || r.network.charged("bob") != 150 {
-					t.Errorf("ada has %d, bob paid %d", r.total("ada"), r.network.charged("bob"))
-				}
+				r.has(amounts{"ada": 250, "bob paid": 150})
 			})
 		}
 	}
@@ -162,8 +148,7 @@ func TestPowerFailsTwice(t *testing.T) {
 // A transaction that was reserved and never sent is sent by the next process
 // only while it can still be mined; otherwise it ends as gone.
 func TestReservationThatWasNeverSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		ch := r.challenge(paid.OpRegister, ada)
 		credential := r.sign(ch, "alice", 100)
 		next := r.failAt("reserved")
@@ -188,9 +173,7 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit, what := range map[int]string{1: "the reservation", 2: "the event", 3: "the delivery"} {
 			for _, after := range []time.Duration{0, 3 * time.Second} {
-				in(t, fmt.Sprintf("fault %d of %s, mined after %v", fault, what, after), func(t *testing.T) {
-					r := newRing(t)
-					r.join(ada, "alice")
+				inAdasRing(t, fmt.Sprintf("fault %d of %s, mined after %v", fault, what, after), func(t *testing.T, r *ring) {
 					r.network.fates["bob"] = fate{after: after}
 					synctest.Wait()
 					ch := r.challenge(paid.OpBid, fund)
@@ -229,9 +212,7 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 						r.post(paid.OpBid, fund, credential).is(200, "")
 					}
 					r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
-					if r.total("ada") != 250 || r.network.charged("bob") != 150 || r.network.charged("carol") != 0 {
-						t.Errorf("ada has %d, bob paid %d, carol %d", r.total("ada"), r.network.charged("bob"), r.network.charged("carol"))
-					}
+					r.has(amounts{"ada": 250, "bob paid": 150, "carol paid": 0})
 				})
 			}
 		}
@@ -240,9 +221,7 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 
 // What is stored but not yet durable is not reported.
 func TestNothingIsAnsweredBeforeItIsDurable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 		commits, reached, goOn := 0, make(chan struct{}), make(chan struct{})
@@ -272,8 +251,7 @@ func TestNothingIsAnsweredBeforeItIsDurable(t *testing.T) {
 // A reservation of a method that is no longer configured stays, blocks its URL,
 // and is reported; when the method is back, it is finished.
 func TestReservationOfAMethodThatIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, two)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		join := r.post(paid.OpRegister, bob).challenges()[1]
 		done := r.sign(join, "bob", 100)
 		r.post(paid.OpRegister, bob, done).is(201, "")
@@ -300,16 +278,13 @@ func TestReservationOfAMethodThatIsGone(t *testing.T) {
 		r.restart()
 		time.Sleep(time.Minute)
 		r.post(paid.OpRegister, ada, credential).is(201, "")
-		if r.second.charged("alice") != 100 {
-			t.Errorf("alice paid %d", r.second.charged("alice"))
-		}
-	})
+		same(t, r.second.charged("alice"), 100)
+	}, two)
 }
 
 // Closing lets held payments finish and no new ones begin.
 func TestCloseWaitsForHeldPayments(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{after: 10 * time.Second}
 		credential := r.sign(r.challenge(paid.OpRegister, ada), "alice", 100)
 		late := r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)
@@ -336,8 +311,7 @@ func TestCloseWaitsForHeldPayments(t *testing.T) {
 // the client that it is pending.
 func TestCloseThatMayNotWait(t *testing.T) {
 	for _, at := range []string{"simulation", "settlement"} {
-		in(t, at, func(t *testing.T) {
-			r := newRing(t)
+		inRing(t, at, func(t *testing.T, r *ring) {
 			r.network.fates["alice"] = fate{after: 10 * time.Second}
 			if at == "simulation" {
 				r.network.simulate = func(ctx context.Context, _ mpp.Payment) error { <-ctx.Done(); return mpp.ErrUnavailable }
@@ -360,17 +334,14 @@ func TestCloseThatMayNotWait(t *testing.T) {
 			r.restart()
 			time.Sleep(11 * time.Second)
 			r.post(paid.OpRegister, ada, credential).is(201, "")
-			if r.network.charged("alice") != 100 {
-				t.Errorf("alice paid %d", r.network.charged("alice"))
-			}
+			r.has(amounts{"alice paid": 100})
 		})
 	}
 }
 
 // Closing does not wait for work that no request waits for.
 func TestCloseDoesNotWaitForOpenReservations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "", func(t *testing.T, r *ring) {
 		r.network.simulate = func(context.Context, mpp.Payment) error {
 			r.network.change(func() { r.network.down = true })
 			return nil
@@ -380,12 +351,8 @@ func TestCloseDoesNotWaitForOpenReservations(t *testing.T) {
 		for range 2 { // in the process that began it, and in one that took it up
 			began := time.Now()
 			r.restart()
-			if took := time.Since(began); took != 0 {
-				t.Errorf("closing took %v", took)
-			}
-			if len(r.open()) != 1 {
-				t.Errorf("%d open", len(r.open()))
-			}
+			same(t, time.Since(began), 0)
+			r.has(amounts{"open": 1})
 			time.Sleep(time.Second)
 		}
 	})

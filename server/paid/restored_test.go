@@ -75,18 +75,14 @@ func (r *ring) restore(rows []ledger.Row, events ...int) (open int) {
 // had its effect, and gets no second one.
 func TestRestoredReservationHasNoSecondEffect(t *testing.T) {
 	for _, op := range []struct{ op, body, slug string }{{paid.OpRegister, bob, "bob"}, {paid.OpBid, fund, "ada"}} {
-		in(t, op.op, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, op.op, func(t *testing.T, r *ring) {
 			r.network.fates["bob"] = fate{after: 3 * time.Second}
 			cents := map[string]int64{paid.OpRegister: 100, paid.OpBid: 150}[op.op]
 			credential := r.sign(r.challenge(op.op, op.body), "bob", cents)
 			h := r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{credential}})
 			synctest.Wait()
 			rows := r.rows()
-			if len(r.open()) != 1 {
-				t.Fatal("the payment is not open")
-			}
+			r.has(amounts{"open": 1})
 			time.Sleep(5 * time.Second)
 			h.wait()
 			total := r.total(op.slug)
@@ -94,9 +90,7 @@ func TestRestoredReservationHasNoSecondEffect(t *testing.T) {
 				t.Fatal("the backup does not know the payment")
 			}
 			time.Sleep(10 * time.Second)
-			if len(r.open()) != 0 || r.total(op.slug) != total || r.credited() != 100+cents {
-				t.Errorf("%d open, total %d, want %d, credited %d", len(r.open()), r.total(op.slug), total, r.credited())
-			}
+			r.has(amounts{"open": 0, op.slug: total, "all": 100 + cents})
 			r.post(op.op, op.body, credential).is(409, api.CredentialReused)
 			a, err := r.books.Audit(context.Background())
 			if err != nil || len(a.Findings) != 0 || a.Applied != 2 {
@@ -111,9 +105,7 @@ func TestRestoredReservationHasNoSecondEffect(t *testing.T) {
 // payment.
 func TestPaymentThatMovedHasNoSecondEffectAfterARestore(t *testing.T) {
 	for _, op := range []struct{ op, body, slug string }{{paid.OpRegister, bob, "bob"}, {paid.OpBid, fund, "ada"}} {
-		in(t, op.op, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, op.op, func(t *testing.T, r *ring) {
 			cents := map[string]int64{paid.OpRegister: 100, paid.OpBid: 150}[op.op]
 			r.network.fates["bob"] = fate{after: 3 * time.Second, shallow: true}
 			h := r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{r.sign(r.challenge(op.op, op.body), "bob", cents)}})
@@ -132,9 +124,7 @@ func TestPaymentThatMovedHasNoSecondEffectAfterARestore(t *testing.T) {
 				t.Fatal("the backup does not know the payment")
 			}
 			time.Sleep(time.Minute)
-			if len(r.open()) != 1 {
-				t.Error("it is decided while the network could still go back to the first block")
-			}
+			r.has(amounts{"open": 1})
 			moved.shallow = false
 			r.network.change(func() { r.network.fates["bob"] = moved })
 			time.Sleep(2 * time.Minute)
@@ -146,10 +136,7 @@ func TestPaymentThatMovedHasNoSecondEffectAfterARestore(t *testing.T) {
 			if err != nil || len(a.Findings) != 0 || a.Alone != 0 {
 				t.Errorf("%v, %+v", err, a)
 			}
-			chain, err := r.service.VerifyChain(context.Background())
-			if err != nil || len(chain.Findings) != 0 {
-				t.Errorf("%v, %+v", err, chain)
-			}
+			r.finds(0)
 		})
 	}
 }
@@ -157,9 +144,7 @@ func TestPaymentThatMovedHasNoSecondEffectAfterARestore(t *testing.T) {
 // What came back of long ago is not taken for the event of a new payment, though its
 // node does not know the transaction any more.
 func TestNewPaymentIsNotTheOneThatCameBack(t *testing.T) {
-	in(t, "new", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "new", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		rows := r.rows()
 		pay := func() { r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "") }
@@ -173,18 +158,14 @@ func TestNewPaymentIsNotTheOneThatCameBack(t *testing.T) {
 			r.network.fates["bob"] = fate{by: "0xb0b", brought: 150}
 		})
 		pay()
-		if r.total("ada") != 400 || len(r.open()) != 0 {
-			t.Errorf("total %d, %d open", r.total("ada"), len(r.open()))
-		}
+		r.has(amounts{"ada": 400, "open": 0})
 	})
 }
 
 // An equal payment whose event came back, and that is where its event says, is
 // another one: it does not keep a payment from having its effect.
 func TestEqualPaymentThatCameBackIsAnother(t *testing.T) {
-	in(t, "equal", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "equal", func(t *testing.T, r *ring) {
 		pay := func() *held {
 			h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
 			synctest.Wait()
@@ -195,26 +176,20 @@ func TestEqualPaymentThatCameBackIsAnother(t *testing.T) {
 		rows := r.rows()
 		r.network.change(func() { r.network.fates["bob"] = fate{} })
 		pay().wait()
-		if r.total("ada") != 250 {
-			t.Fatal("the first one was applied before the second")
-		}
+		r.has(amounts{"ada": 250})
 		first.wait()
 		if r.restore(rows, 1) != 1 {
 			t.Fatal("the backup does not know the first one")
 		}
 		time.Sleep(time.Minute)
-		if len(r.open()) != 0 || r.total("ada") != 400 {
-			t.Errorf("%d open, total %d", len(r.open()), r.total("ada"))
-		}
+		r.has(amounts{"open": 0, "ada": 400})
 	})
 }
 
 // Of a payment that the backup does not know at all, the event is enough to
 // refuse its credential.
 func TestCredentialOfARestoredEventIsRefused(t *testing.T) {
-	in(t, "unknown", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "unknown", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		rows := r.rows()
 		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
@@ -257,9 +232,7 @@ func TestPaymentsOfOneTransactionAreRestoredEachByItself(t *testing.T) {
 	} {
 		// One more than there are payments: the first registration is redacted then.
 		for events := range len(some) + 2 {
-			in(t, fmt.Sprintf("%s, %d events", name, events), func(t *testing.T) {
-				r := newRing(t)
-				r.join(ada, "alice")
+			inAdasRing(t, fmt.Sprintf("%s, %d events", name, events), func(t *testing.T, r *ring) {
 				r.join(bob, "alice")
 				var brought int64
 				for _, o := range some {
@@ -297,13 +270,9 @@ func TestPaymentsOfOneTransactionAreRestoredEachByItself(t *testing.T) {
 					t.Fatalf("the backup has %d payments open", open)
 				}
 				time.Sleep(time.Minute)
-				if len(r.open()) != 0 || r.credited() != credited {
-					t.Errorf("%d are open; %d cents are credited, want %d", len(r.open()), r.credited(), credited)
-				}
+				r.has(amounts{"open": 0, "all": credited})
 				for member, total := range members {
-					if r.total(member) != total {
-						t.Errorf("%s has %d cents, want %d", member, r.total(member), total)
-					}
+					r.has(amounts{member: total})
 				}
 				for i, member := range before {
 					if got := r.stored(challenges[i]); events >= len(some) && got.Member != member {
@@ -323,9 +292,7 @@ func TestPaymentsOfOneTransactionAreRestoredEachByItself(t *testing.T) {
 // are not kept with what an edge brings back.
 func TestRedactedWordsDoNotComeBackWithARestore(t *testing.T) {
 	for op, body := range map[string]string{paid.OpRegister: bob, paid.OpBid: `{"member":"https://ada.dev","amount":"1.00"}`} {
-		in(t, op, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, op, func(t *testing.T, r *ring) {
 			r.network.fates["bob"] = fate{after: 3 * time.Second}
 			c := r.challenge(op, body)
 			h := r.begin(paid.Call{Operation: op, Body: []byte(body), Authorization: []string{r.sign(c, "bob", 100)}})
@@ -360,8 +327,7 @@ func (r *ring) unconfirmed() (n int) {
 // A payment is granted when it is seen, and asked for again until its block
 // stays, by the next process too.
 func TestAppliedPaymentsAreConfirmedAtDepth(t *testing.T) {
-	in(t, "confirmed", func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "confirmed", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		if r.unconfirmed() != 1 {
@@ -379,17 +345,13 @@ func TestAppliedPaymentsAreConfirmedAtDepth(t *testing.T) {
 		}
 		asked := r.network.questions("outcome")
 		time.Sleep(time.Minute)
-		if more := r.network.questions("outcome") - asked; more != 0 {
-			t.Errorf("a confirmed payment was asked for %d more times", more)
-		}
+		same(t, r.network.questions("outcome")-asked, 0)
 	})
 }
 
 // However many payments a network has forgotten, the younger ones have their turn.
 func TestForgottenPaymentsDoNotKeepOthersWaiting(t *testing.T) {
-	in(t, "forgotten", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "forgotten", func(t *testing.T, r *ring) {
 		time.Sleep(time.Minute)
 		const many = 40
 		for i := range many + 1 {
@@ -405,16 +367,13 @@ func TestForgottenPaymentsDoNotKeepOthersWaiting(t *testing.T) {
 			r.network.fates[fmt.Sprintf("payer-%d", many)] = fate{}
 		})
 		time.Sleep(time.Minute)
-		if n := r.unconfirmed(); n != many {
-			t.Errorf("%d to confirm, and %d are forgotten", n, many)
-		}
+		same(t, r.unconfirmed(), many)
 	})
 }
 
 // A payment that its network drops is sent again while it can be mined.
 func TestVanishedPaymentIsSentAgain(t *testing.T) {
-	in(t, "sent again", func(t *testing.T) {
-		r := newRing(t)
+	inRing(t, "sent again", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		r.network.change(func() {

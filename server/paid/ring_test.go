@@ -364,6 +364,31 @@ func (r *ring) total(slug string) (cents int64) {
 	return cents
 }
 
+// amounts are cents by name: "ada" is what a member has, "bob paid" what an account was
+// charged, "all" the sum of the books, and "open" the number of open payments.
+type amounts map[string]int64
+
+// has fails the test unless these are the amounts.
+func (r *ring) has(want amounts) {
+	r.t.Helper()
+	got := amounts{}
+	for name := range want {
+		switch payer, paid := strings.CutSuffix(name, " paid"); {
+		case paid:
+			got[name] = r.network.charged(payer)
+		case name == "all":
+			got[name] = r.credited()
+		case name == "open":
+			got[name] = int64(len(r.open()))
+		default:
+			got[name] = r.total(name)
+		}
+	}
+	if !maps.Equal(got, want) {
+		r.t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 // credited is the sum of all payments in the books, in cents.
 func (r *ring) credited() (cents int64) {
 	r.look(func(v *ledger.View) { cents, _ = v.State().Books() })

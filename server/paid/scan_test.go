@@ -18,9 +18,7 @@ import (
 // Money that reached the recipient without an event is found, daily and on
 // request, and credited once.
 func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
-	in(t, "stray", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "stray", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		r.network.change(func() {
 			r.network.arrives("0xfeed", "carol", 250, time.Now())
@@ -36,9 +34,7 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 		asked := r.network.questions("transfers")
 		r.restart()
 		time.Sleep(time.Hour)
-		if more := r.network.questions("transfers") - asked; more != 0 {
-			t.Errorf("a restart looked through the transfers %d times on the same day", more)
-		}
+		same(t, r.network.questions("transfers")-asked, 0)
 
 		r.network.change(func() { r.network.down = true })
 		credit := paid.Adjustment{Kind: core.Credit, Transaction: "0xFEED", Member: "ada", Reason: "paid by hand"}
@@ -54,16 +50,12 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 			{Kind: core.Void, Transaction: "0xfeed", Member: "ada", Reason: "x"},
 			{Kind: 9, Transaction: "0xfeed", Reason: "x"},
 		} {
-			if _, err := r.service.Adjust(context.Background(), bad); !errors.Is(err, paid.ErrAdjustment) {
-				t.Errorf("%+v: %v", bad, err)
-			}
+			r.refused(r.adjust(bad), "")
 		}
 		if e, err := r.service.Adjust(context.Background(), credit); err != nil || e.Amount != 250 {
 			t.Fatalf("%+v, %v", e, err)
 		}
-		if _, err := r.service.Adjust(context.Background(), credit); !errors.Is(err, paid.ErrAdjustment) {
-			t.Errorf("credited twice: %v", err)
-		}
+		r.refused(r.adjust(credit), "")
 		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-48*time.Hour), false); err != nil || len(strays) != 0 || r.total("ada") != 350 {
 			t.Errorf("%+v, %v, total %d", strays, err, r.total("ada"))
 		}
@@ -73,9 +65,7 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 // However much there is without an event, none of it is passed over: one scan says what
 // it leaves out and from when on, and the daily one goes on with that.
 func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
-	in(t, "strays", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "strays", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		began := time.Now()
 		arrive := func(count int, at time.Time) {
@@ -94,9 +84,7 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		for since, count := range map[time.Time]int{began: 2000, began.Add(time.Second): 1100, began.Add(time.Minute): 1000, began.Add(2 * time.Minute): 500} {
 			strays, err := r.service.Scan(context.Background(), since, false)
-			if len(strays) != count {
-				t.Errorf("%d are told of since %s", len(strays), since.Sub(began))
-			}
+			same(t, len(strays), count)
 			for _, x := range strays {
 				told[x.Transfer.Reference] = true
 			}
@@ -107,9 +95,7 @@ func TestMoneyWithoutAnEventIsAllTold(t *testing.T) {
 				t.Errorf("since %s: %v", since.Sub(began), err)
 			}
 		}
-		if len(told) != 3500 {
-			t.Errorf("%d are told of in all", len(told))
-		}
+		same(t, len(told), 3500)
 		time.Sleep(25 * time.Hour)
 		for reference := range told {
 			if n := strings.Count(r.log.String(), "transaction="+reference+" "); n != 1 {
@@ -129,9 +115,7 @@ func (r *ring) tells(reference string, times int) {
 
 // What was paid on a network that a restored backup does not know is not passed over.
 func TestMoneyWhoseEventWasLostIsFound(t *testing.T) {
-	in(t, "lost", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "lost", func(t *testing.T, r *ring) {
 		time.Sleep(5 * 24 * time.Hour)
 		synctest.Wait()
 		disk, head := r.store.Copy(), r.headBytes(r.process)
@@ -150,23 +134,17 @@ func TestMoneyWhoseEventWasLostIsFound(t *testing.T) {
 
 // A payer's own payment does not hide what it sent before, unasked.
 func TestMoneyWithoutAnEventBesideAPayment(t *testing.T) {
-	in(t, "beside", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "beside", func(t *testing.T, r *ring) {
 		time.Sleep(20 * time.Hour)
 		r.network.change(func() { r.network.arrives("0xfeed", "carol", 150, time.Now()) })
 		time.Sleep(4*time.Hour + 50*time.Second)
 		r.network.change(func() { r.network.fates["carol"] = fate{after: 20 * time.Second} })
 		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
 		time.Sleep(11 * time.Second)
-		if len(r.open()) != 1 {
-			t.Error("the payment is not open when the scan comes")
-		}
+		r.has(amounts{"open": 1})
 		// Its own transfer, by a clock that is behind, is none.
 		r.network.change(func() { r.network.arrives("0xc10c", "carol", 150, time.Now().Add(-5*time.Minute)) })
-		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false); err != nil || len(strays) != 0 {
-			t.Errorf("%v, %v", strays, err)
-		}
+		r.findsNoStray(time.Now().Add(-time.Hour))
 		r.network.change(func() { delete(r.network.sent, "0xc10c") })
 		time.Sleep(72 * time.Hour)
 		r.tells("0xfeed", 1)
@@ -175,9 +153,7 @@ func TestMoneyWithoutAnEventBesideAPayment(t *testing.T) {
 
 // An open payment accounts for one transfer: of its payer, sum and time.
 func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
-	in(t, "open", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "open", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["carol"] = fate{lost: true, forgotten: true} })
 		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
 		time.Sleep(3 * time.Hour)
@@ -233,9 +209,7 @@ func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 			t.Errorf("of three transfers and 600 others %d are told", n)
 		}
 	})
-	in(t, "two open", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "two open", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["carol"] = fate{lost: true, forgotten: true} })
 		for range 2 {
 			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
@@ -256,9 +230,7 @@ func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 // day, does not keep a ring from being looked through.
 func TestScanOfABusyRingOnANodeWithAQuota(t *testing.T) {
 	const busy, quota = 3000, 500
-	in(t, "busy", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "busy", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		for i := range busy {
 			reference := fmt.Sprintf("0x%04x", i)
@@ -289,9 +261,7 @@ func TestTheDailyLookGoesOnWhereTheOperatorSays(t *testing.T) {
 		"at once":  {0, 3, map[string]int{"0xf125": 0, "0xb10c": 0, "0x1a57": 1}},
 		"up to it": {40 * time.Minute, 1, map[string]int{"0xf125": 0, "0xb10c": 1, "0x1a57": 1}},
 	} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t, two)
-			r.join(ada, "alice")
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
 			time.Sleep(30 * time.Hour)
 			r.stop()
 			time.Sleep(40 * 24 * time.Hour)
@@ -329,15 +299,13 @@ func TestTheDailyLookGoesOnWhereTheOperatorSays(t *testing.T) {
 				r.tells(reference, times)
 			}
 			r.tells("0x5ec0", 1) // of the second network, nothing is left out
-		})
+		}, two)
 	}
 }
 
 // What can be looked through is not left out because there is much of it.
 func TestNothingIsLeftOutOfABusyRing(t *testing.T) {
-	in(t, "busy", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "busy", func(t *testing.T, r *ring) {
 		time.Sleep(26 * time.Hour)
 		began := time.Now()
 		r.network.change(func() {
@@ -367,9 +335,7 @@ func TestNothingIsLeftOutOfABusyRing(t *testing.T) {
 
 // However much there is of what is too young to be told, a look ends.
 func TestScanLeavesHoweverMuchIsYoung(t *testing.T) {
-	in(t, "crowd", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "crowd", func(t *testing.T, r *ring) {
 		time.Sleep(24*time.Hour - 4*time.Minute) // five before the scan
 		r.network.change(func() {
 			for i := range 3000 {
@@ -385,9 +351,7 @@ func TestScanLeavesHoweverMuchIsYoung(t *testing.T) {
 
 // A network that tells of the newest first is not asked the same again and again.
 func TestScanOfANetworkThatGoesBackwardsEnds(t *testing.T) {
-	in(t, "backwards", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "backwards", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		r.network.change(func() {
 			r.network.backwards, r.network.patience = true, 50_000
@@ -426,9 +390,7 @@ func TestScanGoesOnAfterAFault(t *testing.T) {
 				r.restart()
 			}, 25 * time.Hour},
 	} {
-		in(t, name, func(t *testing.T) {
-			r := newRing(t)
-			r.join(ada, "alice")
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
 			synctest.Wait()
 			r.network.change(func() {
 				for i := range count {
@@ -463,9 +425,7 @@ func TestScanGoesOnAfterAFault(t *testing.T) {
 
 // What may yet be of an open payment is told by the scan of the next day, and once.
 func TestScanLeavesWhatIsYoung(t *testing.T) {
-	in(t, "young", func(t *testing.T) {
-		r := newRing(t)
-		r.join(ada, "alice")
+	inAdasRing(t, "young", func(t *testing.T, r *ring) {
 		time.Sleep(24*time.Hour - 4*time.Minute) // five before the scan
 		r.network.change(func() {
 			r.network.arrives("0xfeed", "carol", 250, time.Now())

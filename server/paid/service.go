@@ -151,8 +151,7 @@ const (
 type Service struct {
 	Config
 	keys       atomic.Pointer[mpp.Keys]
-	operations map[string]parser[order]
-	proven     map[string]parser[ownerRequest]
+	operations map[string]operation
 	networks   []*network
 	gas        *risk.Gas
 	names      risk.Names
@@ -189,6 +188,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Told == nil {
 		cfg.Told = func(string, time.Time) {}
 	}
+	if cfg.Ended == nil {
+		cfg.Ended = func(Ended) {}
+	}
 	if cfg.Failpoint == nil {
 		cfg.Failpoint = func(string) {}
 	}
@@ -214,32 +216,39 @@ func New(cfg Config) (*Service, error) {
 	for _, n := range s.networks {
 		s.tellFull(n)
 	}
-	s.operations = map[string]parser[order]{OpRegister: s.parseRegistration, OpBid: parseBid}
+	s.operations = map[string]operation{OpRegister: {parse: s.parseRegistration}, OpBid: {parse: parseBid}}
 	if cfg.Prover != nil {
-		s.proven = map[string]parser[ownerRequest]{OpChange: s.parseChange, OpLeave: s.parseLeave, OpReturn: s.parseReturn, OpClaim: s.parseClaim}
+		s.operations[OpChange], s.operations[OpClaim] = owned(s.parseChange), owned(s.parseClaim)
+		s.operations[OpLeave], s.operations[OpReturn] = emptyBody(leave{s}), emptyBody(comeBack{leave{s}})
 		if cfg.Visit != nil {
-			s.proven[OpVisit] = s.parseVisit
+			s.operations[OpVisit] = emptyBody(visit{leave{s}})
 		}
 	}
+	var first []chan struct{} // closed with the first answer of a network
 	for _, n := range s.networks {
-		s.group.Add(2)
-		go s.watch(n)
-		go s.confirmAll(n)
+		first = append(first, n.next)
+		s.group.Go(func() { s.watch(n) })
+		s.group.Go(func() { s.confirmAll(n) })
 	}
 	s.resume()
 	if len(s.networks) > 0 {
-		s.group.Add(2)
-		go func() {
-			defer s.group.Done()
-			s.limits.Learn(s.ctx, s.Ledger)
-		}()
-		go s.scanAll()
+		s.group.Go(func() { s.limits.Learn(s.ctx, s.Ledger) })
+		s.group.Go(s.scanAll)
 	}
 	if cfg.Prover != nil {
-		s.group.Add(1)
-		go s.sweepSpent()
+		s.group.Go(s.sweepSpent)
 	}
-	s.hear()
+	// The first request gets all offers.
+	late := time.NewTimer(firstAnswer)
+	defer late.Stop()
+	for _, heard := range first {
+		select {
+		case <-heard:
+			continue
+		case <-late.C:
+		}
+		break
+	}
 	return s, nil
 }
 
@@ -314,12 +323,11 @@ type Call struct {
 	Secure        bool   // came over TLS, or a connection that is as safe
 	Request       string // what it is called in logs, "" for nothing
 
-	op       parser[order]        // nil for one that is proved
-	proven   parser[ownerRequest] // nil for one that is paid for
-	digest   string               // of the body as it was received; a challenge binds it
-	payer    string               // the account of its credential, once that was read
-	accepted *x402.Offer          // that an x402 client says it has paid; nil for another credential
-	about    *about               // what the log says of it
+	op       operation
+	digest   string      // of the body as it was received; a challenge binds it
+	payer    string      // the account of its credential, once that was read
+	accepted *x402.Offer // that an x402 client says it has paid; nil for another credential
+	about    *about      // what the log says of it
 }
 
 // account is that of its credential, or that which it names for its wallet; the zero account
@@ -377,22 +385,6 @@ func (s *Service) reservation(find func(*ledger.View) (*ledger.Reservation, erro
 		return nil, nil
 	}
 	return r, err
-}
-
-// readyNetworks gives the networks on which a payment can be offered now.
-func (s *Service) readyNetworks() (ready []*network, err error) {
-	if len(s.networks) == 0 {
-		return nil, unconfigured
-	}
-	for _, n := range s.networks {
-		if n.offered() && s.checkReady(n) == nil {
-			ready = append(ready, n)
-		}
-	}
-	if len(ready) == 0 {
-		return nil, errUnavailable
-	}
-	return ready, nil
 }
 
 func (s *Service) network(method string) *network {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -20,7 +21,7 @@ import (
 // service and not to a connection; the request that began it waits for done.
 type work struct {
 	network     *network
-	order       order
+	order       purchase
 	payment     mpp.Payment
 	client      string    // that brought the credential; "" if not known any more
 	began       time.Time // when its request, or that of an earlier process, came
@@ -40,7 +41,7 @@ type work struct {
 	done    chan struct{}
 	applied *ledger.Reservation
 	err     error
-	decided bool // its outcome is known, and in the log
+	ended   Outcome // as the log has it; "" while that has no line of its outcome
 }
 
 // begin claims the payment, starts its work, and waits for that until the transaction can
@@ -65,11 +66,14 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	case <-hold.C:
 		s.stopWaiting(w)
 	}
-	if !s.holds(w) {
+	s.mu.Lock()
+	held := w.held
+	s.mu.Unlock()
+	if !held {
 		s.tell(w, OutcomePending)
 		return Answer{}, errPending
 	}
-	c.about.decided = w.decided
+	c.about.decided = w.ended != ""
 	if w.err == nil {
 		s.mu.Lock()
 		s.give(w.applied)
@@ -166,8 +170,8 @@ func (w *work) read(v *ledger.View) (f facts, err error) {
 	if err != nil || w.refused != nil {
 		return f, err
 	}
-	f.failed = failures(v, w.order)
-	if f.refused = possible(w.order, v, w.payment.Payer); f.refused == nil {
+	f.failed, _ = failures(v, w.order)
+	if f.refused = w.order.possible(v, w.payment.Payer); f.refused == nil {
 		f.refused = w.oneAtFirst(v)
 	}
 	return f, nil
@@ -204,8 +208,8 @@ func (s *Service) prepare(w *work, f facts) error {
 	if w.refused != nil {
 		return w.refused
 	}
-	if err := s.refuses(w.network, w.payment.Payer, f.paid, w.client); err != nil {
-		return err
+	if no := s.refuses(w.network, w.payment.Payer, f.paid, w.client); no != nil {
+		return no
 	}
 	if f.refused != nil {
 		return f.refused
@@ -214,7 +218,10 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.checkReady(w.network); err != nil {
 		return err
 	}
-	if err := w.network.simulate(s.ctx, w.payment); err != nil {
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	err := w.network.Simulate(ctx, w.payment)
+	cancel()
+	if err != nil {
 		return s.notSimulated(w, err)
 	}
 	s.Failpoint("simulated")
@@ -261,36 +268,45 @@ var errKnown = &Problem{Code: api.CredentialReused, More: map[string]any{"outcom
 // other payment for it, and not too many payments are open. open is what the payer had
 // open, in cents, when [Service.covered] asked for its balance.
 func (s *Service) reserve(w *work, open int64) error {
-	var second keyUsedError
+	var earlier *ledger.Reservation
 	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		v := tx.View()
-		err := cmp.Or(
-			possible(w.order, v, w.reservation.Payer),
-			s.keyFree(v, w.reservation),
-			roomFor(v, w.reservation.Payer),
-			w.oneAtFirst(v),
-			covers(v, w.reservation.Payer, open),
-			s.mayHold(v, w))
-		if err != nil {
+		v, r := tx.View(), w.reservation
+		err := w.order.possible(v, r.Payer)
+		if err == nil {
+			earlier, err = s.earlier(v, r.Idempotency, r.Payer, "")
+		}
+		if err != nil || earlier != nil {
+			return err
+		}
+		if err := cmp.Or(w.mayOpen(v, open), s.mayHold(v, w)); err != nil {
 			return err
 		}
 		if w.named {
-			return tx.ReserveUnbarred(w.reservation)
+			return tx.ReserveUnbarred(r)
 		}
-		return tx.Reserve(w.reservation)
+		return tx.Reserve(r)
 	})
 	switch {
-	case errors.As(err, &second):
-		return s.keyUsed(second.Reservation)
+	case err == nil && earlier != nil:
+		return s.keyUsed(earlier)
 	case errors.As(err, new(*ledger.ReplayedError)):
 		return s.replayed(err)
 	case errors.Is(err, ledger.ErrBarred):
-		return s.barred(w.reservation)
+		// It is told when it may pay for this URL again.
+		return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(s.barredFor(w.reservation)),
+			Detail: "A payment of this account for this URL failed a short time ago. Try again later, or pay from another account. Nothing was charged."}
+	}
+	return s.notWritten(err, errPending)
+}
+
+// notWritten is the answer to a request of which a turn of the writer has stored nothing, or
+// of which unknown says that it may be stored all the same: then the next process goes on.
+func (s *Service) notWritten(err error, unknown *Problem) error {
+	switch {
 	case errors.Is(err, ledger.ErrBroken):
-		// It may be stored all the same; then the next process sends it.
-		return errPending
+		return unknown
 	case errors.Is(err, ledger.ErrNotNow):
-		s.Log.Error("payments refused: this machine is not ready", "err", err)
+		s.Log.Error("payments and proofs refused: this machine is not ready", "err", err)
 		return errUnavailable
 	case errors.Is(err, ledger.ErrClosed), errors.Is(err, context.Canceled):
 		return errUnavailable
@@ -308,12 +324,6 @@ func (s *Service) replayed(err error) error {
 		return err
 	}
 	return s.reused(r)
-}
-
-// barred tells a payer when it may pay for this URL again.
-func (s *Service) barred(r *ledger.Reservation) *Problem {
-	return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(s.barredFor(r)),
-		Detail: "A payment of this account for this URL failed a short time ago. Try again later, or pay from another account. Nothing was charged."}
 }
 
 // poll is the least time before the payment is asked for again. It grows while nothing is
@@ -384,7 +394,13 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 		applied, done, err := s.conclude(w, o)
 		switch {
 		case done:
-			s.recordOutcome(w, o, applied)
+			switch {
+			case w.ended != "": // it has no effect, and the line says why
+			case applied != nil:
+				s.record(w, o, slog.LevelInfo, "payment applied", "applied", applied.Member, "")
+			default:
+				s.record(w, o, slog.LevelWarn, "payment failed", o.State.String(), w.reservation.Member, o.Detail)
+			}
 			return applied, err
 		case err != nil:
 			// Either the ledger has ended, and the next process goes on; or an
@@ -403,7 +419,14 @@ func (s *Service) resume() {
 	var open []*ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) { open = v.Open() })
 	for _, r := range open {
-		w, err := s.reopen(r)
+		w := &work{reservation: r, client: r.Client, began: r.Created, done: make(chan struct{})}
+		var err error
+		if w.payment, err = StoredPayment(r); err == nil {
+			w.order, err = s.load(r)
+		}
+		if w.network = s.network(w.payment.Method); err == nil && w.network == nil {
+			err = fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
+		}
 		if err == nil {
 			err = s.claim(w)
 		}
@@ -412,27 +435,18 @@ func (s *Service) resume() {
 			continue
 		}
 		s.Log.Info("open payment taken up", w.log())
-		s.recallFlight(w)
+		if n := len(w.payment.Submissions); n > 0 {
+			if paid, err := s.hasPaid(w.payment.Payer); err == nil {
+				x := expenses{s, w.network, r.ID, w.client, &w.payment}
+				s.gas.Launch(r.ID, x.flight(w.payment.Submissions[n-1].Gas, paid))
+			}
+		}
 		go func() {
 			defer s.group.Done()
 			w.applied, w.err = s.drive(w, nil)
 			s.finish(w)
 		}()
 	}
-}
-
-// reopen rebuilds the work of a stored reservation.
-func (s *Service) reopen(r *ledger.Reservation) (*work, error) {
-	payment, err := StoredPayment(r)
-	if err != nil {
-		return nil, err
-	}
-	w := &work{reservation: r, payment: payment, client: r.Client, began: r.Created, done: make(chan struct{})}
-	if w.network = s.network(w.payment.Method); w.network == nil {
-		return nil, fmt.Errorf("paid: payment method %q is not configured", w.payment.Method)
-	}
-	w.order, err = s.load(r)
-	return w, err
 }
 
 // Bounds of the payments that are open at a time.
@@ -446,14 +460,21 @@ const (
 	maxOpen, reservedOpen = 1024, 256
 )
 
-// roomFor refuses another open payment of a payer when too many are open.
-func roomFor(v *ledger.View, payer string) error {
-	own, _ := v.OpenOfPayer(payer)
+// mayOpen refuses another open payment of an account when too many are open, or when it has
+// opened others since [Service.covered] asked for its balance: asked is what it had open then.
+func (w *work) mayOpen(v *ledger.View, asked int64) error {
+	own, cents := v.OpenOfPayer(w.payment.Payer)
 	switch all := v.OpenPayments(); {
 	case own >= maxOpenPerPayer:
 		return errManyOpen
 	case all >= maxOpen || own > 0 && all >= maxOpen-reservedOpen:
 		return errAllOpen
+	}
+	if err := w.oneAtFirst(v); err != nil {
+		return err
+	}
+	if cents > asked {
+		return errOpened
 	}
 	return nil
 }
@@ -493,13 +514,6 @@ func (s *Service) stopWaiting(w *work) bool {
 	return true
 }
 
-// holds says whether the request of w is held.
-func (s *Service) holds(w *work) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return w.held
-}
-
 // Ended is a credential with what came of it, for [Config.Ended].
 type Ended struct {
 	Operation string // OpRegister or OpBid
@@ -530,42 +544,19 @@ func Outcomes() []Outcome {
 	return []Outcome{OutcomeApplied, OutcomeFailed, OutcomeMismatched, OutcomeUnapplied, OutcomeRefused, OutcomePending}
 }
 
-// outcome is what came of work that has ended. The log has a line about the outcome of a
-// payment in the same cases: applied, failed, mismatched and unapplied.
+// outcome is what came of work that has ended.
 func (w *work) outcome() Outcome {
 	var p *Problem
 	switch {
-	case w.err == nil:
-		return OutcomeApplied
-	case !errors.As(w.err, &p):
-		return OutcomeRefused
-	case p.Code == api.PaymentPending:
+	case w.ended != "":
+		return w.ended
+	case errors.As(w.err, &p) && p.Code == api.PaymentPending:
 		return OutcomePending
-	case !w.decided:
-		return OutcomeRefused
-	case p.Code == api.PaymentMismatch:
-		return OutcomeMismatched
-	case p.Code == api.PaymentUnapplied:
-		return OutcomeUnapplied
 	}
-	return OutcomeFailed
+	return OutcomeRefused
 }
 
 // tell tells what came of a payment.
 func (s *Service) tell(w *work, o Outcome) {
-	if s.Ended != nil {
-		s.Ended(Ended{Operation: w.reservation.Operation, Method: w.network.Name(), Outcome: o, Took: s.Now().Sub(w.reservation.Created)})
-	}
-}
-
-// tellRefused tells of a credential that is refused before there is work on it.
-func (s *Service) tellRefused(c *Call, n *network) {
-	if s.Ended == nil {
-		return
-	}
-	method := OtherMethod
-	if n != nil {
-		method = n.Name()
-	}
-	s.Ended(Ended{Operation: c.Operation, Method: method, Outcome: OutcomeRefused})
+	s.Ended(Ended{Operation: w.reservation.Operation, Method: w.network.Name(), Outcome: o, Took: s.Now().Sub(w.reservation.Created)})
 }

@@ -29,14 +29,6 @@ func (s *Service) x402Offer(n *network, ch mpp.Challenge) (offer x402.Offer, ok 
 	return offer, true
 }
 
-// x402Required is the PAYMENT-REQUIRED field of a 402.
-func (s *Service) x402Required(c *Call, o order, why *Problem, offers []x402.Offer) (field [2]string, err error) {
-	required := x402.Required{Version: x402.Version, Error: why.Detail, Accepts: offers,
-		Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: o.describe(), MIMEType: "application/json"}}
-	text, err := required.Header()
-	return [2]string{x402.RequiredField, text}, err
-}
-
 // credential reads the credential of a paid request, in either envelope. It fails as
 // [mpp.ParseAuthorization] does.
 func (c *Call) credential() (cred mpp.Credential, found bool, err error) {

@@ -90,9 +90,7 @@ func x402Call(op, body string, signature ...string) paid.Call {
 // payment has the same effect, once.
 func TestX402PaymentHasItsEffect(t *testing.T) {
 	for _, o := range orders {
-		in(t, o.op, func(t *testing.T) {
-			r := newRing(t, exact, two)
-			r.join(ada, "alice")
+		inAdasRing(t, o.op, func(t *testing.T, r *ring) {
 			unpaid := r.post(o.op, o.body).is(402, api.PaymentRequired)
 			required := unpaid.required()
 			if len(unpaid.challenges()) != 2 || len(required.Accepts) != 1 || required.Version != 2 || required.Error == "" ||
@@ -119,16 +117,14 @@ func TestX402PaymentHasItsEffect(t *testing.T) {
 			if r.total(o.slug) != o.total || r.network.charged("did:pkh:eip155:1:0xb0b") != o.cents {
 				t.Errorf("%s has %d", o.slug, r.total(o.slug))
 			}
-		})
+		}, exact, two)
 	}
 }
 
 // What is presented must be what was offered, for this request, in time. Each of these is
 // refused before the network is asked, and leaves nothing behind.
 func TestX402PaymentsThatAreRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, exact)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.join(bob, "bob")
 		offer := r.exactOffer(paid.OpBid, fund)
 		forged, charge := offer, offer
@@ -205,7 +201,7 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 		if r.size() != before || r.network.charged("carol") != 0 || r.total("ada") != 100 {
 			t.Errorf("something is left: %s, before %s", r.size(), before)
 		}
-	})
+	}, exact)
 }
 
 // One signed payment has one effect, whatever envelopes carry it, in either order and at
@@ -213,9 +209,7 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 func TestOnePaymentInBothEnvelopes(t *testing.T) {
 	for _, o := range orders {
 		for name, first := range map[string]string{"charge first": "charge", "x402 first": "x402", "at once": ""} {
-			in(t, o.op+", "+name, func(t *testing.T) {
-				r := newRing(t, exact)
-				r.join(ada, "alice")
+			inAdasRing(t, o.op+", "+name, func(t *testing.T, r *ring) {
 				payload := r.bearer("bob", o.cents)
 				credential := r.present(mpp.Credential{Challenge: r.challenge(o.op, o.body), Payload: payload})
 				calls := map[string]paid.Call{
@@ -234,26 +228,14 @@ func TestOnePaymentInBothEnvelopes(t *testing.T) {
 					}
 				} else {
 					r.network.change(func() { r.network.fates["bob"] = fate{after: 3 * time.Second} })
-					var all []*held
+					var all []paid.Call
 					for _, c := range calls {
-						all = append(all, r.begin(c), r.begin(c))
+						all = append(all, c, c)
 					}
-					done := 0
-					for _, h := range all {
-						if a := h.wait(); a.Status < 300 {
-							done++
-						} else {
-							a.is(409, api.CredentialReused)
-						}
-					}
-					if done != 1 {
-						t.Errorf("%d of %d had an effect", done, len(all))
-					}
+					r.oneOf(all)
 				}
-				if r.network.charged("bob") != o.cents || r.credited() != 100+o.cents || len(r.open()) != 0 {
-					t.Errorf("bob paid %d, credited %d, %d open", r.network.charged("bob"), r.credited(), len(r.open()))
-				}
-			})
+				r.has(amounts{"bob paid": o.cents, "all": 100 + o.cents, "open": 0})
+			}, exact)
 		}
 	}
 }
@@ -263,9 +245,7 @@ func TestOnePaymentInBothEnvelopes(t *testing.T) {
 // has its effect all the same.
 func TestX402PaymentThatWasMadeBefore(t *testing.T) {
 	for _, deep := range []bool{true, false} {
-		in(t, fmt.Sprint("deep ", deep), func(t *testing.T) {
-			r := newRing(t, exact)
-			r.join(ada, "alice")
+		inAdasRing(t, fmt.Sprint("deep ", deep), func(t *testing.T, r *ring) {
 			r.join(cyn, "carol")
 			payload := r.bearer("bob", 150)
 			rightful := r.challenge(paid.OpBid, fund)
@@ -293,19 +273,15 @@ func TestX402PaymentThatWasMadeBefore(t *testing.T) {
 			if kept == nil || kept.State != ledger.Failed || kept.Outcome != "settled" || kept.Reason != paid.ReasonForeign || r.stored(other.Extra.Challenge) != nil {
 				t.Fatalf("kept %+v, and %+v", kept, r.stored(other.Extra.Challenge))
 			}
-			if r.total("cyn") != 100 || r.total("ada") != 100 {
-				t.Errorf("cyn has %d, ada %d", r.total("cyn"), r.total("ada"))
-			}
+			r.has(amounts{"cyn": 100, "ada": 100})
 			r.post(paid.OpBid, fund, credential).is(200, "")
 			r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
 			r.handle(x402Call(paid.OpBid, words, r.exactly(thief, payload))).is(409, api.PaymentUnapplied)
 			if kept = r.stored(thief.Extra.Challenge); kept.Reason != paid.ReasonElsewhere {
 				t.Errorf("kept as %q", kept.Reason)
 			}
-			if r.total("ada") != 250 || r.credited() != 350 || r.network.charged("bob") != 150 {
-				t.Errorf("ada has %d, credited %d, bob paid %d", r.total("ada"), r.credited(), r.network.charged("bob"))
-			}
-		})
+			r.has(amounts{"ada": 250, "all": 350, "bob paid": 150})
+		}, exact)
 	}
 }
 
@@ -314,9 +290,7 @@ func TestX402PaymentThatWasMadeBefore(t *testing.T) {
 func TestPowerFailsAtEveryStepOfAnX402Payment(t *testing.T) {
 	for _, o := range orders {
 		for _, step := range stepsWithGas {
-			in(t, o.op+" at "+step, func(t *testing.T) {
-				r := newRing(t, exact)
-				r.join(ada, "alice")
+			inAdasRing(t, o.op+" at "+step, func(t *testing.T, r *ring) {
 				r.network.gas = true
 				r.network.fates["bob"] = fate{after: 4 * time.Second}
 				synctest.Wait()
@@ -331,10 +305,8 @@ func TestPowerFailsAtEveryStepOfAnX402Payment(t *testing.T) {
 					t.Errorf("%+v", a.response())
 				}
 				r.handle(x402Call(o.op, o.body, credential)).is(409, api.CredentialReused)
-				if r.total(o.slug) != o.total || r.network.charged("bob") != o.cents || len(r.open()) != 0 {
-					t.Errorf("%s has %d, bob paid %d, %d open", o.slug, r.total(o.slug), r.network.charged("bob"), len(r.open()))
-				}
-			})
+				r.has(amounts{o.slug: o.total, "bob paid": o.cents, "open": 0})
+			}, exact)
 		}
 	}
 }
@@ -342,9 +314,7 @@ func TestPowerFailsAtEveryStepOfAnX402Payment(t *testing.T) {
 // If a disk lost the record of a payment that was sent before, the payment is not given to
 // the client that presents it: the operator credits it.
 func TestLostX402PaymentIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, exact)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		rows := r.rows()
 		credential := r.exactly(r.exactOffer(paid.OpBid, fund), r.bearer("bob", 150))
 		r.handle(x402Call(paid.OpBid, fund, credential)).is(200, "")
@@ -358,14 +328,12 @@ func TestLostX402PaymentIsKept(t *testing.T) {
 		if found, err := r.service.Find(reference); err != nil || found.Reason != paid.ReasonForeign {
 			t.Errorf("%+v, %v", found, err)
 		}
-	})
+	}, exact)
 }
 
 // A request that is let go by an edge is found by its x402 payment, too.
 func TestLetGoOfAnX402Payment(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRing(t, exact)
-		r.join(ada, "alice")
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["bob"] = fate{after: 10 * time.Second} })
 		call := x402Call(paid.OpBid, fund, r.exactly(r.exactOffer(paid.OpBid, fund), r.bearer("bob", 150)))
 		h := r.begin(call)
@@ -378,7 +346,7 @@ func TestLetGoOfAnX402Payment(t *testing.T) {
 		}
 		time.Sleep(20 * time.Second)
 		r.handle(call).is(200, "")
-	})
+	}, exact)
 }
 
 // A proof is no payment: nothing is offered to x402 clients, and what they sign is not
@@ -388,8 +356,6 @@ func TestProofsAreNoX402Payments(t *testing.T) {
 		o := newOwned(t, exact)
 		offer := o.exactOffer(paid.OpBid, `{"member":"ada","amount":"1.00"}`)
 		a := o.handle(paid.Call{Operation: paid.OpLeave, Slug: "ada", PaymentSignature: []string{o.exactly(offer, o.bearer("bob", 100))}}).is(402, api.PaymentRequired)
-		if a.field(x402.RequiredField)+a.field(x402.ResponseField) != "" {
-			t.Errorf("%v", a.Header)
-		}
+		same(t, a.field(x402.RequiredField)+a.field(x402.ResponseField), "")
 	})
 }

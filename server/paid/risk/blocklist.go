@@ -1,7 +1,6 @@
 package risk
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -28,7 +27,11 @@ func NewBlock(kind ledger.BlockKind, text string) (b ledger.Block, err error) {
 	b = ledger.Block{Kind: kind, Text: text}
 	switch kind {
 	case ledger.BlockHost:
-		b.Value, err = blockHost(text)
+		// As identity has it, without "www.".
+		host, ok := idn.ToASCII(strings.TrimSuffix(text, "."))
+		if b.Value = string(core.KeyHost(core.AppendKey(nil, []byte("https://"+host+"/")))); !ok || b.Value == "" {
+			err = fmt.Errorf("%q is no host name; give it without scheme, port and path", text)
+		}
 	case ledger.BlockPayer:
 		if b.Value = addressOf(text); b.Value == "" {
 			err = fmt.Errorf("%q is no account: one is 0x and 40 hexadecimal digits", text)
@@ -48,18 +51,6 @@ func NewBlock(kind ledger.BlockKind, text string) (b ledger.Block, err error) {
 	return b, err
 }
 
-// blockHost gives the host of an entry as identity has it, without "www.".
-func blockHost(text string) (string, error) {
-	host, ok := idn.ToASCII(strings.TrimSuffix(text, "."))
-	if !ok {
-		return "", fmt.Errorf("%q is no host name; give it without scheme, port and path", text)
-	}
-	if host = string(core.KeyHost(core.AppendKey(nil, []byte("https://"+host+"/")))); host == "" {
-		return "", errors.New("the host is empty")
-	}
-	return host, nil
-}
-
 // addressOf gives the address in the name of an account, in lower case, or "".
 func addressOf(payer string) string {
 	if core.AccountOf(payer) == (core.Account{}) {
@@ -71,48 +62,25 @@ func addressOf(payer string) string {
 // BlockOf makes the entry that keeps out the site of a member: its host.
 func BlockOf(url string) (ledger.Block, error) { return NewBlock(ledger.BlockHost, form.HostOf(url)) }
 
-// blockedSite says whether the host of a URL, or a name above it, is on the blocklist.
-func blockedSite(v *ledger.View, url string) bool {
-	if url == "" || v.BlocksOf(ledger.BlockHost) == 0 {
-		return false
-	}
-	for host, more := form.HostOf(url), true; more; _, host, more = strings.Cut(host, ".") {
-		if v.Blocked(ledger.BlockHost, host) {
-			return true
-		}
-	}
-	return false
-}
-
-// blockedPayer says whether an account is on the blocklist.
-func blockedPayer(v *ledger.View, payer string) bool {
-	address := addressOf(payer)
-	return address != "" && v.Blocked(ledger.BlockPayer, address)
-}
-
-// blockedWords says whether one of the texts of a member holds a word on the blocklist.
-// Words are read as in names that are reserved: see [form.NamePolicy].
-func blockedWords(v *ledger.View, name string, others ...string) bool {
-	if v.BlocksOf(ledger.BlockWord) == 0 {
-		return false
-	}
-	for phrase := range form.Phrases(maxBlockWords, append(others, name, form.Slugify(name))...) {
-		if v.Blocked(ledger.BlockWord, phrase) {
-			return true
-		}
-	}
-	return false
-}
-
 // Blocked says why the operator keeps a member out that has this URL, account and words: for
-// its host, its words or its account. payer is "" for an account that is not known.
+// its host or a name above it, for a word, or for its account. payer is "" for an account that
+// is not known. Words are read as in names that are reserved: see [form.NamePolicy].
 func Blocked(v *ledger.View, url, payer, name string, others ...string) error {
-	switch {
-	case blockedSite(v, url):
-		return NotAdmitted("The operator of this ring does not admit sites on this host.")
-	case blockedWords(v, name, others...):
-		return NotAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
-	case blockedPayer(v, payer):
+	if url != "" && v.BlocksOf(ledger.BlockHost) > 0 {
+		for host, more := form.HostOf(url), true; more; _, host, more = strings.Cut(host, ".") {
+			if v.Blocked(ledger.BlockHost, host) {
+				return NotAdmitted("The operator of this ring does not admit sites on this host.")
+			}
+		}
+	}
+	if v.BlocksOf(ledger.BlockWord) > 0 {
+		for phrase := range form.Phrases(maxBlockWords, append(others, name, form.Slugify(name))...) {
+			if v.Blocked(ledger.BlockWord, phrase) {
+				return NotAdmitted("The name, the description or the category holds a word that the operator of this ring does not admit.")
+			}
+		}
+	}
+	if address := addressOf(payer); address != "" && v.Blocked(ledger.BlockPayer, address) {
 		return NotAdmitted("The operator of this ring takes no payments of this account.")
 	}
 	return nil

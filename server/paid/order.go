@@ -3,8 +3,11 @@ package paid
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +21,142 @@ import (
 	"webring/server/sites/score"
 	"webring/server/sites/siteproof"
 )
+
+// operation is one of those that are named in a [Call].
+type operation struct {
+	// parse reads a request. Without pinned, it is a new one, and the rules in force apply. With
+	// pinned, it answers a challenge that has promised what it pinned, and the rules do not
+	// apply again. It refuses with a *[Problem].
+	parse func(c *Call, rules *core.Rules, pinned map[string]string) (order, error)
+	owner bool // the owner of a member proves itself for it: the orders are [*proven]
+}
+
+// order is what a request is for: a [purchase], or an owner's request, which costs nothing.
+type order interface {
+	// possible says why the order cannot be carried out now, by what the ledger holds.
+	// account is "" until a credential names one. It runs before the challenge, before a
+	// simulation, and in the turn of the writer that reserves or carries out.
+	possible(v *ledger.View, account string) error
+	// decide finds everything that the challenge is to pin, such as a site's score.
+	decide(ctx context.Context, client string) error
+	// pin gives what the parser needs in addition to the request. The map is the caller's.
+	pin() map[string]string
+	// cents is the price.
+	cents() int64
+	// describe says in a few words what is asked for. That of a purchase shows no member's
+	// words.
+	describe() string
+}
+
+// purchase is an order that is paid for. It is stored as JSON with the reservation; see
+// [Service.load].
+type purchase interface {
+	order
+	// check is the part of possible that holds for money that has come already. That is not
+	// refused because the operator keeps the payer out, or a rank is not reached, or an
+	// account may not have the order.
+	check(v *ledger.View) error
+	// subject fills in what the reservation blocks while it is open.
+	subject(r *ledger.Reservation)
+	// carryOut appends the event and renders the answer. It runs in a turn of the writer
+	// after the payment has settled.
+	carryOut(tx *ledger.Tx, payment core.Payment) (effect, error)
+	// carriedOut gives the member of e if carryOut may have appended e for this order,
+	// by all that is still known of it, and "" otherwise.
+	carriedOut(st *core.State, e core.Event) (slug string)
+}
+
+// load rebuilds an order from its reservation, and from nothing else: the configuration may
+// have changed.
+func (s *Service) load(r *ledger.Reservation) (o purchase, err error) {
+	switch r.Operation {
+	case OpRegister:
+		o = &registration{service: s, promised: true}
+	case OpBid:
+		o = &bid{}
+	default:
+		return nil, fmt.Errorf("paid: no operation %q", r.Operation)
+	}
+	return o, json.Unmarshal(r.Pinned, o)
+}
+
+// effect is what an order has done.
+type effect struct {
+	status   int
+	slug     string
+	location string // address of what was made, or ""
+	body     []byte
+}
+
+// Draft is what [Service.Check] found about a registration.
+type Draft struct {
+	// Request is the registration in the form in which the ring would keep it,
+	// when nothing is wrong with its fields.
+	Request form.RegisterRequest
+	// Fields is what is wrong, as [form.FieldError] says.
+	Fields []form.FieldError
+	// Refusal is any other reason why paying would be of no use. Without one,
+	// and with nothing wrong, a paid request gets a 402.
+	Refusal *Problem
+	// Score is nil when it is not known. Required is the least that may join.
+	Score    *score.Result
+	Required int
+	// Price is the fee and the opening bid in cents.
+	Price int64
+	// Slug is the slug that the member would get if it joined now, and Rank its rank; 0
+	// when the registration is refused.
+	Slug string
+	Rank int
+}
+
+// checkTime bounds the check of a draft: a scorer reads a whole site for it.
+const checkTime = 25 * time.Second
+
+// Check says what would become of a registration with this body. It applies the
+// validation, limits and scores of a request that is to be paid, but makes no challenge
+// and reserves nothing. It does not ask whether a payment network answers at the moment. It
+// takes checkTime at most.
+func (s *Service) Check(ctx context.Context, client string, body []byte) (d Draft) {
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	var read order
+	var err, refused error
+	s.Ledger.View(func(v *ledger.View) {
+		rules := v.State().Rules()
+		d.Required = int(rules.RequiredScore)
+		if read, err = s.parseRegistration(&Call{Body: body}, rules, nil); err == nil {
+			refused = read.possible(v, "")
+		}
+	})
+	if wrong, ok := errors.AsType[*Problem](err); ok {
+		d.Fields = wrong.Fields
+		return d
+	}
+	o := read.(*registration)
+	d.Request, d.Price = o.RegisterRequest, o.cents()
+	if d.Refusal = s.refusal(refused); d.Refusal != nil {
+		return d
+	}
+	d.Refusal = s.refusal(o.measure(ctx, client, cmp.Or(s.DraftScorer, s.Scorer)))
+	if o.Score.Provider != "" {
+		d.Score = &o.Score
+	}
+	if d.Refusal == nil && len(s.Methods) == 0 {
+		d.Refusal = unconfigured
+	}
+	s.Ledger.View(func(v *ledger.View) {
+		st := v.State()
+		d.Slug = o.slug(st, "")
+		if d.Refusal == nil {
+			row := core.Ordinal(st.Rows())
+			d.Rank = 1 + sort.Search(st.Rows(), func(above int) bool { return st.TotalForRank(row, above+1) <= d.Price })
+		}
+	})
+	return d
+}
+
+var unconfigured = &Problem{Code: api.PaymentsUnconfigured, RetryAfter: 3600,
+	Detail: "This ring takes no payments right now, so joining and bidding are unavailable. Reading works. Nothing was charged."}
 
 // registration is one order to join. What the challenge promised is pinned in
 // it; it is stored as JSON with the reservation.
@@ -144,13 +283,18 @@ func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) erro
 	case taken:
 		return &Problem{Code: api.AlreadyRegistered, Detail: "This URL is already in the ring. Bid on the member to raise its rank. Nothing was charged.", More: selfLink(st.Rules().BaseURL, st.Member(at).Slug)}
 	}
-	if until, pending := v.URLPending(key); pending {
-		return s.heldURL(until)
+	if until, pending := v.URLPending(key); pending { // another payment can be mined until then
+		wait := max(pendingRetry, risk.Seconds(until.Sub(s.Now())))
+		return &Problem{Code: api.PaymentPending, RetryAfter: wait,
+			Detail: fmt.Sprintf("Somebody else is registering this address; ask again in %d s. Nothing was charged by this request.", wait)}
 	}
 	return nil
 }
 
-func (o *registration) checkUnpaid(v *ledger.View, payer string) error {
+func (o *registration) possible(v *ledger.View, payer string) error {
+	if err := o.check(v); err != nil {
+		return err
+	}
 	if err := risk.Blocked(v, o.URL, payer, o.Name, o.Description, o.Category); err != nil {
 		return err
 	}
@@ -203,20 +347,19 @@ func (s *Service) measure(ctx context.Context, client string, scorer Scorer, url
 		return score.Result{}, scoreProblem(err, required)
 	}
 	if result.Score < required {
+		var report any
+		if result.Report != "" {
+			report = result.Report
+		}
 		return result, &Problem{Code: api.ScoreTooLow,
 			Detail: "The site's agent-readiness score is " + strconv.Itoa(result.Score) + "; joining needs " + strconv.Itoa(required) + ". The report says what to improve. Nothing was charged.",
-			More:   map[string]any{"score": result.Score, "required": required, "report": orNull(result.Report)}}
+			More:   map[string]any{"score": result.Score, "required": required, "report": report}}
 	}
 	return result, nil
 }
 
 // maxScorerWords bounds provider and rubric version, in bytes.
 const maxScorerWords = 256
-
-// notInReport says whether c is a character that no URL has and that JSON escapes: a
-// report full of them would make a challenge longer than the 8 KiB that the draft
-// recommends as a bound.
-func notInReport(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
 
 // fits makes sure that a challenge and an event can hold the score, because the event is
 // written only once the payment has gone through. Nothing depends on when the site was
@@ -225,7 +368,10 @@ func fits(r *score.Result) error {
 	if at := r.ScannedAt.UnixMilli(); at < 0 || at > core.MaxStamp {
 		r.ScannedAt = time.Time{}
 	}
-	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) || strings.ContainsFunc(r.Report, notInReport) ||
+	// No URL has these characters, and JSON escapes them: a report full of them would make a
+	// challenge longer than the 8 KiB that the draft recommends as a bound.
+	escaped := func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
+	if r.Score < 0 || r.Score > 100 || len(r.Report) > core.MaxReport || !utf8.ValidString(r.Report) || strings.ContainsFunc(r.Report, escaped) ||
 		len(r.Provider)+len(r.Version) > maxScorerWords {
 		return errors.New("paid: a score beyond its limits")
 	}
@@ -255,13 +401,6 @@ func scoreProblem(err error, required int) error {
 	}
 	return &Problem{Code: api.ScoreUnavailable, RetryAfter: retry,
 		Detail: "The scoring service gives no answer right now. Send the request again later. Nothing was charged."}
-}
-
-func orNull(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
 }
 
 func (o *registration) cents() int64 { return o.Fee + o.Bid }
@@ -347,4 +486,140 @@ func appendToTakeFirst(body []byte, st *core.State, at core.Ordinal) []byte {
 	body = append(body, '"')
 	body = api.AppendUSD(body, cents)
 	return append(body, '"')
+}
+
+// bid is one order to fund a member. Slug is the member that was meant when
+// the challenge was issued; it is stored as JSON with the reservation.
+type bid struct {
+	ref form.BidRequest // as sent
+
+	Slug       string
+	Amount     int64 // cents
+	OnlyIfRank int   `json:",omitempty"`
+}
+
+func parseBid(c *Call, rules *core.Rules, pinned map[string]string) (order, error) {
+	minimum := int64(1)
+	if pinned == nil {
+		minimum = rules.MinBid
+	}
+	r, err := form.ParseBid(c.Body, minimum)
+	if err != nil {
+		return nil, err
+	}
+	if pinned != nil && pinned[pinMember] == "" {
+		return nil, errPinned
+	}
+	return &bid{ref: r, Slug: pinned[pinMember], Amount: r.Amount, OnlyIfRank: r.OnlyIfRank}, nil
+}
+
+// pinMember names the slug in the opaque parameter: a URL in the body may be another
+// member's by the time of the payment.
+const pinMember = "member"
+
+func (o *bid) pin() map[string]string { return map[string]string{pinMember: o.Slug} }
+
+func (o *bid) check(v *ledger.View) error {
+	st := v.State()
+	at, err := o.find(st)
+	if err != nil {
+		return err
+	}
+	m := st.Member(at)
+	if m.Removed {
+		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
+	}
+	if v.RemovalAnnounced(m.Slug) {
+		// The member may yet stay, so this is no [api.MemberRemoved].
+		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+			Detail: "This member is being taken out of the ring, or moved, as soon as the last payment for it is settled. It takes no new bids. Send the request again later. Nothing was charged."}
+	}
+	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
+		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + form.FormatUSD(core.MaxTotal) + " USD."}
+	}
+	o.Slug = strings.Clone(m.Slug) // the state keeps the word
+	return nil
+}
+
+// possible also refuses bids on members that are hidden, or that could not join any more, and
+// those on a URL from which its member has moved since the challenge.
+func (o *bid) possible(v *ledger.View, payer string) error {
+	if err := o.check(v); err != nil {
+		return err
+	}
+	st := v.State()
+	at, _ := o.find(st)
+	m := st.Member(at)
+	switch holder, held := st.Holder([]byte(o.ref.Key)); {
+	case o.ref.Key != "" && (!held || holder != at):
+		return &Problem{Code: api.UnknownMember, Detail: "The member that had this URL has moved to another one. To bid on it, name its slug. Nothing was charged."}
+	case m.Hidden:
+		return risk.NotAdmitted("The operator has hidden this member, so it takes no bids.")
+	case risk.Blocked(v, m.URL, "", m.Name, m.Description) != nil:
+		return risk.NotAdmitted("The operator of this ring takes no payments for this member.")
+	}
+	if err := risk.Blocked(v, "", payer, ""); err != nil {
+		return err
+	}
+	return risk.Ranks(v, at, m.Total(), o.Amount, o.OnlyIfRank, 0, "to_take_rank_usd", "a bid")
+}
+
+// find gives the member: by the slug that the challenge pinned or, before the challenge,
+// by the exact slug or canonical URL that was sent. Money must not go to a member with a
+// similar name.
+func (o *bid) find(st *core.State) (core.Ordinal, error) {
+	slug := o.Slug
+	if slug == "" {
+		slug = o.ref.Slug
+	}
+	if at, ok := st.BySlug([]byte(slug)); ok {
+		return at, nil
+	}
+	if at, ok := st.Holder([]byte(o.ref.Key)); ok && o.ref.Key != "" {
+		return at, nil
+	}
+	return 0, &Problem{Code: api.UnknownMember, Detail: "No member has this slug or URL. /api/ring lists the members."}
+}
+
+func (o *bid) decide(context.Context, string) error { return nil }
+func (o *bid) cents() int64                         { return o.Amount }
+func (o *bid) describe() string                     { return "Bid " + form.FormatUSD(o.Amount) + " USD on " + o.Slug }
+func (o *bid) subject(r *ledger.Reservation)        { r.Member, r.OnlyIfRank = o.Slug, o.OnlyIfRank }
+
+func (o *bid) carriedOut(_ *core.State, e core.Event) string {
+	if b, ok := e.(*core.Bid); ok && b.Member == o.Slug && b.Amount == o.Amount {
+		return o.Slug
+	}
+	return ""
+}
+
+func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
+	event := &core.Bid{Stamp: tx.Stamp(), Member: o.Slug, Amount: o.Amount, Payment: payment}
+	if _, err := tx.Append(event, nil); err != nil {
+		return effect{}, err
+	}
+	st := tx.State()
+	at, _ := st.BySlug([]byte(o.Slug))
+	m := st.Member(at)
+	base := st.Rules().BaseURL
+	body := append([]byte(nil), `{"bid":{"member":`...)
+	body = api.AppendString(body, m.Slug)
+	body = append(body, `,"amount_usd":"`...)
+	body = api.AppendUSD(body, o.Amount)
+	body = append(body, `"},"bid_total_usd":"`...)
+	body = api.AppendUSD(body, m.Bids)
+	body = append(body, `","leaderboard_rank":`...)
+	if rank := st.Rank(at); rank > 0 {
+		body = strconv.AppendInt(body, int64(rank), 10)
+	} else {
+		body = append(body, "null"...) // hidden: the money had come before that was asked
+	}
+	body = appendToTakeFirst(body, st, at)
+	body = append(body, `,"links":{"self":`...)
+	body = api.AppendString(body, base+"/api/ring/"+m.Slug)
+	body = append(body, `,"leaderboard":`...)
+	body = api.AppendString(body, base+"/api/leaderboard")
+	body = append(body, `,"site":`...)
+	body = api.AppendString(body, m.URL)
+	return effect{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
 }
