@@ -195,3 +195,9 @@ func TestAuthorizationsOvertakenByTheirPayers(t *testing.T) {
 		})
 	}
 }
+
+// ranOut says of an answer that the credential was not valid long enough when it was
+// looked at, as on a machine that stands still: nothing has happened.
+func ranOut(r reply) bool {
+	return r.Status == 402 && strings.Contains(string(r.Body), `"payment_expired"`)
+}
