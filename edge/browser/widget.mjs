@@ -1,6 +1,6 @@
 // Puts the widget on pages of another origin, with a strict policy, in every
 // situation that a page may be in, and prints what is wrong as JSON. The one
-// argument is JSON: { chromium or firefox, base, from, place, names: { prev, next }, shots? }.
+// argument is JSON: { chromium or firefox, base, from, place, names: { prev, next }, whole?, shots? }.
 import { createServer } from "node:http";
 import { mkdirSync } from "node:fs";
 import { Findings, launch, several, shifts, violations, watch } from "./chromium.mjs";
@@ -89,9 +89,10 @@ await new Promise((done) => server.listen(0, "127.0.0.1", done));
 const host = `http://127.0.0.1:${server.address().port}`;
 
 const schemes = ["light", "dark"];
-// In Firefox each page is seen in one of the schemes; script cannot be switched off there.
-const visits = Object.entries(cases).flatMap(([name, c], i) => engine === "chromium" ? schemes.map((scheme) => [name, c, scheme])
-  : c.javaScriptEnabled === false ? [] : [[name, c, schemes[i % 2]]]);
+// Each page is seen in one of the schemes, and in Chromium in both where the case is about
+// colours. In Firefox script cannot be switched off.
+const visits = Object.entries(cases).flatMap(([name, c], i) => engine === "chromium" && (plan.whole || c.colors) ? schemes.map((scheme) => [name, c, scheme])
+  : engine !== "chromium" && c.javaScriptEnabled === false ? [] : [[name, c, schemes[(i + (engine === "chromium")) % 2]]]);
 const browser = await (plan.firefox ? launchFirefox(plan.firefox) : launch(plan.chromium));
 // Firefox loses a page that is opened while another is closed.
 await several(visits, visit, plan.firefox ? 1 : 3);
