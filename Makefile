@@ -119,14 +119,15 @@ test: race plain
 # The core has no goroutines, pages are text, forms and credentials are read by functions,
 # and the tests of deploy and devchain watch other programs.
 SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|browser|card|content|describe|idn|markup|form|mpp|x402|synthetic|logscan|sharedmem)$$
+# The longest package is named first, because it begins first then.
 AT_A_TIME  = -timeout 30m -p 3 -parallel $(AT_ONCE)
 race: wasm
-	$(GO) test -race $(AT_A_TIME) $$($(GO) list ./... | grep -vE '$(SEQUENTIAL)')
+	$(GO) test -race $(AT_A_TIME) ./server/cmd/webring $$($(GO) list ./... | grep -vE '$(SEQUENTIAL)')
 
 # The race detector allocates, so tests of allocations are here, too.
 RACED = ^($(shell sed -n 's/^\t"\(Test.*\)",$$/\1/p' server/cmd/webring/raced_test.go | paste -sd '|'))$$
 plain: wasm
-	$(GO) test $(AT_A_TIME) -skip '$(RACED)' $$($(GO) list ./... | grep -E '$(SEQUENTIAL)') ./server/cmd/webring
+	$(GO) test $(AT_A_TIME) -skip '$(RACED)' ./server/cmd/webring $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
 	$(GO) test $(AT_A_TIME) -run 'Allocat|NoMemory|CostNothing|PrefersHTML|TestEvery(Build|Engine)' ./edge ./edge/cache ./edge/fastpath ./edge/front ./edge/hops ./wasm/host
 
 # The tests that need no process, browser or chain. It takes about a minute.
