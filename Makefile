@@ -92,7 +92,7 @@ run-worker: worker
 	EDGE_SECRET="$$(head -n 1 $(or $(EDGE_SECRET_FILE),/dev/null))" ORIGIN="$(ORIGIN)" ORIGIN_KEY="$(ORIGIN_KEY)" RATE_LIMIT="$(or $(RATE_LIMIT),120)" \
 	exec edge/worker/node_modules/@cloudflare/workerd-*/bin/workerd serve $(WORKER)/workerd.capnp --socket-addr http=$(LISTEN) --directory-path floor=$(WORKER)/floor
 
-# What a request and a cold start of it cost, beside an empty Worker and beside webring edge. It
+# What a request and a cold start of it cost, compared with an empty Worker and webring edge. It
 # needs two processors for itself for some minutes, and taskset.
 bench-worker: worker build
 	node edge/worker/bench.mjs $(BIN) $(WORKER)
@@ -225,7 +225,7 @@ fuzz: wasm
 	  done; \
 	done
 
-# All in bin/release: webring_VERSION_OS_ARCH, beside each its bill of materials
+# All in bin/release: webring_VERSION_OS_ARCH, each with its bill of materials
 # (CycloneDX), the handbook with what it has operators copy, as committed, and SHA256SUMS.
 release: wasm
 	@case "$(VERSION)" in [0-9]*.[0-9]*.[0-9]*) ;; *) echo "name the version in the newest heading of CHANGELOG.md, which is $(VERSION)"; exit 1;; esac

@@ -138,8 +138,8 @@ async function visitInFirefox(page, said, { name, path, base = plan.base, fill, 
   found.expect(`${name} in Firefox`, "nothing is said in the console", said.length === 0, said.join("; "));
 }
 
-// firstScreen: what a visitor may do at first, which a home page always has, stands on the
-// first screen, however long the name above it is.
+// firstScreen: the first action, which a home page always has, is on the first screen,
+// however long the name above it is.
 async function firstScreen(page, where, width, always) {
   const bottom = await page.evaluate(() => document.querySelector("main .promise .button, main .stage .button")?.getBoundingClientRect().bottom);
   const most = width < 600 ? 640 : 900;

@@ -16,13 +16,13 @@ const links = (query, at = base) =>
   `<a href="${at}/prev${query}">Previous</a> <a href="${at}/random${query}">Random</a> <a href="${at}/next${query}">Next</a>`;
 const script = `<script src="${base}/widget.js" async></script>`;
 const mine = `?from=${from}`;
-// Nobody listens there: the port was this machine's for a moment.
+// Nothing listens there any more.
 const closed = await new Promise((done) => {
   const s = createServer().listen(0, "127.0.0.1", () => { const { port } = s.address(); s.close(() => done(`http://127.0.0.1:${port}`)); });
 });
 
 // Each page: what it holds, and what is to be seen on it. "named" says that the
-// neighbours' names are shown, "widgets" how many there are, "form" how the links stand:
+// neighbours' names are shown, "widgets" how many there are, "form" how the links are arranged:
 // in one row, in one column, or in a row of words alone.
 const cases = {
   "without children": { body: `<webring-online from="${from}"></webring-online>${script}`, named: true },
@@ -145,7 +145,7 @@ async function visit([name, c, scheme]) {
     const shown = w.links.filter((l) => l.visible);
     for (const to of ["prev", "random", "next"]) {
       const link = shown.find((l) => l.href === (c.at ?? base) + "/" + to + (c.query ?? mine));
-      // Some words of a neighbour's name are to be seen wherever the widget stands.
+      // Some of a neighbour's name is visible at every width.
       found.expect(where, `${to} has room`, c.form !== "column" || !link || to === "random" || link.width >= 90, JSON.stringify(link));
       found.expect(where, `a link to ${to} that works`, link && link.height >= (w.upgraded ? 24 : 1) && (!w.upgraded || link.width >= 24), JSON.stringify(w));
       if (link && !c.down) {

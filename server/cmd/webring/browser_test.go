@@ -238,8 +238,8 @@ func TestAReaderVerifiesTheLeaderboard(t *testing.T) {
 	look(t, "verify.mjs", map[string]any{"chromium": chromium, "nodes": []string{o.base, e.base}, "position": written, "key": other})
 }
 
-// The widget stands between two members whose names would be markup, or turn the
-// page around, if anything read them so.
+// The widget's neighbours have names that would be markup, or reverse the direction of
+// the page, if they were not escaped.
 func TestTheWidgetOnOtherSites(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)

@@ -266,8 +266,8 @@ func TestConfigIsPrinted(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, it is taken or refused with its line, and what was taken
-// comes to the same when it is printed and read again.
+// Any file is taken, or refused with the line. What was taken gives the same settings when
+// it is printed and read again.
 func FuzzConfig(f *testing.F) {
 	for _, seed := range []string{"", "fee = '2'", "rate-limit = 0x10\ndev=true", "trusted-proxy = ['a,b', ' c ']", "a.b = 1\n[c]\nd = 2", "grace = '1d12h'", "name = \"\"\"\nx\"\"\"",
 		"tempo-depth = 18446744073709551615", "allow-name = ['', \"\\u0000\"]", "[[fee]]", "\"fee\" = '1'", "fee = {a=1}", "tempo-recipient = '" + usdc + "'", "tempo-rpc='://'", "x = 1\r\n\xff"} {

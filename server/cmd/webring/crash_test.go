@@ -25,7 +25,7 @@ var steps = []string{
 	"simulated", // the chain said yes; nothing is stored
 	"commit:1",  // about to store the reservation
 	"head:1",    // stored, the head not yet written
-	"publish:1", // head written, nobody told
+	"publish:1", // head written, not yet published
 	"reserved",  // about to send
 	"broadcast", // sent
 	"receipt",   // settled

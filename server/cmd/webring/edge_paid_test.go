@@ -20,7 +20,7 @@ func TestQuestionsAreFewerThanThePlacesOfAnEdge(t *testing.T) {
 
 // TestOneCredentialAtManyNodes presents one credential at the origin and two edges
 // at once, many times. One copy is granted, whichever
-// it is; the others are told so, and nobody pays twice.
+// it is; the others are told so, and no wallet pays twice.
 func TestOneCredentialAtManyNodes(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)

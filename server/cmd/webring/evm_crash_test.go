@@ -196,8 +196,8 @@ func TestAuthorizationsOvertakenByTheirPayers(t *testing.T) {
 	}
 }
 
-// ranOut says of an answer that the credential was not valid long enough when it was
-// looked at, as on a machine that stands still: nothing has happened.
+// ranOut reports whether the credential had expired when it was read, as on a slow machine.
+// Then nothing has happened.
 func ranOut(r reply) bool {
 	return r.Status == 402 && strings.Contains(string(r.Body), `"payment_expired"`)
 }

@@ -43,7 +43,7 @@ func TestBothOffersArePaidByTheReferenceClient(t *testing.T) {
 	if unpaid.Status != 402 || len(offers) != 2 || !strings.Contains(offers[0], `method="tempo"`) || !strings.Contains(offers[1], `method="evm"`) {
 		t.Fatalf("%d %q", unpaid.Status, offers)
 	}
-	// Nobody can sign without the domain of the token.
+	// Signing needs the domain of the token.
 	domain := at(t, unpaid.document(t), "offers", 1, "domain").(map[string]any)
 	if domain["name"] != "USD Coin" || domain["version"] != "2" || domain["chainId"] != 8453.0 || domain["verifyingContract"] != devchain.USDC.Hex() {
 		t.Errorf("domain %v", domain)

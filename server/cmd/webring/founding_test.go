@@ -163,7 +163,7 @@ func (f *founding) join(members ...founder) {
 //	4 delta    1.00          1.00
 //	5 epsilon  3.00          0.00  bid 150 days ago: past the decay span
 //	  eta                          removed
-//	6 zeta     6.00          6.00  the same bid as beta, who joined before
+//	6 zeta     6.00          6.00  the same bid as beta, which joined before
 func reference(f *founding) {
 	f.ago(300 * day)
 	f.join(
@@ -276,7 +276,7 @@ func (o *origin) everyAnswer(r reply) {
 	}
 }
 
-// fields compares header fields, given as name, value, …; "" stands for none.
+// fields compares header fields, given as name, value, …; "" means none.
 func (o *origin) fields(r reply, want ...string) {
 	o.t.Helper()
 	for i := 0; i < len(want); i += 2 {

@@ -31,8 +31,8 @@ import (
 // fromOrigin is the answer to all reads that no follower asks for.
 var fromOrigin = string(api.AppendProblem(nil, "https://ring.test", api.Internal, "The origin answers this.", nil))
 
-// hostile is an origin in this process, whose key it has, so that it can sign
-// and send whatever it likes.
+// hostile is an origin in the test's process. It has its key, so it can sign and send
+// anything.
 type hostile struct {
 	server *httptest.Server
 	t      *testing.T
@@ -227,7 +227,7 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b = bend(r.URL.Path, bytes.Clone(b))
 	}
 	if b == nil {
-		// Whoever passes reads on gets this.
+		// Nodes that pass reads on get this.
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusInternalServerError)

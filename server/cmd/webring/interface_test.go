@@ -14,9 +14,8 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// TestInterface sends the binary one request of each kind, through each of its layers. What
-// each kind of request may say, and what becomes of it, is tested where it is decided: in
-// core/api, edge, edge/front, server/paid and server/paid/form.
+// TestInterface sends one request of each kind to the binary. The packages that decide have
+// the tests of all cases: core/api, edge, edge/front, server/paid and server/paid/form.
 func TestInterface(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)
@@ -111,8 +110,8 @@ func TestInterface(t *testing.T) {
 	unpaid.fields(unpaid.get("/next"), "RateLimit-Policy", "1200;w=60") // of the proxy itself
 }
 
-// TestInterfaceRulesAreConfiguration holds that fee, minimum and windows are
-// flags, recorded in the ledger when they change and only then, and reported.
+// TestInterfaceRulesAreConfiguration checks that fee, minimum and windows are flags, that
+// the ledger records them when they change and only then, and that documents show them.
 func TestInterfaceRulesAreConfiguration(t *testing.T) {
 	t.Parallel()
 	o := founded(t, func(f *founding) {

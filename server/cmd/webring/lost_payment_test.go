@@ -23,9 +23,9 @@ func (o *origin) shortly(w devchain.Account, path, body string) (credential stri
 }
 
 // TestLostPaymentHasItsEffect: the origin's disk is lost with no edge alive, and a
-// backup of before the payments is restored. Their credentials come when their time is
-// over: each has its effect, once, and nobody pays again. What can have none is kept
-// for the operator, who gives it one.
+// backup from before the payments is restored. Their credentials come after they have
+// expired: each has its effect once, and its payer does not pay again. A payment that can
+// have no effect is kept for the operator.
 func TestLostPaymentHasItsEffect(t *testing.T) {
 	t.Parallel()
 	o := ring(t)

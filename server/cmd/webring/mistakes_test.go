@@ -39,7 +39,7 @@ func refusal(t *testing.T, env []string, args ...string) string {
 	if err == nil || c.ProcessState.ExitCode() != 1 {
 		t.Errorf("%v %v: %v\n%s", env, args, err, out)
 	}
-	at := strings.Index(string(out), "webring: ") // a log may stand before it
+	at := strings.Index(string(out), "webring: ") // after lines of the log
 	if at < 0 || strings.Count(string(out[at:]), "\n") > 2 {
 		t.Fatalf("%v %v: %v\n%s", env, args, err, out)
 	}
@@ -142,7 +142,7 @@ func TestUnknownVariablesAreRefusedByName(t *testing.T) {
 		{"WEBRING_FAILPOINT=head", "WEBRING_TEST_TOLD=1", "WEBRING_SHOTS=shots", "WEBRING_BENCH_PINNED=1"},
 		// What Kubernetes tells of a service called webring, and of another of the ring's.
 		kubernetesService("WEBRING"), append(kubernetesService("WEBRING_EDGE"), kubernetesService("WEBRING_ORIGIN_2")...),
-		{"WEB_RING=1", "WEBRINGS=1", "webring_dev=1"}, // nobody's here
+		{"WEB_RING=1", "WEBRINGS=1", "webring_dev=1"}, // not the ring's
 	} {
 		if said := refusal(t, known, serving(t)...); !strings.Contains(said, "99999") {
 			t.Errorf("%v: %s", known, said)

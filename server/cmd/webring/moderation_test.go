@@ -218,8 +218,8 @@ func TestPoliciesStandEverywhere(t *testing.T) {
 	}
 }
 
-// gate stands between an origin and the chain. While it is shut, transactions
-// that are sent wait in it.
+// gate is a proxy between an origin and the chain. While it is shut, it holds transactions
+// back.
 type gate struct {
 	*httptest.Server
 	mu   sync.Mutex

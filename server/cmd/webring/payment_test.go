@@ -261,8 +261,7 @@ func TestEmptyWalletLeavesNothingBehind(t *testing.T) {
 	if r.Status != 402 || r.code(t) != "verification_failed" || r.Header.Get("WWW-Authenticate") == "" {
 		t.Fatalf("%d %s", r.Status, r.Body)
 	}
-	// Nobody is blocked: neither another wallet, nor the same credential, which
-	// was not consumed.
+	// It blocks neither another wallet nor the same credential, which was not consumed.
 	if p := o.pay(wallet(t), "/api/register", body); p.Status != 201 {
 		t.Errorf("another wallet: %d %s", p.Status, p.Body)
 	}
