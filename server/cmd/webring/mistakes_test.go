@@ -296,6 +296,15 @@ func TestTheDifferenceBetweenFlagsAndARealNodeIsNamed(t *testing.T) {
 	}
 }
 
+func TestFlagsForDevelopmentNeedDev(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{{"--fetch-map", "a.test=127.0.0.1:9"}, {"--scorer", "fixed:72"}} {
+		if said := refusal(t, nil, serving(t, flags...)...); !strings.Contains(said, flags[0]) || !strings.Contains(said, "needs --dev") {
+			t.Errorf("%v: %s", flags, said)
+		}
+	}
+}
+
 // Reads work while a node is away at the start.
 func TestARingStartsWithoutItsNodes(t *testing.T) {
 	t.Parallel()

@@ -156,6 +156,40 @@ func TestHiddenMembersAreNowhereAndComeBack(t *testing.T) {
 	}
 }
 
+// TestBlocklistByItsCommand has the operator block a host, a word and a payer. The list
+// outlasts a restart, and each entry ends when it is removed.
+func TestBlocklistByItsCommand(t *testing.T) {
+	t.Parallel()
+	o := ring(t)
+	banned := wallet(t)
+	entries := [][]string{{"host", "WWW.bad.dev"}, {"word", "casino"}, {"payer", banned.Address.Hex()}}
+	for _, words := range entries {
+		if out, err := o.operate(append([]string{"blocklist", "add", "--reason", "spam"}, words...)...); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	o.stop()
+	o.launch()
+	out, err := o.operate("blocklist", "list")
+	for _, line := range []string{"host   bad.dev", `word   "casino"`, "payer  " + strings.ToLower(banned.Address.Hex()), `"spam"`} {
+		if err != nil || !strings.Contains(out, line) {
+			t.Errorf("the list lacks %s: %v\n%s", line, err, out)
+		}
+	}
+	site := registration(t, map[string]any{"url": "https://deep.bad.dev/"})
+	o.refused(o.post("/api/register", site), 403, "not_admitted")
+	o.refused(o.post("/api/register", registration(t, map[string]any{"name": "Big Casino"})), 403, "not_admitted")
+	o.refused(o.post("/api/register", registration(t, nil), "Authorization", o.sign(banned, "/api/register", registration(t, nil))), 403, "not_admitted")
+	for _, words := range entries {
+		if out, err := o.operate(append([]string{"blocklist", "remove"}, words...)...); err != nil || !strings.Contains(out, "no longer") {
+			t.Errorf("%v: %s", err, out)
+		}
+	}
+	if p := o.pay(banned, "/api/register", site); p.Status != http.StatusCreated || o.received() != 100 {
+		t.Errorf("after the entries: %d %s, %d cents", p.Status, p.Body, o.received())
+	}
+}
+
 // TestPoliciesStandEverywhere holds that the operator's pages are shown by origin and
 // edges, and that they change with the flags.
 func TestPoliciesStandEverywhere(t *testing.T) {
