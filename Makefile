@@ -200,13 +200,15 @@ reproducible: wasm
 clean-tree:
 	@if git rev-parse --git-dir >/dev/null 2>&1 && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
 
-# What make test does a little of: every cell of the crash matrix twice, half
+# What make test does a little of: every cell of the crash matrix twice, half an
+# hour of payments through a faulty chain with an origin that keeps dying, half
 # an hour of payments at a cluster whose machines and links fail, 201 payments through
 # three edges, all histories, also in the interpreter, ten minutes of transactions
 # while etcd, nodes and links fail, and pages in both colour schemes. A node is added to
 # a ring of a million members.
 soak: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
+	$(GO) test -count=1 -timeout 60m -run 'TestChaos' -v ./server/cmd/webring -chaos.time 30m
 	$(GO) test -count=1 -timeout 60m -run '^(TestSoak|TestARingOutlives)' -v ./server/cmd/webring -soak.time 30m
 	$(GO) test -count=1 -timeout 60m -run 'TestANodeIsAddedWhileBidsArePaid' -v ./server/cmd/webring -added.members 999000
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67

@@ -440,7 +440,7 @@ func (r reply) code(t *testing.T) string {
 	return code
 }
 
-// patient is as long as a request may be held.
+// patient bounds how long a request, or a wish of a buyer, may take: far longer than any should.
 const patient = 5 * time.Minute
 
 // noRedirects leaves redirects to the tests. No request is held as long as it waits.
