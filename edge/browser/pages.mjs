@@ -1,6 +1,7 @@
-// Opens pages in Chromium at every width, in both schemes, with and without
+// Opens pages in Chromium at several widths, in both schemes, with and without
 // script, and once more in Firefox if there is one, and prints what is wrong with them as
-// JSON. The one argument is JSON:
+// JSON. Pages without a leaderboard are not opened at the middle width, unless whole is
+// true. The one argument is JSON:
 // { chromium, firefox?, base, pages: [{ name, path, base?, fill?, rows?, status? }], whole?, shots? }.
 // A page may lie at a base of its own; fill is what is typed into the form of the page, which
 // is then sent; rows says that it has a leaderboard; status is that of a page that is shown in
@@ -48,7 +49,7 @@ async function visit({ name, path, base = plan.base, fill, rows, status = 200 })
     const page = await context.newPage();
     const seen = watch(page, [base]);
     let where = name, html = "";
-    for (const width of widths) {
+    for (const width of plan.whole || rows ? widths : [widths[0], widths.at(-1)]) {
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme: "light" });
       where = `${name} ${width}${javaScriptEnabled ? "" : " without script"}`;
