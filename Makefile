@@ -34,7 +34,7 @@ PLATFORMS := linux/amd64 linux/arm64 darwin/arm64
 SBOM      := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 BUILD_RELEASE = CGO_ENABLED=0 GOFLAGS= GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(GO) build -trimpath -buildvcs=false -ldflags="-s -w -buildid= $(STAMP)"
 
-.PHONY: all build wasm profile generate verify face run demo worker run-worker bench-worker check-worker lighthouse test quick test-wasm bench bench-large check format vet lint fresh reproducible clean-tree race fuzz soak release container clean
+.PHONY: all build wasm profile generate verify face run demo worker run-worker bench-worker check-worker check-foreign lighthouse test race plain quick test-wasm bench bench-large check format vet lint fresh reproducible clean-tree fuzz soak release container clean
 
 all: build
 
@@ -92,7 +92,7 @@ run-worker: worker
 	EDGE_SECRET="$$(head -n 1 $(or $(EDGE_SECRET_FILE),/dev/null))" ORIGIN="$(ORIGIN)" ORIGIN_KEY="$(ORIGIN_KEY)" RATE_LIMIT="$(or $(RATE_LIMIT),120)" \
 	exec edge/worker/node_modules/@cloudflare/workerd-*/bin/workerd serve $(WORKER)/workerd.capnp --socket-addr http=$(LISTEN) --directory-path floor=$(WORKER)/floor
 
-# What a request and a cold start of it cost, beside an empty Worker and beside webring edge. It
+# What a request and a cold start of it cost, compared with an empty Worker and webring edge. It
 # needs two processors for itself for some minutes, and taskset.
 bench-worker: worker build
 	node edge/worker/bench.mjs $(BIN) $(WORKER)
@@ -111,8 +111,24 @@ lighthouse: build
 check-foreign: wasm
 	GENERATORS=../../../edge/describe/generators $(GO) test ./server/cmd/webring -count=1 -run TestMoreGenerators
 
-test: wasm
-	$(GO) test -timeout 30m -parallel $(AT_ONCE) ./...
+# Each test runs once: under the race detector in the packages that have goroutines, and
+# without it elsewhere. The processes of tests in cmd/webring run under it where
+# raced_test.go says so.
+test: race plain
+
+# The core has no goroutines, pages are text, forms and credentials are read by functions,
+# and the tests of deploy and devchain watch other programs.
+SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|browser|card|content|describe|idn|markup|form|mpp|x402|synthetic|logscan|sharedmem)$$
+# The longest package is named first, because it begins first then.
+AT_A_TIME  = -timeout 30m -p 3 -parallel $(AT_ONCE)
+race: wasm
+	$(GO) test -race $(AT_A_TIME) ./server/cmd/webring $$($(GO) list ./... | grep -vE '$(SEQUENTIAL)')
+
+# The race detector allocates, so tests of allocations are here, too.
+RACED = ^($(shell sed -n 's/^\t"\(Test.*\)",$$/\1/p' server/cmd/webring/raced_test.go | paste -sd '|'))$$
+plain: wasm
+	$(GO) test $(AT_A_TIME) -skip '$(RACED)' ./server/cmd/webring $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
+	$(GO) test $(AT_A_TIME) -run 'Allocat|NoMemory|CostNothing|PrefersHTML|TestEvery(Build|Engine)' ./edge ./edge/cache ./edge/fastpath ./edge/front ./edge/hops ./wasm/host
 
 # The tests that need no process, browser or chain. It takes about a minute.
 PROCESSES = /(cmd/.*|deploy|devchain.*|cluster|etcdtest|browser|runtest)$$
@@ -144,8 +160,8 @@ bench-large: build
 	$(GO) build -trimpath -o bin/bench ./server/cmd/bench
 	bin/bench -members 1000,1000000,10000000 -json bin/bench-large.json -go ''
 
-# The gate. It changes nothing and leaves a clean tree.
-check: format vet lint check-worker fresh reproducible race test-wasm clean-tree
+# What the gate checks after make test. It changes nothing and leaves a clean tree.
+check: format vet lint check-worker fresh reproducible test-wasm clean-tree
 
 format:
 	@out=$$(gofmt -l core wasm edge server templates static); \
@@ -181,20 +197,15 @@ reproducible: wasm
 	(cd "$$tmp/tree" && GOOS=linux GOARCH=amd64 $(BUILD_RELEASE) -o "$$tmp/there" ./server/cmd/webring) && \
 	cmp "$$tmp/here" "$$tmp/there" || { echo "a release does not build again to the same bytes"; exit 1; }
 
-# The race detector runs what has goroutines. The core has none, pages are text, and the
-# tests of deploy and devchain watch other programs.
-SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|browser)$$
-race: wasm
-	$(GO) test -race -timeout 30m -parallel $(AT_ONCE) $$($(GO) list ./... | grep -vE '$(SEQUENTIAL)')
-
 clean-tree:
 	@if git rev-parse --git-dir >/dev/null 2>&1 && [ -n "$$(git status --porcelain)" ]; then echo "the tree is not clean:"; git status --short; exit 1; fi
 
 # What make test does a little of: every cell of the crash matrix twice, half an
 # hour of payments through a faulty chain with an origin that keeps dying, half
 # an hour of payments at a cluster whose machines and links fail, 201 payments through
-# three edges, all histories, also in the interpreter, and ten minutes of transactions
-# while etcd, nodes and links fail. A node is added to a ring of a million members.
+# three edges, all histories, also in the interpreter, ten minutes of transactions
+# while etcd, nodes and links fail, and pages in both colour schemes. A node is added to
+# a ring of a million members.
 soak: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
 	$(GO) test -count=1 -timeout 60m -run 'TestChaos' -v ./server/cmd/webring -chaos.time 30m
@@ -203,6 +214,8 @@ soak: wasm
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67
 	$(GO) test -count=1 -timeout 60m -run 'TestEvery(Build|Engine)AnswersTheSame' -v ./wasm/host -scripts 1000 -interpreted 1000
 	$(GO) test -count=1 -timeout 60m -v ./core/coretest -histories 1000
+	$(GO) test -count=1 -timeout 60m -run 'TestHistories' -v ./server/paid -histories 200
+	$(GO) test -count=1 -timeout 60m -run '^(TestPagesInABrowser|TestTheWidgetOnOtherSites)$$' -v ./server/cmd/webring -browser.whole
 	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/cluster -history.time 10m
 
 # Every fuzz target for $(FUZZ) each.
@@ -214,7 +227,7 @@ fuzz: wasm
 	  done; \
 	done
 
-# All in bin/release: webring_VERSION_OS_ARCH, beside each its bill of materials
+# All in bin/release: webring_VERSION_OS_ARCH, each with its bill of materials
 # (CycloneDX), the handbook with what it has operators copy, as committed, and SHA256SUMS.
 release: wasm
 	@case "$(VERSION)" in [0-9]*.[0-9]*.[0-9]*) ;; *) echo "name the version in the newest heading of CHANGELOG.md, which is $(VERSION)"; exit 1;; esac

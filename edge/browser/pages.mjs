@@ -1,7 +1,8 @@
-// Opens pages in Chromium at every width, in both schemes, with and without
+// Opens pages in Chromium at several widths, in both schemes, with and without
 // script, and once more in Firefox if there is one, and prints what is wrong with them as
-// JSON. The one argument is JSON:
-// { chromium, firefox?, base, pages: [{ name, path, base?, fill?, rows?, status? }], shots? }.
+// JSON. Pages without a leaderboard are not opened at the middle width, unless whole is
+// true. The one argument is JSON:
+// { chromium, firefox?, base, pages: [{ name, path, base?, fill?, rows?, status? }], whole?, shots? }.
 // A page may lie at a base of its own; fill is what is typed into the form of the page, which
 // is then sent; rows says that it has a leaderboard; status is that of a page that is shown in
 // place of an error, and 200 unless it is given.
@@ -48,7 +49,7 @@ async function visit({ name, path, base = plan.base, fill, rows, status = 200 })
     const page = await context.newPage();
     const seen = watch(page, [base]);
     let where = name, html = "";
-    for (const width of widths) {
+    for (const width of plan.whole || rows ? widths : [widths[0], widths.at(-1)]) {
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme: "light" });
       where = `${name} ${width}${javaScriptEnabled ? "" : " without script"}`;
@@ -76,7 +77,9 @@ async function visit({ name, path, base = plan.base, fill, rows, status = 200 })
         found.expect(at, "nothing is wider than the window", wide <= 0, wide);
         const edges = await page.evaluate(() => [...document.querySelectorAll("tbody th > a > bdi")].map((e) => Math.round(e.getBoundingClientRect().left)));
         found.expect(at, "names of all scripts begin at the same edge", new Set(edges).size <= 1, edges.join(" "));
-        if (javaScriptEnabled && (width === 320 || width === 1440 && colorScheme === "light")) {
+        // Rules about layout need one scheme, and those about contrast one width.
+        const light = colorScheme === "light";
+        if (javaScriptEnabled && (plan.whole || width === 320 && light || width === 1440 && !light)) {
           const wrong = await violations(page);
           found.expect(at, "axe finds nothing", wrong.length === 0, wrong.join("\n"));
         }
@@ -136,8 +139,8 @@ async function visitInFirefox(page, said, { name, path, base = plan.base, fill, 
   found.expect(`${name} in Firefox`, "nothing is said in the console", said.length === 0, said.join("; "));
 }
 
-// firstScreen: what a visitor may do at first, which a home page always has, stands on the
-// first screen, however long the name above it is.
+// firstScreen: the first action, which a home page always has, is on the first screen,
+// however long the name above it is.
 async function firstScreen(page, where, width, always) {
   const bottom = await page.evaluate(() => document.querySelector("main .promise .button, main .stage .button")?.getBoundingClientRect().bottom);
   const most = width < 600 ? 640 : 900;

@@ -1,6 +1,7 @@
 package paid_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 )
+
+var histories = flag.Int("histories", 4, "histories of payers to go through")
 
 // purchase is one credential of a history, with all answers it got.
 type purchase struct {
@@ -48,7 +51,7 @@ func granted(status int) bool { return status < 300 }
 // one effect, each credential got its 2xx once, and no payer that was charged was
 // ever asked to pay again. WEBRING_SEED repeats one history.
 func TestHistories(t *testing.T) {
-	seeds := make([]uint64, 12)
+	seeds := make([]uint64, *histories)
 	for i := range seeds {
 		seeds[i] = rand.Uint64()
 	}

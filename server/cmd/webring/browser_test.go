@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"html"
 	"io"
@@ -25,9 +26,10 @@ import (
 	"webring/static"
 )
 
-// These tests open the pages and the widget in the system's Chromium, and the widget in its
-// Firefox too. With
-// WEBRING_SHOTS=DIR they leave pictures of what they saw.
+// These tests open the pages and the widget in the system's Chromium, and once more in its
+// Firefox. With WEBRING_SHOTS=DIR they leave pictures of what they saw.
+
+var wholeBrowser = flag.Bool("browser.whole", false, "look at each page in both colour schemes, with all checks at each width")
 
 // browserFolder is where the programs that do it lie, from here.
 const browserFolder = "../../../edge/browser"
@@ -78,6 +80,7 @@ func look(t *testing.T, program string, plan map[string]any) {
 	if dir := os.Getenv("WEBRING_SHOTS"); dir != "" {
 		plan["shots"] = dir
 	}
+	plan["whole"] = *wholeBrowser
 	// The go command forgets a result when a file that the test read changes.
 	for _, name := range []string{program, "chromium.mjs", "firefox.mjs"} {
 		if _, err := os.ReadFile(filepath.Join(browserFolder, name)); err != nil {
@@ -88,7 +91,7 @@ func look(t *testing.T, program string, plan map[string]any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", program, string(text))
 	cmd.Dir = browserFolder
@@ -132,6 +135,7 @@ func syntheticRing(t *testing.T, members string, args ...string) *origin {
 }
 
 func TestPagesInABrowser(t *testing.T) {
+	t.Parallel()
 	chromium := browser(t)
 	firefox := firefox()
 	o := syntheticRing(t, "2000", "--terms", "https://operator.dev/terms", "--privacy", "https://operator.dev/privacy", "--report", "mailto:abuse@operator.dev")
@@ -214,6 +218,7 @@ func TestPagesInABrowser(t *testing.T) {
 
 // The page verifies what nodes show with the core in the browser, and finds what was altered.
 func TestAReaderVerifiesTheLeaderboard(t *testing.T) {
+	t.Parallel()
 	chromium := browser(t)
 	o := syntheticRing(t, "300")
 	e := o.follow(t, o.verifier())
@@ -233,9 +238,10 @@ func TestAReaderVerifiesTheLeaderboard(t *testing.T) {
 	look(t, "verify.mjs", map[string]any{"chromium": chromium, "nodes": []string{o.base, e.base}, "position": written, "key": other})
 }
 
-// The widget stands between two members whose names would be markup, or turn the
-// page around, if anything read them so.
+// The widget's neighbours have names that would be markup, or reverse the direction of
+// the page, if they were not escaped.
 func TestTheWidgetOnOtherSites(t *testing.T) {
+	t.Parallel()
 	chromium := browser(t)
 	o := ring(t)
 	names := []string{"<img src=x onerror=alert(1)>", "Plain Member", "\u05d0\u05ea\u05e8 \u202e<b>bold</b>"}
@@ -272,6 +278,7 @@ func TestTheWidgetOnOtherSites(t *testing.T) {
 // The draft that the join page checks is told the same as the request that would
 // be paid; and the command that it shows pays.
 func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
+	t.Parallel()
 	o := ring(t)
 	member := o.join("First Member", "agent", "4.00")
 	send := func(form string) string {
@@ -325,6 +332,7 @@ func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
 }
 
 func TestAnEdgePassesDraftsOn(t *testing.T) {
+	t.Parallel()
 	o := start(t)
 	e := o.follow(t, o.verifier())
 	r := e.send(http.MethodPost, "/join", []byte("name=&kind=mcp"), "Content-Type", "application/x-www-form-urlencoded")

@@ -15,7 +15,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/pay/mpp"
+	"webring/server/paid/form"
 	"webring/server/pay/paytest"
 )
 
@@ -136,9 +136,6 @@ func (x *chaos) pay(t *testing.T, w devchain.Account, payer int, random *rand.Ra
 	}
 }
 
-// patient bounds how long a wish may take: far longer than any should.
-const patient = 5 * time.Minute
-
 // carryOut tries until the wish is granted or, with nothing charged, cannot be.
 func (x *chaos) carryOut(w devchain.Account, wanted wish, random *rand.Rand) (granted bool, err error) {
 	deadline := time.Now().Add(patient)
@@ -246,20 +243,6 @@ func (x *chaos) send(wanted wish, header ...string) (r reply, ok bool) {
 	return r, err == nil
 }
 
-// readChallenge reads the first offer of a 402.
-func readChallenge(r reply) (c mpp.Challenge, err error) {
-	values := map[string]string{}
-	for _, p := range strings.Split(strings.TrimPrefix(r.Header.Get("WWW-Authenticate"), "Payment "), ", ") {
-		name, value, _ := strings.Cut(p, "=")
-		values[name] = strings.Trim(value, `"`)
-	}
-	text, err := json.Marshal(values)
-	if err != nil {
-		return c, err
-	}
-	return c, json.Unmarshal(text, &c)
-}
-
 // agrees holds what payers were told against what the ring shows.
 func (x *chaos) agrees(t *testing.T) {
 	t.Helper()
@@ -298,4 +281,15 @@ func (x *chaos) agrees(t *testing.T) {
 			t.Errorf("a receipt was given for %s, which is not in the ledger", reference)
 		}
 	}
+}
+
+// usd reads an amount of a document as cents.
+func usd(t *testing.T, v any) int64 {
+	t.Helper()
+	text, _ := v.(string)
+	cents, err := form.ParseUSD(text)
+	if err != nil {
+		t.Fatalf("%v is no amount", v)
+	}
+	return cents
 }

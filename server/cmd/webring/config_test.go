@@ -144,11 +144,14 @@ func TestMistakesInAFile(t *testing.T) {
 // nothing else from it; a name that neither process has is a mistake to them, too.
 func TestOperatorsFindTheDataFolderByTheFile(t *testing.T) {
 	t.Parallel()
-	for _, command := range [][]string{{"members", "list"}, {"payments", "list"}, {"payments", "show", "x"}, {"backup", filepath.Join(t.TempDir(), "b")}, {"key", "next"}, {"log-level"}} {
+	for i, command := range [][]string{{"members", "list"}, {"payments", "list"}, {"payments", "show", "x"}, {"backup", filepath.Join(t.TempDir(), "b")}, {"key", "next"}, {"log-level"}} {
 		path := configured(t, "base-url = 'https://ring.example.org'\nfee = '2'\norigin = 'x'\ndata = '/nowhere/at all'\n")
 		said := refusal(t, nil, append(command, "--config", path)...)
 		if !strings.Contains(said, "/nowhere/at all") || !strings.Contains(said, "no origin") || !strings.Contains(said, "running") {
 			t.Errorf("%v: %s", command, said)
+		}
+		if i > 0 {
+			continue // the rest is the same for all
 		}
 		if said := refusal(t, nil, append(command, "--config", path, "--data", "/elsewhere")...); !strings.Contains(said, "/elsewhere") {
 			t.Errorf("%v: %s", command, said)
@@ -263,8 +266,8 @@ func TestConfigIsPrinted(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, it is taken or refused with its line, and what was taken
-// comes to the same when it is printed and read again.
+// Any file is taken, or refused with the line. What was taken gives the same settings when
+// it is printed and read again.
 func FuzzConfig(f *testing.F) {
 	for _, seed := range []string{"", "fee = '2'", "rate-limit = 0x10\ndev=true", "trusted-proxy = ['a,b', ' c ']", "a.b = 1\n[c]\nd = 2", "grace = '1d12h'", "name = \"\"\"\nx\"\"\"",
 		"tempo-depth = 18446744073709551615", "allow-name = ['', \"\\u0000\"]", "[[fee]]", "\"fee\" = '1'", "fee = {a=1}", "tempo-recipient = '" + usdc + "'", "tempo-rpc='://'", "x = 1\r\n\xff"} {

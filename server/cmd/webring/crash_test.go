@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -29,7 +25,7 @@ var steps = []string{
 	"simulated", // the chain said yes; nothing is stored
 	"commit:1",  // about to store the reservation
 	"head:1",    // stored, the head not yet written
-	"publish:1", // head written, nobody told
+	"publish:1", // head written, not yet published
 	"reserved",  // about to send
 	"broadcast", // sent
 	"receipt",   // settled
@@ -218,89 +214,6 @@ func (o *origin) balanced() {
 	if out, err := o.operate("payments", "scan", "--since", "2h"); err != nil || strings.Contains(out, "0x") {
 		o.t.Errorf("money without an event: %v\n%s", err, out)
 	}
-}
-
-// TestDamagedLedgerIsRefused flips bits in, cuts the tail of, and removes every
-// file of the ledger. A start either refuses and says what to do, or has lost nothing.
-func TestDamagedLedgerIsRefused(t *testing.T) {
-	t.Parallel()
-	o := ring(t)
-	o.join("Keeper", "agent", "2.00")
-	want := string(o.get("/api/ring").Body)
-	o.kill() // the newest writes lie in the write-ahead file alone
-	whole := o.data
-	// A socket cannot be copied, and the next start makes its own.
-	if err := os.Remove(socketPath(whole)); err != nil {
-		t.Fatal(err)
-	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-
-	refused := 0
-	for _, file := range ledgerFiles(t, whole) {
-		text, err := os.ReadFile(filepath.Join(whole, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		// Files are made larger than they are used for, and filled with zeros.
-		used := len(bytes.TrimRight(text, "\x00"))
-		if used == 0 {
-			continue
-		}
-		broken := bytes.Clone(text)
-		broken[random.IntN(used)] ^= 1 << random.IntN(8)
-		for damage, text := range map[string][]byte{"a flipped bit": broken, "a truncation": text[:random.IntN(used)], "a removal": nil} {
-			// The copy is damaged: a start may write into its folder.
-			o.data = t.TempDir()
-			if err := os.CopyFS(o.data, os.DirFS(whole)); err != nil {
-				t.Fatal(err)
-			}
-			for name := range keyFiles(&options{data: o.data}) { // the copy is made for everybody to read
-				if err := os.Chmod(filepath.Join(o.data, name), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if text == nil {
-				if err := os.Remove(filepath.Join(o.data, file)); err != nil {
-					t.Fatal(err)
-				}
-			} else if err := os.WriteFile(filepath.Join(o.data, file), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if got, served := o.serves("/api/ring"); !served {
-				refused++
-				if !strings.Contains(o.log.String(), "restore a backup whole") {
-					t.Errorf("%s in %s: the refusal does not say what to do:\n%s", damage, file, o.log)
-				}
-			} else if got != want {
-				t.Errorf("%s in %s: serves %s", damage, file, got)
-			}
-			o.kill()
-		}
-	}
-	if refused == 0 {
-		t.Error("no damage was noticed")
-	}
-	o.data = whole
-	if got, served := o.serves("/api/ring"); !served || got != want {
-		t.Errorf("the undamaged ledger serves %s\n%s", got, o.log)
-	}
-}
-
-// ledgerFiles names the files of a stopped origin that hold the ledger.
-func ledgerFiles(t *testing.T, data string) (files []string) {
-	t.Helper()
-	err := fs.WalkDir(os.DirFS(data), ".", func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() && (path == "head" || strings.HasPrefix(path, "ledger/")) {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil || len(files) < 4 {
-		t.Fatalf("files of the ledger: %v %v", files, err)
-	}
-	return files
 }
 
 // serves starts the origin, which may refuse, and gives what it answers.

@@ -2,16 +2,8 @@ package main
 
 import (
 	"bytes"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,39 +11,6 @@ import (
 
 	"webring/core/snap"
 )
-
-// TestAnEdgeRefusesWhatIsNotTheOrigins sends a running edge everything but the
-// truth. It says what it refuses, goes on with what it has, under a load of
-// reads, and takes the truth afterwards.
-func TestAnEdgeRefusesWhatIsNotTheOrigins(t *testing.T) {
-	t.Parallel()
-	h := newHostile(t)
-	h.join("first")
-	old := h.sign()
-	h.join("a", "b")
-	h.sign()
-	e := h.edge(h.base, true)
-	h.reached(e)
-	stop := e.reading("/next?from=a", "/api/leaderboard", "/api/widget?from=b")
-	for i, c := range h.attacks(old) {
-		was, ring := h.present(), e.get("/api/ring")
-		was.Time = h.at.Time
-		h.join(fmt.Sprint("member-", i))
-		mark := len(e.log.String())
-		c.send(was)
-		e.says(mark, c.want)
-		if log := e.log.String()[mark:]; !strings.Contains(log, "level=ERROR msg=\"follow: refused; readers see what they saw before\"") {
-			t.Errorf("%s: the log says %s", c.rule, log)
-		}
-		if got := e.get("/api/ring"); string(got.Body) != string(ring.Body) || got.Header.Get("ETag") != ring.Header.Get("ETag") {
-			t.Errorf("%s: it shows %s", c.rule, got.Body)
-		}
-		h.bent(nil)
-		h.sign()
-		h.reached(e)
-	}
-	t.Logf("%d reads meanwhile", stop())
-}
 
 // attack is something that a follower must refuse.
 type attack struct {
@@ -90,75 +49,6 @@ func (h *hostile) attacks(old []byte) []attack {
 			h.sends(sign(t, h.signer, h.present(func(c *snap.Checkpoint) { c.Origin = "x.test" })))
 		}, "checkpoint of another origin", false},
 		{"a state that is not reached", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.State[0] ^= 1 }) }, "the fold does not reach the signed state", true},
-	}
-}
-
-// TestAnEdgeBootsFromWhatWasSignedAlone has an edge start on bad snapshots, and
-// on connections that are cut.
-func TestAnEdgeBootsFromWhatWasSignedAlone(t *testing.T) {
-	t.Parallel()
-	h := newHostile(t)
-	for i := range 2000 {
-		h.join(fmt.Sprint("m", i))
-	}
-	h.snapshot()
-	h.join("a", "b")
-	good := h.present().Snapshot
-	h.bent(func(path string, b []byte) []byte {
-		if strings.HasPrefix(path, "/sync/snapshot/") {
-			b[len(b)/2] ^= 1
-		}
-		return b
-	})
-	h.sign()
-	base, after, cuts := cutter(t, h.base)
-	e := h.edge(base, false, "--core", "native")
-	e.says(0, "snapshot refused: not the one that was signed")
-	h.sign(func(c *snap.Checkpoint) { c.Snapshot.Bytes = 5 << 30 })
-	e.says(0, "snapshot refused: 5368709120 bytes, more than")
-	if _, err := e.try(http.MethodGet, "/api", nil); err == nil {
-		t.Error("it answers before it has anything to show")
-	}
-	// Cut in mid-snapshot, each time.
-	h.bent(nil)
-	after.Store(good.Bytes / 2)
-	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good })
-	before := cuts.Load()
-	eventually(t, "some cuts", time.Minute, func() bool { return cuts.Load() >= before+3 })
-	if _, err := e.try(http.MethodGet, "/api", nil); err == nil {
-		t.Error("it answers from half a snapshot")
-	}
-	after.Store(0)
-	h.reached(e)
-
-	// In mid-range, when it is running.
-	want := e.get("/api/ring")
-	for i := range 500 {
-		h.join(fmt.Sprint("n", i))
-	}
-	after.Store(10_000)
-	before = cuts.Load()
-	h.sign()
-	eventually(t, "some cuts", time.Minute, func() bool { return cuts.Load() >= before+3 })
-	if got := e.get("/api/ring"); string(got.Body) != string(want.Body) {
-		t.Errorf("half a range is shown: %s", got.Body)
-	}
-	after.Store(0)
-	h.reached(e)
-
-	// The edge holds what came after the snapshot. Earlier events are the origin's, and snapshots
-	// too.
-	for from, first := range map[uint64]string{3: "m2", good.Size: "a"} {
-		records, err := snap.DecodeRecords(e.get(fmt.Sprint("/sync/events?from=", from)).Body)
-		if err != nil || len(records) == 0 || !strings.Contains(string(records[0].Texts), "https://"+first+".") {
-			t.Errorf("from %d: %d records, %v", from, len(records), err)
-		}
-	}
-	if n, m := h.questions("/sync/events?from=3"), h.questions(fmt.Sprint("/sync/events?from=", good.Size)); n != 1 || m != 1 {
-		t.Errorf("the origin was asked %d times for an early event, and %d times for one that the edge has", n, m)
-	}
-	if r := e.get(fmt.Sprintf("/sync/snapshot/%x", good.Digest)); r.Status != http.StatusNotFound {
-		t.Errorf("a snapshot: %d", r.Status)
 	}
 }
 
@@ -247,64 +137,6 @@ func TestAnEdgeThatIsToBeUpgradedSaysSo(t *testing.T) {
 	}
 }
 
-// TestAFullDiskDoesNotStopAnEdge runs an edge on a small disk that fills up.
-func TestAFullDiskDoesNotStopAnEdge(t *testing.T) {
-	t.Parallel()
-	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=4m"); err != nil {
-		t.Skipf("needs a small disk, and mounting one says %v: run the tests as root", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
-			t.Errorf("unmount %s: %v", disk, err)
-		}
-	})
-	h := newHostile(t)
-	h.join("a", "b")
-	h.sign()
-	gate, after, _ := cutter(t, h.base)
-	e := h.edge(gate, false, "--core", "native")
-	e.kill()
-	e.data = filepath.Join(disk, "edge")
-	e.launch()
-	h.reached(e)
-	e.kept()
-	want := e.get("/api/ring")
-	stop := e.reading("/next?from=a", "/api/leaderboard")
-
-	filler := filepath.Join(disk, "filler")
-	if err := os.WriteFile(filler, make([]byte, 8<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("the disk is not full: %v", err)
-	}
-	for i := range 200 {
-		h.join(fmt.Sprint("more-", i))
-	}
-	h.sign()
-	h.reached(e)
-	e.says(0, "cannot be kept on disk; serving goes on")
-	t.Logf("%d reads meanwhile", stop())
-
-	// What was kept before is whole.
-	after.Store(1) // the origin is as good as gone
-	e.kill()
-	e.launch()
-	if got := e.get("/api/ring"); string(got.Body) != string(want.Body) {
-		t.Errorf("after the restart: %s", got.Body)
-	}
-	after.Store(0)
-	h.reached(e)
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	e.kill()
-	e.launch()
-	h.reached(e)
-	h.join("last")
-	h.sign()
-	h.reached(e)
-	e.kept()
-}
-
 // TestASecondSignalEndsAnEdgeAtOnce: the first one waits for payments.
 func TestASecondSignalEndsAnEdgeAtOnce(t *testing.T) {
 	t.Parallel()
@@ -329,62 +161,4 @@ func TestASecondSignalEndsAnEdgeAtOnce(t *testing.T) {
 	default:
 	}
 	e.endsBySignal()
-}
-
-// TestTheOriginRefusesVouchersThatDoNotHold writes vouchers by their description
-// and counts requests by what is left of the rate limit.
-func TestTheOriginRefusesVouchersThatDoNotHold(t *testing.T) {
-	t.Parallel()
-	file := secretFile(t)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := hex.DecodeString(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := time.Now()
-	o := start(t, "--edge-secret-file", file, "--rate-limit", "1000")
-	const path, body = "/api/register", `{"name":"A","url":"https://a.dev/","kind":"agent"}`
-	voucher := func(secret []byte, at time.Time, client, body string) string {
-		nonce := make([]byte, 16)
-		rand.Read(nonce)
-		ms, n, sum := fmt.Sprint(at.UnixMilli()), base64.RawURLEncoding.EncodeToString(nonce), sha256.Sum256([]byte(body))
-		m := hmac.New(sha256.New, secret)
-		fmt.Fprintf(m, "webring-edge 1\n%s\n%s\n%s\nhttps\nPOST\n%s\n%s\n", ms, n, client, path, base64.RawURLEncoding.EncodeToString(sum[:]))
-		return "t=" + ms + "; n=" + n + "; c=" + client + "; s=https; m=" + base64.RawURLEncoding.EncodeToString(m.Sum(nil))
-	}
-	remaining := func(v string) string {
-		return o.post(path, body, "Webring-Edge", v).Header.Get("RateLimit-Remaining")
-	}
-	now := time.Now()
-	used := voucher(secret, now, "192.0.2.1", body)
-	if got := remaining(used); got != "999" {
-		t.Errorf("a client that an edge vouches for has %s left", got)
-	}
-	if log := o.log.String(); strings.Contains(log, "counted as its peer's") {
-		t.Errorf("the log says %s", log)
-	}
-	o.get("/api") // after that of the launch: the peer is past its second
-	for _, c := range []struct{ rule, voucher, want string }{
-		{"replayed", used, "voucher: seen before"},
-		{"forged", voucher(bytes.Repeat([]byte{1}, 32), now, "192.0.2.2", body), "voucher: wrong MAC"},
-		{"of another body", voucher(secret, now, "192.0.2.2", "{}"), "voucher: wrong MAC"},
-		{"stale", voucher(secret, now.Add(-time.Minute), "192.0.2.2", body), "voucher: from another time"},
-		{"from the future", voucher(secret, now.Add(time.Hour), "192.0.2.2", body), "voucher: from another time"},
-		{"from before the start", voucher(secret, before, "192.0.2.2", body), "voucher: from before this process began"},
-		{"malformed", "t=1", "voucher: malformed"},
-	} {
-		mark := len(o.log.String())
-		// One line a second is written.
-		eventually(t, "the refusal of a voucher "+c.rule, time.Minute, func() bool {
-			// What does not count is its peer's, whose minute may begin with it: then
-			// the peer's next question is its second.
-			if remaining(c.voucher) == "999" && o.get("/api").Header.Get("RateLimit-Remaining") != "998" {
-				t.Fatalf("%s: it counts", c.rule)
-			}
-			return strings.Contains(o.log.String()[mark:], c.want)
-		})
-	}
 }

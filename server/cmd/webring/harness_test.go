@@ -440,6 +440,9 @@ func (r reply) code(t *testing.T) string {
 	return code
 }
 
+// patient bounds how long a request, or a wish of a buyer, may take: far longer than any should.
+const patient = 5 * time.Minute
+
 // noRedirects leaves redirects to the tests. No request is held as long as it waits.
 var noRedirects = &http.Client{Timeout: patient, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 

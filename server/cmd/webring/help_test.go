@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"os"
 	"regexp"
@@ -15,10 +16,16 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	webring := func(args ...string) (out, complaint string, failed bool) {
 		var stdout, stderr bytes.Buffer
-		c := invoke(t, args...)
-		c.Stdout, c.Stderr = &stdout, &stderr
-		failed = c.Run() != nil
-		return stdout.String(), stderr.String(), failed
+		if args[0] == "help" || args[len(args)-1] == "--help" { // which is written to the process's own output
+			c := invoke(t, args...)
+			c.Stdout, c.Stderr = &stdout, &stderr
+			failed = c.Run() != nil
+			return stdout.String(), stderr.String(), failed
+		}
+		if err := run(args, &stdout); err != nil && !errors.Is(err, flag.ErrHelp) {
+			return stdout.String(), "webring: " + err.Error() + "\n", true
+		}
+		return stdout.String(), "", false
 	}
 	flagName := regexp.MustCompile(`--[a-z][a-z-]+`)
 	var known []string

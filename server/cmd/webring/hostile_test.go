@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -32,8 +31,8 @@ import (
 // fromOrigin is the answer to all reads that no follower asks for.
 var fromOrigin = string(api.AppendProblem(nil, "https://ring.test", api.Internal, "The origin answers this.", nil))
 
-// hostile is an origin in this process, whose key it has, so that it can sign
-// and send whatever it likes.
+// hostile is an origin in the test's process. It has its key, so it can sign and send
+// anything.
 type hostile struct {
 	server *httptest.Server
 	t      *testing.T
@@ -228,7 +227,7 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		b = bend(r.URL.Path, bytes.Clone(b))
 	}
 	if b == nil {
-		// Whoever passes reads on gets this.
+		// Nodes that pass reads on get this.
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusInternalServerError)
@@ -336,57 +335,4 @@ func (o *origin) reading(targets ...string) (stop func() int64) {
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n
-}
-
-// cutter is a TCP proxy that ends each connection after so many more bytes from
-// the server, while there is a bound.
-func cutter(t *testing.T, to string) (base string, after *atomic.Int64, cuts *atomic.Int64) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	after, cuts = new(atomic.Int64), new(atomic.Int64)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				s, err := net.Dial("tcp", strings.TrimPrefix(to, "http://"))
-				if err != nil {
-					return
-				}
-				defer s.Close()
-				go func() {
-					io.Copy(s, c)
-					s.Close()
-				}()
-				b := make([]byte, 4096)
-				for sent := int64(0); ; {
-					n, err := s.Read(b)
-					most := after.Load()
-					switch {
-					case err != nil:
-						return
-					case most == 0:
-						sent = 0
-					case sent+int64(n) > most:
-						c.Write(b[:most-sent])
-						cuts.Add(1)
-						return
-					default:
-						sent += int64(n)
-					}
-					if _, err := c.Write(b[:n]); err != nil {
-						return
-					}
-				}
-			}()
-		}
-	}()
-	return "http://" + l.Addr().String(), after, cuts
 }

@@ -39,7 +39,7 @@ func refusal(t *testing.T, env []string, args ...string) string {
 	if err == nil || c.ProcessState.ExitCode() != 1 {
 		t.Errorf("%v %v: %v\n%s", env, args, err, out)
 	}
-	at := strings.Index(string(out), "webring: ") // a log may stand before it
+	at := strings.Index(string(out), "webring: ") // after lines of the log
 	if at < 0 || strings.Count(string(out[at:]), "\n") > 2 {
 		t.Fatalf("%v %v: %v\n%s", env, args, err, out)
 	}
@@ -54,9 +54,9 @@ func serving(t *testing.T, args ...string) []string {
 func TestAddressesOfBothCasesMustHoldEIP55(t *testing.T) {
 	t.Parallel()
 	key := secretFile(t)
-	start := func(args ...string) []string {
-		return serving(t, append([]string{"--tempo-rpc", "http://127.0.0.1:1", "--tempo-recipient", usdc,
-			"--evm-rpc", "http://127.0.0.1:1", "--evm-recipient", usdc, "--evm-gas-key-file", key}, args...)...)
+	start := func(args ...string) error {
+		return parse(new(options).flags(), inFile(t, append(serving(t, "--tempo-rpc", "http://127.0.0.1:1", "--tempo-recipient", usdc,
+			"--evm-rpc", "http://127.0.0.1:1", "--evm-recipient", usdc, "--evm-gas-key-file", key)[1:], args...)))
 	}
 	wrongCase := strings.Replace(usdc, "fCD6", "FCD6", 1)
 	for _, flag := range []string{"tempo-recipient", "tempo-currency", "evm-recipient", "evm-currency"} {
@@ -68,7 +68,12 @@ func TestAddressesOfBothCasesMustHoldEIP55(t *testing.T) {
 			"0X" + strings.TrimPrefix(wrongCase, "0x"), // or another
 			usdc[:41], usdc + "0", "usdc.example", "0x", // no address at all
 		} {
-			said := refusal(t, nil, start("--"+flag, wrong)...)
+			err := start("--"+flag, wrong)
+			if err == nil {
+				t.Errorf("--%s %s is taken", flag, wrong)
+				continue
+			}
+			said := err.Error()
 			if !strings.Contains(said, flag) || !strings.Contains(said, wrong) {
 				t.Errorf("--%s %s: %s", flag, wrong, said)
 			}
@@ -83,9 +88,8 @@ func TestAddressesOfBothCasesMustHoldEIP55(t *testing.T) {
 		}
 	}
 	for _, right := range []string{usdc, usdc[2:], strings.ToLower(usdc), "0x" + strings.ToUpper(usdc[2:])} {
-		args := start("--tempo-recipient", right, "--tempo-currency", right, "--evm-recipient", right, "--evm-currency", right)
-		if said := refusal(t, nil, args...); !strings.Contains(said, "99999") {
-			t.Errorf("%s: %s", right, said)
+		if err := start("--tempo-recipient", right, "--tempo-currency", right, "--evm-recipient", right, "--evm-currency", right); err != nil {
+			t.Errorf("%s: %v", right, err)
 		}
 	}
 }
@@ -138,7 +142,7 @@ func TestUnknownVariablesAreRefusedByName(t *testing.T) {
 		{"WEBRING_FAILPOINT=head", "WEBRING_TEST_TOLD=1", "WEBRING_SHOTS=shots", "WEBRING_BENCH_PINNED=1"},
 		// What Kubernetes tells of a service called webring, and of another of the ring's.
 		kubernetesService("WEBRING"), append(kubernetesService("WEBRING_EDGE"), kubernetesService("WEBRING_ORIGIN_2")...),
-		{"WEB_RING=1", "WEBRINGS=1", "webring_dev=1"}, // nobody's here
+		{"WEB_RING=1", "WEBRINGS=1", "webring_dev=1"}, // not the ring's
 	} {
 		if said := refusal(t, known, serving(t)...); !strings.Contains(said, "99999") {
 			t.Errorf("%v: %s", known, said)
@@ -292,6 +296,15 @@ func TestTheDifferenceBetweenFlagsAndARealNodeIsNamed(t *testing.T) {
 	}
 }
 
+func TestFlagsForDevelopmentNeedDev(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{{"--fetch-map", "a.test=127.0.0.1:9"}, {"--scorer", "fixed:72"}} {
+		if said := refusal(t, nil, serving(t, flags...)...); !strings.Contains(said, flags[0]) || !strings.Contains(said, "needs --dev") {
+			t.Errorf("%v: %s", flags, said)
+		}
+	}
+}
+
 // Reads work while a node is away at the start.
 func TestARingStartsWithoutItsNodes(t *testing.T) {
 	t.Parallel()
@@ -353,21 +366,21 @@ func TestKeyFilesThatOthersCanReadAreRefusedWithTheCommandThatMendsThem(t *testi
 	}
 	for _, c := range []struct {
 		flag, path string
+		mode       os.FileMode
 		args       []string
 	}{
-		{"--mpp-secret-file", mpp, start}, {"--edge-secret-file", edge, start}, {"--evm-gas-key-file", gas, start}, {"--tls-key", tls, start},
-		{"--edge-secret-file", edge, follow}, {"--tls-key", tls, follow},
+		{"--mpp-secret-file", mpp, 0o640, start}, {"--mpp-secret-file", mpp, 0o604, start}, {"--mpp-secret-file", mpp, 0o644, start}, {"--mpp-secret-file", mpp, 0o660, start},
+		{"--edge-secret-file", edge, 0o640, start}, {"--evm-gas-key-file", gas, 0o640, start}, {"--tls-key", tls, 0o640, start},
+		{"--edge-secret-file", edge, 0o604, follow}, {"--tls-key", tls, 0o604, follow},
 	} {
-		for _, mode := range []os.FileMode{0o640, 0o604, 0o644, 0o660} {
-			if err := os.Chmod(c.path, mode); err != nil {
-				t.Fatal(err)
-			}
-			said := refusal(t, nil, c.args...)
-			if !strings.Contains(said, c.flag) {
-				t.Errorf("%s of mode %o: %s", c.flag, mode, said)
-			}
-			mended(c.path, said)
+		if err := os.Chmod(c.path, c.mode); err != nil {
+			t.Fatal(err)
 		}
+		said := refusal(t, nil, c.args...)
+		if !strings.Contains(said, c.flag) {
+			t.Errorf("%s of mode %o: %s", c.flag, c.mode, said)
+		}
+		mended(c.path, said)
 	}
 	for _, mode := range []os.FileMode{0o600, 0o400, 0o700} {
 		if err := os.Chmod(mpp, mode); err != nil {

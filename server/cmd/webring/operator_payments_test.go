@@ -112,6 +112,8 @@ func TestWhatNeedsANetworkFailsWithoutOne(t *testing.T) {
 	}
 }
 
+type draft = paytest.TempoDraft
+
 // signedBy answers a challenge as the reference client would, with changes.
 func signedBy(w devchain.Account, ch mpp.Challenge, changes ...paytest.TempoAlter) string {
 	return paytest.Tempo{Key: w.Key}.Header(ch, changes...)

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// raced are the tests whose processes run under the race detector, too. Between them
-// they have goroutines of each kind at work at a time: payers, readers, edges that
-// follow, nodes that take over, owners, scorers, reloads.
+// raced are the tests whose processes run under the race detector, and make test runs them
+// with it alone. Together they have goroutines of each kind at work at a time: payers,
+// readers, edges that follow, nodes that take over, owners, scorers, reloads. The Makefile
+// reads this list.
 var raced = []string{
 	"TestACertificateIsReplacedUnderLoad",
 	"TestAClusterOutlivesItsLeader",
@@ -31,12 +32,12 @@ var raced = []string{
 }
 
 // processes skips the others under the race detector: a program with it runs many
-// times slower, and one without it would only do again what the run without it did.
+// times slower.
 func processes(t *testing.T) {
 	t.Helper()
 	name, _, _ := strings.Cut(t.Name(), "/")
 	if raceDetector && !slices.Contains(raced, name) {
-		t.Skip("its processes run in the run without the race detector, those of the tests in raced_test.go in both")
+		t.Skip("its processes run without the race detector; raced_test.go lists those that run with it")
 	}
 }
 

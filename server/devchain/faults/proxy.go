@@ -35,8 +35,6 @@ const (
 	WrongChain        // the node says that it is on another chain
 	Swallow           // transactions are answered with success and go nowhere
 	Later             // transactions are held back and sent later; the requests get no answer
-	Assent            // the node says yes to every simulation
-	Diverted          // receipts with logs that name another recipient, and searches that find nothing
 	faults            // how many there are
 )
 
@@ -48,7 +46,7 @@ var Dull = []Fault{Delay, DropBefore, DropAfter, Unwell, Garbage, Reordered, Sta
 var Lies = []Fault{Confused, Reorganised, NoReceipt, Forged, WrongChain}
 
 var names = [faults]string{"none", "delay", "drop before", "drop after", "unwell", "garbage", "confused", "stale", "frozen", "reordered",
-	"reorganised", "no receipt", "forged", "wrong chain", "swallow", "later", "assent", "diverted"}
+	"reorganised", "no receipt", "forged", "wrong chain", "swallow", "later"}
 
 // String is the fault's name.
 func (f Fault) String() string { return names[f] }
@@ -381,23 +379,8 @@ func bend(f Fault, method string, a response) response {
 	case f == NoReceipt && method == "eth_getTransactionReceipt":
 		a.Result = json.RawMessage("null")
 		return a
-	case f == Assent && method == "eth_call" && a.Error != nil:
-		a.Error, a.Result = nil, json.RawMessage(`"0x"`)
-		return a
-	case f == Diverted && method == "eth_getLogs":
-		a.Result = json.RawMessage("[]")
-		return a
 	case receipt == nil:
 		return a
-	case f == Diverted:
-		logs, _ := receipt["logs"].([]any)
-		for _, l := range logs {
-			if l, ok := l.(map[string]any); ok {
-				if topics, _ := l["topics"].([]any); len(topics) > 2 {
-					topics[2] = "0x" + strings.Repeat("0", 24) + strings.Repeat("d1", 20)
-				}
-			}
-		}
 	case f == Reorganised:
 		receipt["blockHash"] = "0x" + strings.Repeat("de", 32)
 	case f == Forged:

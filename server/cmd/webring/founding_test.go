@@ -22,12 +22,6 @@ import (
 	"webring/server/ledger/badgerstore"
 )
 
-// The tests named TestInterface… go through the service interface, and the rules that
-// the READMEs of core, edge and server add to it, line by line, over the real binary;
-// the name of each case says its line in short. Lines about payments pay on the chain. The others ask rings
-// with a history: months of bids, or a thousand members, written into the
-// ledger by the origin's own writer before the binary starts on it.
-
 // founding writes the history of a ring, each event at the instant now.
 type founding struct {
 	t     *testing.T
@@ -169,7 +163,7 @@ func (f *founding) join(members ...founder) {
 //	4 delta    1.00          1.00
 //	5 epsilon  3.00          0.00  bid 150 days ago: past the decay span
 //	  eta                          removed
-//	6 zeta     6.00          6.00  the same bid as beta, who joined before
+//	6 zeta     6.00          6.00  the same bid as beta, which joined before
 func reference(f *founding) {
 	f.ago(300 * day)
 	f.join(
@@ -192,16 +186,6 @@ func reference(f *founding) {
 // referenceOrder is the ring order of reference.
 var referenceOrder = []string{"alpha", "beta", "gamma", "delta", "epsilon", "zeta"}
 
-// manyMembers gives n members, each in a category of its own.
-func manyMembers(n int) []founder {
-	members := make([]founder, n)
-	for i := range members {
-		slug := fmt.Sprintf("m%04d", i)
-		members[i] = founder{slug: slug, url: "https://" + slug + ".dev/", category: "c" + slug, kind: core.Kind(1 + i%3)}
-	}
-	return members
-}
-
 // in lends the origin to a subtest.
 func (o *origin) in(t *testing.T) *origin {
 	lent := *o
@@ -211,16 +195,6 @@ func (o *origin) in(t *testing.T) *origin {
 
 // freely lifts the rate limit, and leaves its header fields on.
 var freely = []string{"--rate-limit", "1000000"}
-
-// raw sends bytes on a connection of their own and reads one answer.
-func (o *origin) raw(request string) reply {
-	o.t.Helper()
-	r := exchange(o.t, nil, strings.TrimPrefix(o.base, "http://"), request)
-	method, target, _ := strings.Cut(request, " ")
-	target, _, _ = strings.Cut(target, " ")
-	held(o.t, method, target, r)
-	return r
-}
 
 // exchange sends bytes to an address, from one of this machine's that may be chosen,
 // and reads one answer.
@@ -302,7 +276,7 @@ func (o *origin) everyAnswer(r reply) {
 	}
 }
 
-// fields compares header fields, given as name, value, …; "" stands for none.
+// fields compares header fields, given as name, value, …; "" means none.
 func (o *origin) fields(r reply, want ...string) {
 	o.t.Helper()
 	for i := 0; i < len(want); i += 2 {
@@ -310,41 +284,4 @@ func (o *origin) fields(r reply, want ...string) {
 			o.t.Errorf("status %d: %s: %q, want %q", r.Status, want[i], got, want[i+1])
 		}
 	}
-}
-
-// names compares the names of an object's members with a list in any order.
-func names(t *testing.T, object any, want string) {
-	t.Helper()
-	o, ok := object.(map[string]any)
-	if !ok {
-		t.Fatalf("not an object: %v", object)
-	}
-	var got []string
-	for name := range o {
-		got = append(got, name)
-	}
-	slices.Sort(got)
-	list := strings.Fields(want)
-	slices.Sort(list)
-	if !slices.Equal(got, list) {
-		t.Errorf("members %v, want %v", got, list)
-	}
-}
-
-// slugs lists the slugs of an array of members.
-func slugs(t *testing.T, members any) (list []string) {
-	t.Helper()
-	for _, m := range members.([]any) {
-		list = append(list, at(t, m, "slug").(string))
-	}
-	return list
-}
-
-// slugOrNull is the slug of a member that may be null.
-func slugOrNull(t *testing.T, member any) string {
-	t.Helper()
-	if member == nil {
-		return "null"
-	}
-	return at(t, member, "slug").(string)
 }

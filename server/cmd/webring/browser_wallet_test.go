@@ -91,7 +91,7 @@ func drive(t *testing.T, program string, plan map[string]any, do func(what strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", program, string(text))
 	cmd.Dir = browserFolder
