@@ -13,7 +13,6 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
-	"github.com/valyala/fasthttp"
 
 	"webring/core"
 	"webring/core/api"
@@ -208,24 +207,5 @@ func TestCodedListsAllocateNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(500, func() { request(s, ctx) }); n > 0 || string(ctx.Response.Header.ContentEncoding()) != "zstd" {
 			t.Errorf("%s: %v allocations (status %d, %s)", target, n, ctx.Response.StatusCode(), ctx.Response.Header.ContentEncoding())
 		}
-	}
-}
-
-func BenchmarkLists(b *testing.B) {
-	s, err := New(Config{Core: crowded(b, 90), RateLimit: 1 << 30})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, accept := range []string{"", "gzip", "gzip, deflate, br, zstd"} {
-		b.Run(accept, func(b *testing.B) {
-			b.ReportAllocs()
-			ctx := newCtx("/api/leaderboard", "Accept-Encoding", accept)
-			for b.Loop() {
-				request(s, ctx)
-			}
-			if ctx.Response.StatusCode() != fasthttp.StatusOK {
-				b.Error(ctx.Response.StatusCode())
-			}
-		})
 	}
 }

@@ -261,35 +261,5 @@ func TestAFailedHopAllocatesNothingForPrograms(t *testing.T) {
 	}
 }
 
-func BenchmarkErrorPage(b *testing.B) {
-	s, err := New(Config{Core: newRing(b)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	g := s.core.enter()
-	defer g.leave()
-	f := &pages.Failure{Method: "GET", Target: []byte("/members/nobody"), Status: 404, Reads: true, RequestID: "my-request",
-		Body: api.AppendProblem(nil, base, api.UnknownMember, "No member.", nil)}
-	b.Run("page", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			s.pages.ErrorPage(g, f)
-		}
-	})
-	f.Status, f.RetryAfter, f.Body = 429, "17", api.AppendProblem(nil, base, api.RateLimited, "Too many.", nil)
-	b.Run("crowded", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			s.pages.CrowdedPage(g, f)
-		}
-	})
-	b.Run("draft", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			s.pages.Join(g, templates.Draft{Name: "x"}, templates.Checked{Refusal: "Too many.", Code: "rate_limited"})
-		}
-	})
-}
-
 // requestShown matches the id of a request in an error page.
 var requestShown = regexp.MustCompile(`Request <code>[^<]*</code>`)

@@ -123,13 +123,3 @@ func TestNothingIsCountedWithout(t *testing.T) {
 		t.Errorf("counted %v", got)
 	}
 }
-
-func BenchmarkAnswered(b *testing.B) {
-	m := someMetrics()
-	b.RunParallel(func(p *testing.PB) {
-		r := m.route([]byte("/api/ring/next"))
-		for began := time.Now(); p.Next(); {
-			m.answered(r, 302, time.Since(began))
-		}
-	})
-}

@@ -201,21 +201,3 @@ func TestSteadyReadsAllocateNothing(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkRead(b *testing.B) {
-	s, err := New(Config{Core: newRing(b), RateLimit: 1 << 30})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, target := range hotTargets {
-		b.Run(target, func(b *testing.B) {
-			b.ReportAllocs()
-			b.RunParallel(func(pb *testing.PB) {
-				ctx := newCtx(target)
-				for pb.Next() {
-					request(s, ctx)
-				}
-			})
-		})
-	}
-}
