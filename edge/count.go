@@ -27,11 +27,10 @@ func (s *Shell) countAll() {
 	}
 	s.metrics = newMetrics(names)
 	s.core.countIn(s.metrics)
-	for path, p := range s.plain.exact {
-		p.route = s.metrics.route([]byte(path))
-		s.plain.exact[path] = p
+	for path := range s.plain {
+		s.plain[path] = s.metrics.route([]byte(path))
 	}
-	s.plain.detail.route = s.metrics.route(append(ringPrefix[:len(ringPrefix):len(ringPrefix)], 'a'))
+	s.plain[""] = s.metrics.route([]byte("/api/ring/a"))
 }
 
 // routeName returns the route of a pattern in the table of paths. It is the pattern itself,

@@ -6,12 +6,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/describe"
 )
 
 func paidOK(ctx *fasthttp.RequestCtx, _ string, _ bool) {
@@ -317,89 +315,6 @@ func TestHeadersAbove24KiBAreTooLarge(t *testing.T) {
 	}
 	wantProblem(t, s.raw("GET /api HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", MaxHeader)+"\r\n\r\n"), api.HeaderTooLarge)
 	wantProblem(t, s.raw("GET /"+strings.Repeat("a", MaxHeader)+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.HeaderTooLarge)
-}
-
-func TestDeprecatedPathsSaySo(t *testing.T) {
-	since, sunset := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)
-	sh, err := newShell(Config{Core: newRing(t)}, map[string]describe.Deprecation{"/api/ring": {Since: since, Sunset: sunset, Successor: "/api/v2/ring"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := serveShell(t, sh, nil)
-	for _, method := range []string{"GET", "HEAD"} {
-		r := s.do(method, "/api/ring?limit=1", "")
-		wantFields(t, r, "Deprecation", "@1798859045", "Sunset", "Tue, 01 Jun 2027 00:00:00 GMT")
-		if links := strings.Join(r.header.Values("Link"), ", "); !strings.Contains(links, `</api/v2/ring>; rel="successor-version"`) ||
-			!strings.Contains(links, `rel="next"`) {
-			t.Errorf("Link: %q", links)
-		}
-	}
-	wantFields(t, s.get("/api/categories"), "Deprecation", "", "Sunset", "")
-	wantFields(t, s.get("/api/ring/beta"), "Deprecation", "", "Sunset", "")
-}
-
-// Whatever is answered at an old path, and the document says so.
-func TestDeprecationIsOnEveryAnswer(t *testing.T) {
-	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	old := map[string]describe.Deprecation{"/api/ring/{slug}": {Since: since, Sunset: since.AddDate(0, 0, 90), Successor: "/api/v2/ring/{slug}"}}
-	sh, err := newShell(Config{Core: newRing(t), RateLimit: 8}, old)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := serveShell(t, sh, nil)
-	tag := s.get("/api/ring/beta").header.Get("ETag")
-	document := s.get("/openapi.json").body
-	for want, r := range map[int]reply{
-		200: s.get("/api/ring/%62eta"),
-		304: s.get("/api/ring/beta", "If-None-Match", tag),
-		400: s.get("/api/ring/beta", "Api-Version", "2"),
-		404: s.get("/api/ring/nobody"),
-		405: s.do("DELETE", "/api/ring/beta", ""),
-		204: s.do("OPTIONS", "/api/ring/beta", ""),
-	} {
-		if r.status != want {
-			t.Errorf("status %d, want %d", r.status, want)
-		}
-		wantFields(t, r, "Deprecation", "@1798859045", "Sunset", "Fri, 02 Apr 2027 03:04:05 GMT")
-	}
-	limited := s.get("/api/ring/beta")
-	if wantFields(t, limited, "Deprecation", "@1798859045"); limited.status != 429 {
-		t.Errorf("status %d", limited.status)
-	}
-	var doc struct {
-		Paths map[string]map[string]struct {
-			Deprecated  bool
-			Description string
-		}
-	}
-	if err := json.Unmarshal([]byte(document), &doc); err != nil {
-		t.Fatal(err)
-	}
-	for path, item := range doc.Paths {
-		if op := item["get"]; op.Deprecated != (path == "/api/ring/{slug}") || op.Deprecated && !strings.Contains(op.Description, "gone on 2027-04-02") {
-			t.Errorf("%s: deprecated %t: %s", path, op.Deprecated, op.Description)
-		}
-	}
-}
-
-func TestAnOldSurfaceStaysForNinetyDays(t *testing.T) {
-	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	for days, ok := range map[int]bool{-1: false, 89: false, 90: true, 400: true} {
-		_, err := newShell(Config{Core: newRing(t)}, map[string]describe.Deprecation{"/api/ring": {Since: since, Sunset: since.AddDate(0, 0, days), Successor: "/api/v2/ring"}})
-		if (err == nil) != ok {
-			t.Errorf("%d days: %v", days, err)
-		}
-	}
-}
-
-func TestNothingIsDeprecatedYet(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t)})
-	for _, path := range api.Paths() {
-		if _, old := deprecations[path]; old {
-			t.Errorf("%s is deprecated", path)
-		}
-	}
-	wantFields(t, s.get("/api"), "Deprecation", "", "Sunset", "")
 }
 
 func TestFieldNamesAreSpelledAsInTheInterface(t *testing.T) {

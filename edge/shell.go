@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -15,7 +14,7 @@ import (
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
-	"webring/edge/describe"
+
 	"webring/edge/fastpath"
 	"webring/edge/front"
 	"webring/edge/hops"
@@ -57,10 +56,9 @@ type Shell struct {
 	hops       *hops.Counter // nil: none are counted
 	originData OriginData    // nil: there is none
 	router     *router.Router
-	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
 	mcp        *mcp.Server
-	plain      *plainPaths
+	plain      plainPaths
 	answers    sync.Pool // of *answer
 	draining   atomic.Bool
 	room       *room
@@ -69,16 +67,9 @@ type Shell struct {
 }
 
 // New prepares a shell. It fails when the configuration contradicts itself.
-func New(cfg Config) (*Shell, error) { return newShell(cfg, deprecations) }
-
-func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, error) {
+func New(cfg Config) (*Shell, error) {
 	if cfg.Core == nil {
 		return nil, errors.New("edge: no core to serve")
-	}
-	for path, d := range deprecated {
-		if d.Sunset.Before(d.Since.AddDate(0, 0, leastNotice)) {
-			return nil, fmt.Errorf("edge: %s would be gone before %d days of notice are over", path, leastNotice)
-		}
 	}
 	now := cfg.Now
 	if now == nil {
@@ -101,8 +92,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		access:     cfg.Access,
 		hops:       cfg.Hops,
 		originData: cfg.OriginData,
-		deprecated: deprecated,
-		plain:      newPlainPaths(deprecated),
+		plain:      newPlainPaths(),
 		answers:    sync.Pool{New: func() any { return new(answer) }},
 	}
 	if s.log == nil {
