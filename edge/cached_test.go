@@ -9,7 +9,6 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
 )
 
 // noFields is a request without any, fieldsOf one with these, by name.
@@ -128,9 +127,7 @@ func TestCachedAnswersAreNeverOld(t *testing.T) {
 		case 0:
 			if members++; members < 90 {
 				last = max(last, now)
-				texts := &core.Texts{Name: core.Text{Value: strings.Repeat("n", 60)}, URL: core.Text{Value: fmt.Sprintf("https://m%d.example/", i)}}
-				apply(t, ring, coretest.NewStep(&core.Joined{Stamp: last * 1000, Slug: fmt.Sprintf("m%d", i), Kind: core.Agent, Category: "general",
-					Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: int64(random.IntN(5000) + 100)}, texts))
+				join(t, ring, (last-epoch)*1000, strings.Repeat("n", 60), core.Joined{Slug: fmt.Sprintf("m%d", i), Bid: int64(random.IntN(5000) + 100)})
 			}
 		case 1:
 			now += int64(random.IntN(20))

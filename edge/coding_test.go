@@ -16,8 +16,8 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
 	"webring/edge/content"
+	"webring/edge/edgetest"
 	"webring/wasm/host"
 )
 
@@ -49,9 +49,7 @@ func crowded(t testing.TB, n int) *host.Native {
 	t.Helper()
 	ring := openedRing(t)
 	for i := range n {
-		texts := &core.Texts{Name: core.Text{Value: fmt.Sprintf("Member %d", i)}, URL: core.Text{Value: fmt.Sprintf("https://m%d.example/", i)}}
-		apply(t, ring, coretest.NewStep(&core.Joined{Stamp: (epoch + 1) * 1000, Slug: fmt.Sprintf("m%d", i), Kind: core.Agent, Category: fmt.Sprintf("c%d", i),
-			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: 100}, texts))
+		join(t, ring, 1000, fmt.Sprintf("Member %d", i), core.Joined{Slug: fmt.Sprintf("m%d", i), Category: fmt.Sprintf("c%d", i), Bid: 100})
 	}
 	ring.Tick(time.Unix(epoch+2, 0))
 	return ring
@@ -60,24 +58,24 @@ func crowded(t testing.TB, n int) *host.Native {
 func TestJSONDocumentsAreSentInTheCodingThatIsAsked(t *testing.T) {
 	s := serve(t, Config{Core: crowded(t, 20)})
 	for _, path := range []string{"/api", "/api/ring", "/api/ring?limit=3&offset=1", "/api/leaderboard", "/api/categories", "/openapi.json"} {
-		plain := s.get(path)
+		plain := s.Get(path)
 		wantFields(t, plain, "Content-Encoding", "", "Vary", "Accept-Encoding")
-		tags := map[string]string{"": plain.header.Get("ETag")}
+		tags := map[string]string{"": plain.Header.Get("ETag")}
 		for _, c := range []struct{ accept, coding string }{
 			{"zstd", "zstd"}, {"br", "br"}, {"gzip", "gzip"}, {"gzip, deflate", "gzip"}, {"GZIP;q=0.1", "gzip"}, {"zstd;q=0, br;q=0.0, gzip", "gzip"},
 			{"identity", ""}, {"*", ""}, {"zstdx", ""}, {"zstd;q=0", ""}, {"", ""},
 		} {
 			// One connection by the fast path, and one that fasthttp serves.
 			for _, more := range [][]string{nil, {"Upgrade", "x"}} {
-				r := s.get(path, append(more, "Accept-Encoding", c.accept)...)
-				wantFields(t, r, "Content-Encoding", c.coding, "Vary", "Accept-Encoding", "Content-Type", plain.header.Get("Content-Type"), "Content-Length", fmt.Sprint(len(r.body)))
-				if decodedAs(t, c.coding, r.body) != plain.body {
+				r := s.Get(path, append(more, "Accept-Encoding", c.accept)...)
+				wantFields(t, r, "Content-Encoding", c.coding, "Vary", "Accept-Encoding", "Content-Type", plain.Header.Get("Content-Type"), "Content-Length", fmt.Sprint(len(r.Body)))
+				if decodedAs(t, c.coding, r.Body) != plain.Body {
 					t.Errorf("%s in %q is another document", path, c.accept)
 				}
-				if c.coding != "" && len(r.body) >= len(plain.body) {
-					t.Errorf("%s in %s: %d bytes instead of %d", path, c.coding, len(r.body), len(plain.body))
+				if c.coding != "" && len(r.Body) >= len(plain.Body) {
+					t.Errorf("%s in %s: %d bytes instead of %d", path, c.coding, len(r.Body), len(plain.Body))
 				}
-				tag := r.header.Get("ETag")
+				tag := r.Header.Get("ETag")
 				if known, there := tags[c.coding]; there && known != tag {
 					t.Errorf("%s in %q has the tags %s and %s", path, c.coding, known, tag)
 				}
@@ -91,12 +89,12 @@ func TestJSONDocumentsAreSentInTheCodingThatIsAsked(t *testing.T) {
 				}
 				// A 304 says to caches that they hold what would be sent.
 				for _, more := range [][]string{nil, {"Upgrade", "x"}} {
-					r, want := s.get(path, append(more, "Accept-Encoding", one, "If-None-Match", b)...), 200
+					r, want := s.Get(path, append(more, "Accept-Encoding", one, "If-None-Match", b)...), 200
 					if one == other {
 						want = 304
 					}
-					if r.status != want || r.status == 304 && (r.body != "" || r.header.Get("Content-Encoding") != "") {
-						t.Errorf("%s: %s asked for in %q: status %d, want %d", path, b, one, r.status, want)
+					if r.Status != want || r.Status == 304 && (r.Body != "" || r.Header.Get("Content-Encoding") != "") {
+						t.Errorf("%s: %s asked for in %q: status %d, want %d", path, b, one, r.Status, want)
 					}
 					wantFields(t, r, "Vary", "Accept-Encoding", "ETag", a)
 				}
@@ -105,7 +103,7 @@ func TestJSONDocumentsAreSentInTheCodingThatIsAsked(t *testing.T) {
 		if len(tags) != 4 {
 			t.Errorf("%s was sent as %v", path, tags)
 		}
-		head := s.do("HEAD", path, "", "Accept-Encoding", "zstd")
+		head := s.Do("HEAD", path, "", "Accept-Encoding", "zstd")
 		wantFields(t, head, "Content-Encoding", "zstd", "ETag", tags["zstd"], "Vary", "Accept-Encoding")
 	}
 }
@@ -116,10 +114,10 @@ func TestShortDocumentsAreNotCompressed(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	for _, path := range []string{"/api/ring?limit=1", "/api/categories", "/api/ring/alpha", "/api/widget?from=alpha", "/api/ring/next?from=alpha", "/next", "/api/ring?limit=x", "/api/ring/nobody"} {
 		for _, more := range [][]string{nil, {"Upgrade", "x"}} {
-			wantFields(t, s.get(path, append(more, "Accept-Encoding", "gzip, br, zstd")...), "Content-Encoding", "", "Vary", "")
+			wantFields(t, s.Get(path, append(more, "Accept-Encoding", "gzip, br, zstd")...), "Content-Encoding", "", "Vary", "")
 		}
 	}
-	wantFields(t, s.do("POST", "/api/bid", "{}", "Accept-Encoding", "gzip"), "Content-Encoding", "", "Vary", "")
+	wantFields(t, s.Do("POST", "/api/bid", "{}", "Accept-Encoding", "gzip"), "Content-Encoding", "", "Vary", "")
 }
 
 func TestAListIsCompressedOnceAsLongAsItHolds(t *testing.T) {
@@ -194,7 +192,7 @@ func TestDocumentsTakeABoundedNumberOfBytes(t *testing.T) {
 }
 
 func TestCodedListsAllocateNothing(t *testing.T) {
-	if raceDetector {
+	if edgetest.Race {
 		t.Skip("the race detector makes pools forget")
 	}
 	s, err := New(Config{Core: crowded(t, 20), RateLimit: 1 << 30})

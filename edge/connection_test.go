@@ -31,24 +31,13 @@ import (
 	"webring/templates"
 )
 
-func dial(t *testing.T, s *site) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
-	return c
-}
-
 func readReply(t *testing.T, s *site, c net.Conn) reply {
 	t.Helper()
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.finishReply(resp)
+	return s.Read(resp)
 }
 
 func TestSlowRequestsTimeOut(t *testing.T) {
@@ -60,13 +49,13 @@ func TestSlowRequestsTimeOut(t *testing.T) {
 		"POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
 		"POST /api/bid HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
 	} {
-		c := dial(t, s)
+		c := s.Dial()
 		io.WriteString(c, part)
 		r := readReply(t, s, c)
 		wantProblem(t, r, api.RequestTimeout)
 		// What was never asked is not counted.
 		wantFields(t, r, "RateLimit-Remaining", "9")
-		if !r.closed {
+		if !r.Closed {
 			t.Errorf("%q: the connection stays open", part)
 		}
 	}
@@ -74,7 +63,7 @@ func TestSlowRequestsTimeOut(t *testing.T) {
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: 50 * time.Millisecond})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, "HEAD /api HTTP/1.1\r\nHost: x\r\n\r\n")
 	b, err := io.ReadAll(c) // until the server closes
 	if err != nil || strings.Count(string(b), "HTTP/1.1") != 1 {
@@ -85,7 +74,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 	body := `"` + strings.Repeat("x", 64<<20) + `"`
 	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body), WriteTimeout: 50 * time.Millisecond})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, "GET /api/ring HTTP/1.1\r\nHost: x\r\n\r\n")
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
@@ -105,7 +94,7 @@ func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, strings.Repeat("GET /next?from=alpha HTTP/1.1\r\nHost: x\r\n\r\nGET /api/ring/beta HTTP/1.1\r\nHost: x\r\n\r\n", 20))
 	r := bufio.NewReader(c)
 	for i := range 40 {
@@ -113,7 +102,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := s.finishReply(resp).status, []int{302, 200}[i%2]; got != want {
+		if got, want := s.Read(resp).Status, []int{302, 200}[i%2]; got != want {
 			t.Errorf("answer %d: status %d", i, got)
 		}
 	}
@@ -136,7 +125,7 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 	lavish := serve(t, cfg)
 	cfg.RateLimit = 1
 	strict := serve(t, cfg)
-	strict.get("/api")
+	strict.Get("/api")
 	const asJSON = "Content-Type: application/json\r\n"
 	for _, c := range []struct {
 		s             *site
@@ -174,16 +163,16 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 			if c.status == 503 && strings.Contains(length, "\n ") {
 				c.status, c.code = 400, api.Malformed // as every folded line that would have to be passed on
 			}
-			conn := dial(t, c.s)
+			conn := c.s.Dial()
 			io.WriteString(conn, c.first+" HTTP/1.1\r\nHost: ring.example\r\n"+c.fields+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
 			r := bufio.NewReader(conn)
 			resp, err := http.ReadResponse(r, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := c.s.finishReply(resp)
-			if got.status != c.status || !strings.Contains(got.body, string(c.code)) || !got.closed {
-				t.Errorf("%s with %q and %q: status %d, closed %v: %.300s", c.first, c.fields, length, got.status, got.closed, got.body)
+			got := c.s.Read(resp)
+			if got.Status != c.status || !strings.Contains(got.Body, string(c.code)) || !got.Closed {
+				t.Errorf("%s with %q and %q: status %d, closed %v: %.300s", c.first, c.fields, length, got.Status, got.Closed, got.Body)
 			}
 			if b, err := io.ReadAll(r); len(b) > 0 || err != nil {
 				t.Errorf("%s with %q and %q: %q, %v", c.first, c.fields, length, b, err)
@@ -209,9 +198,9 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 			field = "Forwarded"
 		}
 		s := serve(t, Config{Core: documentCore(api.Position, 0, 0, epoch, "{}"), TrustedProxies: proxies(t, field, "127.0.0.1"), Paid: map[string]Handler{"/api/bid": tell}})
-		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
-		if r.body != c.want {
-			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.body, c.want)
+		r := s.Raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
+		if r.Body != c.want {
+			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.Body, c.want)
 		}
 	}
 }
@@ -228,15 +217,15 @@ func TestABrokenTrailerIsChargedToWhoSentIt(t *testing.T) {
 			"no field\r\nForwarded: for=" + other + "\r\n",
 		} {
 			s := serve(t, Config{Core: newRing(t), RateLimit: 9, Now: newClock().Now, TrustedProxies: proxies(t, field, "127.0.0.1")})
-			r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + as + sender + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
+			r := s.Raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + as + sender + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
 			wantProblem(t, r, api.Malformed)
 			wantFields(t, r, "RateLimit-Remaining", "8")
 			for who, left := range map[string]string{sender: "7", other: "8", "": "89"} {
 				if who != "" {
 					who = as + who + "\r\n"
 				}
-				r := s.raw("GET /api HTTP/1.1\r\nHost: x\r\n" + who + "\r\n")
-				if got := r.header.Get("RateLimit-Remaining"); got != left {
+				r := s.Raw("GET /api HTTP/1.1\r\nHost: x\r\n" + who + "\r\n")
+				if got := r.Header.Get("RateLimit-Remaining"); got != left {
 					t.Errorf("%s and %q behind the body: %q has %s left, want %s", field, trailer, who, got, left)
 				}
 			}
@@ -251,11 +240,11 @@ func TestShutdownWaitsForARequestInWork(t *testing.T) {
 		<-release
 		ctx.SetBodyString("settled")
 	}}})
-	idle := dial(t, s)
+	idle := s.Dial()
 	io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
 	readReply(t, s, idle)
 
-	held := dial(t, s)
+	held := s.Dial()
 	io.WriteString(held, "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
 	<-entered
 
@@ -264,10 +253,10 @@ func TestShutdownWaitsForARequestInWork(t *testing.T) {
 	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown beside a held request: %v", err)
 	}
-	if err := <-s.served; err != nil {
+	if err := <-s.Served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	if c, err := net.Dial("tcp", s.addr); err == nil {
+	if c, err := net.Dial("tcp", s.Addr); err == nil {
 		c.Close()
 		t.Error("connections are still accepted")
 	}
@@ -278,8 +267,8 @@ func TestShutdownWaitsForARequestInWork(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- s.Shutdown(context.Background()) }()
 	close(release)
-	if r := readReply(t, s, held); r.body != "settled" {
-		t.Errorf("the held request got %d %q", r.status, r.body)
+	if r := readReply(t, s, held); r.Body != "settled" {
+		t.Errorf("the held request got %d %q", r.Status, r.Body)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("Shutdown: %v", err)
@@ -324,11 +313,11 @@ func TestTLSIsSecureAndSpeaksHTTP1(t *testing.T) {
 			fmt.Fprint(ctx, secure)
 		}}}
 	s := serve(t, cfg)
-	if r := s.do("POST", "/api/bid", "{}", "X-Forwarded-Proto", "http"); r.body != "true" {
-		t.Errorf("%d %s", r.status, r.body)
+	if r := s.Do("POST", "/api/bid", "{}", "X-Forwarded-Proto", "http"); r.Body != "true" {
+		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	wantProblem(t, s.do("POST", "/api/bid", strings.Repeat("x", MaxBody+1)), api.BodyTooLarge)
-	c, err := tls.Dial("tcp", s.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	wantProblem(t, s.Do("POST", "/api/bid", strings.Repeat("x", MaxBody+1)), api.BodyTooLarge)
+	c, err := tls.Dial("tcp", s.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +327,7 @@ func TestTLSIsSecureAndSpeaksHTTP1(t *testing.T) {
 	}
 	// A handshake that never comes holds no connection for ever.
 	cfg.ReadTimeout = 50 * time.Millisecond
-	silent := dial(t, serve(t, cfg))
+	silent := serve(t, cfg).Dial()
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
 		t.Error("an answer to nothing")
 	} else if n, ok := err.(net.Error); ok && n.Timeout() {
@@ -438,7 +427,7 @@ func TestRequestsThatTrickleTimeOut(t *testing.T) {
 func trickles(t *testing.T, cfg Config) bool {
 	t.Helper()
 	s := serve(t, cfg)
-	c := dial(t, s)
+	c := s.Dial()
 	if cfg.TLS != nil {
 		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	}
@@ -449,8 +438,8 @@ func trickles(t *testing.T, cfg Config) bool {
 	if err != nil || resp.StatusCode == 408 {
 		return false
 	}
-	if got := s.finishReply(resp); got.status != 302 {
-		t.Fatalf("status %d", got.status)
+	if got := s.Read(resp); got.Status != 302 {
+		t.Fatalf("status %d", got.Status)
 	}
 	done := make(chan struct{})
 	var trickle sync.WaitGroup
@@ -469,7 +458,7 @@ func trickles(t *testing.T, cfg Config) bool {
 	if resp, err = http.ReadResponse(r, nil); err != nil {
 		t.Fatal(err)
 	}
-	wantProblem(t, s.finishReply(resp), api.RequestTimeout)
+	wantProblem(t, s.Read(resp), api.RequestTimeout)
 	return true
 }
 
@@ -491,7 +480,7 @@ func (c *corked) Write(p []byte) (int, error) {
 // A request over TLS that comes together with the word that it was the last.
 func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MaxVersion: tls.VersionTLS12}})
-	wire := &corked{Conn: dial(t, s)}
+	wire := &corked{Conn: s.Dial()}
 	c := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
 	if err := c.Handshake(); err != nil {
 		t.Fatal(err)
@@ -505,8 +494,8 @@ func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
 	if _, err := wire.Conn.Write(wire.kept); err != nil {
 		t.Fatal(err)
 	}
-	if got := readReply(t, s, c); got.status != 302 {
-		t.Errorf("status %d", got.status)
+	if got := readReply(t, s, c); got.Status != 302 {
+		t.Errorf("status %d", got.Status)
 	}
 }
 
@@ -516,7 +505,7 @@ func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
 func TestEachOfManyRequestsIsCountedWhenItIsAnswered(t *testing.T) {
 	clock := newClock()
 	var s *site
-	another := func() int { return s.raw("GET /api/ring HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").status }
+	another := func() int { return s.Raw("GET /api/ring HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").Status }
 	core := &fakeCore{serve: func(target []byte, r *api.Response) {
 		if string(target) == "/next" {
 			clock.Move(61 * time.Second)
@@ -527,7 +516,7 @@ func TestEachOfManyRequestsIsCountedWhenItIsAnswered(t *testing.T) {
 		*r = api.Response{Status: 200, Validity: api.Position, Body: append(r.Body[:0], "{}"...)}
 	}}
 	s = serve(t, Config{Core: core, RateLimit: 1, Now: clock.Now})
-	c := dial(t, s)
+	c := s.Dial()
 	if _, err := io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\nGET /prev HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}

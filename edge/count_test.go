@@ -17,7 +17,7 @@ func (s *site) counted() map[string]float64 { return s.countedOf("requests_total
 // countedOf gives a metric by its labels, or by "" without any.
 func (s *site) countedOf(metric string) map[string]float64 {
 	all := map[string]float64{}
-	for name, n := range gathered(s.t, s.Metrics()) {
+	for name, n := range gathered(s.T, s.Metrics()) {
 		if labels, ok := strings.CutPrefix(name, metric); ok {
 			all[strings.TrimPrefix(labels, " ")] = n
 		}
@@ -41,14 +41,14 @@ func TestAnswersAreCountedByTheirRoutes(t *testing.T) {
 		{"GET /problems/not_found", "/problems/{code} 200"}, {"GET /nowhere", "other 404"}, {"OPTIONS *", "other 204"},
 		{"POST /api/bid", "/api/bid 402"}, {"GET /reports/abc", "/reports/{id} 404"}, {"GET /sync/snapshot/0f", "/sync/snapshot/{sha256} 200"},
 	} {
-		got := s.raw(c.request + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		if !strings.HasSuffix(c.route, fmt.Sprint(" ", got.status)) {
-			t.Errorf("%s: status %d, expected %s", c.request, got.status, c.route)
+		got := s.Raw(c.request + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		if !strings.HasSuffix(c.route, fmt.Sprint(" ", got.Status)) {
+			t.Errorf("%s: status %d, expected %s", c.request, got.Status, c.route)
 		}
 		want[c.route]++
 	}
 	for range 5 { // on the fast path
-		conn := dial(t, s)
+		conn := s.Dial()
 		r := bufio.NewReader(conn)
 		for _, route := range []string{"/next?from=alpha", "/api/ring/alpha", "/", "/api/ring/nobody"} {
 			ask(t, s, conn, r, "GET "+route+" HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -57,7 +57,7 @@ func TestAnswersAreCountedByTheirRoutes(t *testing.T) {
 			want[route]++
 		}
 	}
-	s.raw("what is this\r\n\r\n")
+	s.Raw("what is this\r\n\r\n")
 	want["other 400"]++
 	if got := s.counted(); !maps.Equal(got, want) {
 		for _, route := range slices.Sorted(maps.Keys(got)) {
@@ -88,7 +88,7 @@ func TestStrangersMakeNoNames(t *testing.T) {
 		if strings.Contains(method, "%") {
 			method = fmt.Sprintf(method, i)
 		}
-		s.raw(method + " " + fmt.Sprintf(path, i) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		s.Raw(method + " " + fmt.Sprintf(path, i) + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	}
 	routes := map[string]bool{}
 	for row := range s.counted() {
@@ -106,10 +106,10 @@ func TestStrangersMakeNoNames(t *testing.T) {
 func TestRefusalsAreCountedByReason(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Count: true, RateLimit: 3, Sync: map[string]SyncHandler{"/sync/x": func(*fasthttp.RequestCtx, string, bool) {}}})
 	for range 5 {
-		s.get("/api")
+		s.Get("/api")
 	}
 	for range 32 {
-		s.get("/sync/x")
+		s.Get("/sync/x")
 	}
 	got := s.countedOf("limiter_refusals_total")
 	if want := map[string]float64{"client": 2, "proxy": 0, "forwarded": 0, "follower": 2, "connections": 0}; !maps.Equal(got, want) {
@@ -123,14 +123,14 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 func TestQuestionsToTheCacheAreCounted(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Count: true})
 	for range 10 {
-		s.get("/api/ring/alpha")
+		s.Get("/api/ring/alpha")
 	}
 	hits, misses := s.countedOf("cache_hits_total")[""], s.countedOf("cache_misses_total")[""]
 	if hits != 8 || misses != 2 { // what is cheap to make is kept when it is asked for again
 		t.Errorf("%v found and %v not, want 8 and 2", hits, misses)
 	}
 	for range 3 {
-		s.get("/ring")
+		s.Get("/ring")
 	}
 	if more := s.countedOf("cache_hits_total")[""]; more != hits+2 {
 		t.Errorf("%v of 3 pages were found", more-hits)
@@ -140,7 +140,7 @@ func TestQuestionsToTheCacheAreCounted(t *testing.T) {
 func TestNothingIsCountedUnasked(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1})
 	for range 3 {
-		s.get("/api")
+		s.Get("/api")
 	}
 	if len(gathered(t, s.Metrics())) > 0 {
 		t.Error("the shell counts")

@@ -18,14 +18,14 @@ func TestADrainAnswersAndEndsConnections(t *testing.T) {
 	}
 	before := map[string]net.Conn{}
 	for name, request := range requests {
-		c := dial(t, s)
+		c := s.Dial()
 		io.WriteString(c, request)
 		readReply(t, s, c)
 		before[name] = c
 	}
 	s.Drain()
 	for name, request := range requests {
-		for at, c := range map[string]net.Conn{"one that was open": before[name], "a new one": dial(t, s)} {
+		for at, c := range map[string]net.Conn{"one that was open": before[name], "a new one": s.Dial()} {
 			io.WriteString(c, request)
 			answer, err := io.ReadAll(c)
 			if err != nil || !strings.Contains(string(answer), "\r\nConnection: close\r\n") {

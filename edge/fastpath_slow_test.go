@@ -58,7 +58,7 @@ func TestSlowReadersGetListsOfOnePosition(t *testing.T) {
 	var readers sync.WaitGroup
 	for i := range 4 {
 		random := rand.New(rand.NewPCG(seed, uint64(i)))
-		c := dial(t, s)
+		c := s.Dial()
 		if i > 0 {
 			c.(*net.TCPConn).SetReadBuffer(32 << 10)
 		}

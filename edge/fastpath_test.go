@@ -17,6 +17,7 @@ import (
 	"weak"
 
 	"webring/core/api"
+	"webring/edge/edgetest"
 	"webring/edge/fastpath"
 )
 
@@ -33,21 +34,21 @@ func ask(t *testing.T, s *site, c net.Conn, r *bufio.Reader, request string) rep
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.finishReply(resp)
+	return s.Read(resp)
 }
 
 // What the fast path answers is what fasthttp's handlers answer, field by field.
 func TestTheFastPathAnswersAsHandlersDo(t *testing.T) {
 	stale := false
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, Now: newClock().Now, Stale: func() bool { return stale }})
-	tag := s.get("/api/ring").header.Get("ETag")
+	tag := s.Get("/api/ring").Header.Get("ETag")
 	for _, target := range []string{"/api", "/api/ring", "/api/ring?limit=1&offset=1", "/api/ring?limit=0", "/api/ring/next?from=alpha", "/api/ring/next",
 		"/api/ring/beta", "/api/ring/nobody", "/api/categories", "/api/widget?from=beta", "/api/leaderboard?limit=2", "/next?from=alpha",
 		"/next?from=https%3A%2F%2Fbeta.example%2Fa", "/prev?from=nobody", "/next?from=+%zz&&", "/api/ring/next?format=redirect&kind=mcp"} {
 		for _, fields := range []string{"", "If-None-Match: \"a\", " + tag + "\r\nUser-Agent: x\r\nAccept: */*\r\n", "Api-Version: 1\r\nConnection: Keep-Alive\r\nX-Request-Id: my-request.1\r\n"} {
 			for _, stale = range []bool{false, true} {
 				request := "GET " + target + " HTTP/1.1\r\nHost: ring.example:80\r\n" + fields
-				c := dial(t, s)
+				c := s.Dial()
 				r := bufio.NewReader(c)
 				fast := ask(t, s, c, r, request+"\r\n")
 				if s.server.GetCurrentConcurrency() != 0 {
@@ -58,19 +59,19 @@ func TestTheFastPathAnswersAsHandlersDo(t *testing.T) {
 					t.Errorf("%s: an unusual request was not handed over", target)
 				}
 				for _, r := range []reply{fast, slow} {
-					if date, err := http.ParseTime(r.header.Get("Date")); err != nil || date.IsZero() {
-						t.Errorf("%s: Date %q", target, r.header.Get("Date"))
+					if date, err := http.ParseTime(r.Header.Get("Date")); err != nil || date.IsZero() {
+						t.Errorf("%s: Date %q", target, r.Header.Get("Date"))
 					}
-					if madeID.MatchString("X-Request-Id: "+r.header.Get("X-Request-Id")) == strings.Contains(fields, "X-Request-Id") {
-						t.Errorf("%s with %q: X-Request-Id %q", target, fields, r.header.Get("X-Request-Id"))
+					if madeID.MatchString("X-Request-Id: "+r.Header.Get("X-Request-Id")) == strings.Contains(fields, "X-Request-Id") {
+						t.Errorf("%s with %q: X-Request-Id %q", target, fields, r.Header.Get("X-Request-Id"))
 					} else if !strings.Contains(fields, "X-Request-Id") {
-						delete(r.header, "X-Request-Id")
+						delete(r.Header, "X-Request-Id")
 					}
-					delete(r.header, "Date")
-					delete(r.header, "Ratelimit-Remaining")
+					delete(r.Header, "Date")
+					delete(r.Header, "Ratelimit-Remaining")
 				}
-				if fast.status != slow.status || fast.body != slow.body || fmt.Sprint(fast.header) != fmt.Sprint(slow.header) {
-					t.Errorf("%s: the fast path answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.status, fast.header, fast.body, slow.status, slow.header, slow.body)
+				if fast.Status != slow.Status || fast.Body != slow.Body || fmt.Sprint(fast.Header) != fmt.Sprint(slow.Header) {
+					t.Errorf("%s: the fast path answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.Status, fast.Header, fast.Body, slow.Status, slow.Header, slow.Body)
 				}
 				c.Close()
 				for range 1000 {
@@ -88,25 +89,25 @@ func TestRequestsMayComeInPieces(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	request := "GET /next?from=alpha HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"a\"\r\n\r\n"
 	for _, cut := range []int{1, 4, 5, 20, 40, len(request) - 1} {
-		c := dial(t, s)
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for range 2 {
 			io.WriteString(c, request[:cut])
 			// An answer to another connection: by then the piece has been read.
-			s.get("/api")
-			if got := ask(t, s, c, r, request[cut:]); got.status != 302 {
-				t.Errorf("cut at %d: status %d", cut, got.status)
+			s.Get("/api")
+			if got := ask(t, s, c, r, request[cut:]); got.Status != 302 {
+				t.Errorf("cut at %d: status %d", cut, got.Status)
 			}
 		}
 	}
-	c := dial(t, s)
+	c := s.Dial()
 	r := bufio.NewReader(c)
 	long := "GET /next HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("x", 4<<10) + "\r\n\r\n"
-	if got := ask(t, s, c, r, long); got.status != 302 {
-		t.Errorf("a request longer than the fast path takes: status %d", got.status)
+	if got := ask(t, s, c, r, long); got.Status != 302 {
+		t.Errorf("a request longer than the fast path takes: status %d", got.Status)
 	}
-	if got := ask(t, s, c, r, request); got.status != 302 {
-		t.Errorf("afterwards: status %d", got.status)
+	if got := ask(t, s, c, r, request); got.Status != 302 {
+		t.Errorf("afterwards: status %d", got.Status)
 	}
 }
 
@@ -129,7 +130,7 @@ func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
 		fmt.Fprintf(&requests, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", target, fields)
 		want = append(want, target+long[:len(target)%2*len(long)])
 	}
-	c := dial(t, s)
+	c := s.Dial()
 	go io.WriteString(c, requests.String())
 	r := bufio.NewReader(c)
 	for i := range want {
@@ -137,15 +138,15 @@ func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(i, err)
 		}
-		if got := s.finishReply(resp); got.body != want[i] {
-			t.Fatalf("answer %d: %.80s", i, got.body)
+		if got := s.Read(resp); got.Body != want[i] {
+			t.Fatalf("answer %d: %.80s", i, got.Body)
 		}
 	}
 }
 
 func TestTheLastRequestBeforeAHalfCloseIsAnswered(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -162,7 +163,7 @@ func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
 	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 	open := func() (net.Conn, *bufio.Reader) {
-		c := dial(t, s)
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		ask(t, s, c, r, request)
 		ask(t, s, c, r, request)
@@ -181,8 +182,8 @@ func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
 		})
 	}
 	ended.Wait()
-	if got := ask(t, s, still, answers, request); got.status != 302 {
-		t.Errorf("after a pause: status %d", got.status)
+	if got := ask(t, s, still, answers, request); got.Status != 302 {
+		t.Errorf("after a pause: status %d", got.Status)
 	}
 }
 
@@ -191,7 +192,7 @@ func TestNothingIsHeldForAClientThatLeft(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
 	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 	for i := range 200 {
-		c := dial(t, s)
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for range i % 3 {
 			ask(t, s, c, r, request)
@@ -220,7 +221,7 @@ func TestShutdownCutsNoAnswer(t *testing.T) {
 	var asked, clients sync.WaitGroup
 	asked.Add(8)
 	for range 8 {
-		c := dial(t, s)
+		c := s.Dial()
 		clients.Go(func() {
 			r := bufio.NewReader(c)
 			for i := 0; ; i++ {
@@ -265,7 +266,7 @@ func TestAFieldThatCannotBeSentIsAnErrorOfOurs(t *testing.T) {
 	}}
 	s := serve(t, Config{Core: core})
 	for _, fields := range []string{"", unusual} {
-		r := s.raw("GET /next HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n")
+		r := s.Raw("GET /next HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n")
 		wantProblem(t, r, api.Internal)
 		wantFields(t, r, "Set-Cookie", "")
 	}
@@ -325,7 +326,7 @@ func TestAFailingListenerEndsServe(t *testing.T) {
 }
 
 func TestPlainAnswersAllocateNothing(t *testing.T) {
-	if raceDetector {
+	if edgetest.Race {
 		t.Skip("the race detector allocates")
 	}
 	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Stale: func() bool { return false }, Count: true})

@@ -24,7 +24,7 @@ var begins = map[string]string{"first": "", "after a plain read": "GET /api HTTP
 // answers that come until the connection ends.
 func exchange(t *testing.T, s *site, answers int, pieces ...string) reply {
 	t.Helper()
-	c := dial(t, s)
+	c := s.Dial()
 	for _, piece := range pieces {
 		io.WriteString(c, piece) // it may be refused before all is sent
 	}
@@ -44,7 +44,7 @@ func exchange(t *testing.T, s *site, answers int, pieces ...string) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.finishReply(resp)
+	return s.Read(resp)
 }
 
 // A head that is not as HTTP/1 has it is refused at once, and whatever follows it is no
@@ -71,8 +71,8 @@ func TestHeadsThatAreNotHTTPAreRefusedAtOnce(t *testing.T) {
 					answers = 1
 				}
 				r := exchange(t, s, answers, pieces...)
-				if r.header.Get("Content-Type") != "application/problem+json" || !r.closed {
-					t.Errorf("%s, %q: closed %v, %v", name, pieces, r.closed, r.header)
+				if r.Header.Get("Content-Type") != "application/problem+json" || !r.Closed {
+					t.Errorf("%s, %q: closed %v, %v", name, pieces, r.Closed, r.Header)
 				}
 				wantProblem(t, r, code)
 			}
@@ -95,8 +95,8 @@ func TestOddHeadsAreRead(t *testing.T) {
 				answers = 2
 			}
 			r := exchange(t, s, answers, begin+head+"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-			if r.status != 302 {
-				t.Errorf("%s, %q: what follows it gets %d", name, head, r.status)
+			if r.Status != 302 {
+				t.Errorf("%s, %q: what follows it gets %d", name, head, r.Status)
 			}
 		}
 	}
@@ -128,11 +128,11 @@ func TestCloseIsSaidInAnyCaseAndInLists(t *testing.T) {
 			closes := closes || strings.Contains(request, "HTTP/1.0") && !strings.Contains(strings.ToLower(fields), "connection: keep-alive")
 			if closes {
 				r := exchange(t, s, 1, one+"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
-				if r.status != answer || !r.closed {
-					t.Errorf("%q: %d, and it says that it closes: %v", one, r.status, r.closed)
+				if r.Status != answer || !r.Closed {
+					t.Errorf("%q: %d, and it says that it closes: %v", one, r.Status, r.Closed)
 				}
-			} else if r := exchange(t, s, 2, one+"GET /next HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\n"); r.status != 302 {
-				t.Errorf("%q: what follows it gets %d", one, r.status)
+			} else if r := exchange(t, s, 2, one+"GET /next HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\n"); r.Status != 302 {
+				t.Errorf("%q: what follows it gets %d", one, r.Status)
 			}
 		}
 	}

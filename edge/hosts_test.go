@@ -8,6 +8,7 @@ import (
 
 	"webring/core"
 	"webring/core/coretest"
+	"webring/edge/edgetest"
 	"webring/wasm/host"
 )
 
@@ -26,8 +27,8 @@ func foreignRing(t testing.TB) *host.Native {
 	t.Helper()
 	n := newRing(t)
 	texts := &core.Texts{Name: core.Text{Value: "Müller"}, URL: core.Text{Value: "https://xn--mller-kva.example/"}}
-	apply(t, n, coretest.NewStep(&core.Joined{Stamp: (epoch + 3) * 1000, Slug: "muller", Kind: core.Website, Category: "general",
-		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
+	edgetest.Apply(t, n, &core.Joined{Stamp: (epoch + 3) * 1000, Slug: "muller", Kind: core.Website, Category: "general",
+		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts)
 	return n
 }
 
@@ -44,11 +45,11 @@ func TestHostsBeyondASCIIResolve(t *testing.T) {
 			"/prev?kind=website&from=" + from:     "https://gamma.example/",
 			"/embed?from=" + from:                 "webring-online from=&#34;muller&#34;",
 		} {
-			c := dial(t, s)
+			c := s.Dial()
 			r := bufio.NewReader(c)
 			for _, fields := range []string{"", unusual} {
-				if got := ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"); !strings.Contains(got.body, want) || got.header.Get("Webring-From") != "" {
-					t.Errorf("%s: %d %q %.200s", target, got.status, got.header.Get("Webring-From"), got.body)
+				if got := ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"); !strings.Contains(got.Body, want) || got.Header.Get("Webring-From") != "" {
+					t.Errorf("%s: %d %q %.200s", target, got.Status, got.Header.Get("Webring-From"), got.Body)
 				}
 			}
 			c.Close()
@@ -60,8 +61,8 @@ func TestHostsBeyondASCIIResolve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := s.do("POST", "/mcp", string(call)); !strings.Contains(r.body, `"member":{"slug":"muller"`) {
-			t.Errorf("a tool asked from %s: %d %s", from, r.status, r.body)
+		if r := s.Do("POST", "/mcp", string(call)); !strings.Contains(r.Body, `"member":{"slug":"muller"`) {
+			t.Errorf("a tool asked from %s: %d %s", from, r.Status, r.Body)
 		}
 	}
 }
@@ -75,12 +76,12 @@ func TestOtherReferencesStayAsTheyAre(t *testing.T) {
 		"https://ü@müller.example/": "null", "müller.example%00": "null", "%ff.example": "null", "https://müller／.example": "null",
 		"https://alpha.example/%C3%BC%25C3%25BC?q=m%C3%BCller.example": `{"slug":"alpha"`, "https%3A%2F%2Fbeta.example%2Fcaf%25E9": `{"slug":"beta"`,
 	} {
-		if r := s.get("/api/widget?from=" + from); !strings.Contains(r.body, `"member":`+member) {
-			t.Errorf("%s: %d %s", from, r.status, r.body)
+		if r := s.Get("/api/widget?from=" + from); !strings.Contains(r.Body, `"member":`+member) {
+			t.Errorf("%s: %d %s", from, r.Status, r.Body)
 		}
 	}
-	if r := s.get("/api/widget?from=alpha&from=m%C3%BCller.example"); !strings.Contains(r.body, `"member":{"slug":"alpha"`) {
-		t.Errorf("the first from counts: %s", r.body)
+	if r := s.Get("/api/widget?from=alpha&from=m%C3%BCller.example"); !strings.Contains(r.Body, `"member":{"slug":"alpha"`) {
+		t.Errorf("the first from counts: %s", r.Body)
 	}
 }
 
@@ -89,14 +90,14 @@ func TestSpellingsOfAHostShareNoAnswerWithOtherHosts(t *testing.T) {
 	s := serve(t, Config{Core: foreignRing(t)})
 	for range 3 {
 		for from, known := range map[string]bool{"m%C3%BCller.example": true, "mu%CC%88ller.example": true, "m%C3%B6ller.example": false, "muller.example": false, "m%FCller.example": false} {
-			if r := s.get("/api/widget?from=" + from); strings.Contains(r.body, `"member":{"slug":"muller"`) != known {
-				t.Errorf("%s: %s", from, r.body)
+			if r := s.Get("/api/widget?from=" + from); strings.Contains(r.Body, `"member":{"slug":"muller"`) != known {
+				t.Errorf("%s: %s", from, r.Body)
 			}
-			if r := s.get("/next?from=" + from); (r.header.Get("Webring-From") == "") != known {
-				t.Errorf("%s leads to %s", from, r.header.Get("Location"))
+			if r := s.Get("/next?from=" + from); (r.Header.Get("Webring-From") == "") != known {
+				t.Errorf("%s leads to %s", from, r.Header.Get("Location"))
 			}
-			if r := s.get("/embed?from=" + from); strings.Contains(r.body, "from=&#34;muller&#34;") != known {
-				t.Errorf("the page for %s: %s", from, r.body)
+			if r := s.Get("/embed?from=" + from); strings.Contains(r.Body, "from=&#34;muller&#34;") != known {
+				t.Errorf("the page for %s: %s", from, r.Body)
 			}
 		}
 	}

@@ -20,25 +20,25 @@ func TestTheRateLimitIsReplaced(t *testing.T) {
 		Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") }}})
 	forwarded := func() reply {
 		v := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
-		return s.do("POST", "/api/bid", "{}", voucher.Field, v)
+		return s.Do("POST", "/api/bid", "{}", voucher.Field, v)
 	}
-	wantFields(t, s.get("/api/categories"), "RateLimit-Limit", "50", "RateLimit-Remaining", "49")
+	wantFields(t, s.Get("/api/categories"), "RateLimit-Limit", "50", "RateLimit-Remaining", "49")
 	wantFields(t, forwarded(), "RateLimit-Limit", "50", "RateLimit-Remaining", "49")
 	s.SetRateLimit(2)
-	wantFields(t, s.get("/api/categories"), "RateLimit-Limit", "2", "RateLimit-Remaining", "1") // the fast path
-	wantFields(t, s.do("POST", "/api/bid", "{}"), "RateLimit-Limit", "2", "RateLimit-Remaining", "0")
-	wantProblem(t, s.get("/api/categories"), api.RateLimited)
+	wantFields(t, s.Get("/api/categories"), "RateLimit-Limit", "2", "RateLimit-Remaining", "1") // the fast path
+	wantFields(t, s.Do("POST", "/api/bid", "{}"), "RateLimit-Limit", "2", "RateLimit-Remaining", "0")
+	wantProblem(t, s.Get("/api/categories"), api.RateLimited)
 	wantFields(t, forwarded(), "RateLimit-Limit", "2", "RateLimit-Remaining", "1")
 	for range 20 {
-		if r := s.get("/sync/events"); r.status != 200 {
-			t.Fatalf("a follower: %d %s", r.status, r.body)
+		if r := s.Get("/sync/events"); r.Status != 200 {
+			t.Fatalf("a follower: %d %s", r.Status, r.Body)
 		}
 	}
-	wantProblem(t, s.get("/sync/events"), api.RateLimited)
+	wantProblem(t, s.Get("/sync/events"), api.RateLimited)
 	s.SetRateLimit(0)
 	for range 5 {
-		if r := s.get("/api/categories"); r.status != 200 || r.header.Get("RateLimit-Limit") != "" {
-			t.Fatalf("without a limit: %d %v", r.status, r.header)
+		if r := s.Get("/api/categories"); r.Status != 200 || r.Header.Get("RateLimit-Limit") != "" {
+			t.Fatalf("without a limit: %d %v", r.Status, r.Header)
 		}
 	}
 }
@@ -51,8 +51,8 @@ func TestLimitsAndProxiesAreReplacedUnderLoad(t *testing.T) {
 	for _, path := range []string{"/api/categories", "/docs"} {
 		load.Go(func() {
 			for range 200 {
-				if r := s.get(path, "X-Forwarded-For", "192.0.2.7"); r.status != 200 {
-					t.Errorf("%s: %d", path, r.status)
+				if r := s.Get(path, "X-Forwarded-For", "192.0.2.7"); r.Status != 200 {
+					t.Errorf("%s: %d", path, r.Status)
 					return
 				}
 			}
@@ -65,13 +65,13 @@ func TestLimitsAndProxiesAreReplacedUnderLoad(t *testing.T) {
 	load.Wait()
 	s.SetRateLimit(100)
 	s.proxies.Replace(trusting)
-	s.client.CloseIdleConnections()
-	wantFields(t, s.get("/api/categories", "X-Forwarded-For", "192.0.2.8"), "RateLimit-Remaining", "99")
-	wantFields(t, s.get("/api/categories", "X-Forwarded-For", "192.0.2.9"), "RateLimit-Remaining", "99")
+	s.Client.CloseIdleConnections()
+	wantFields(t, s.Get("/api/categories", "X-Forwarded-For", "192.0.2.8"), "RateLimit-Remaining", "99")
+	wantFields(t, s.Get("/api/categories", "X-Forwarded-For", "192.0.2.9"), "RateLimit-Remaining", "99")
 	s.proxies.Replace(nobody)
-	s.client.CloseIdleConnections()
-	s.get("/api/categories", "X-Forwarded-For", "192.0.2.10")
-	wantFields(t, s.get("/api/categories", "X-Forwarded-For", "192.0.2.11"), "RateLimit-Remaining", "98")
+	s.Client.CloseIdleConnections()
+	s.Get("/api/categories", "X-Forwarded-For", "192.0.2.10")
+	wantFields(t, s.Get("/api/categories", "X-Forwarded-For", "192.0.2.11"), "RateLimit-Remaining", "98")
 }
 
 // Of the protocols of TLS that a configuration names, only HTTP/1.1 and the one that an

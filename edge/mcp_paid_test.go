@@ -125,16 +125,16 @@ func TestToolsThatPay(t *testing.T) {
 		wantFields(t, r, "Content-Type", "application/json", "Cache-Control", "no-store")
 		// The revision without sessions has a status for parameters that are wrong.
 		status := 200
-		if c.version == modern && strings.Contains(r.body, `"code":-32602`) {
+		if c.version == modern && strings.Contains(r.Body, `"code":-32602`) {
 			status = 400
 		}
-		if r.status != status || !json.Valid([]byte(r.body)) {
-			t.Errorf("%s: %d %s", c.name, r.status, r.body)
+		if r.Status != status || !json.Valid([]byte(r.Body)) {
+			t.Errorf("%s: %d %s", c.name, r.Status, r.Body)
 		}
 		for _, part := range c.want {
 			// A document is text in a result.
-			if !strings.Contains(r.body, part) {
-				t.Errorf("%s lacks %s: %s", c.name, part, r.body)
+			if !strings.Contains(r.Body, part) {
+				t.Errorf("%s lacks %s: %s", c.name, part, r.Body)
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
 	"webring/edge/pages"
 	"webring/templates"
 )
@@ -27,14 +26,14 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 		return found
 	}}
 	s := serve(t, cfg)
-	r := s.do("POST", "/join", "name=%3Cb%3E+x%FF&url=u&kind=agent&bid=2.00&unknown=1&name=second", "Content-Type", formType+"; charset=utf-8")
+	r := s.Do("POST", "/join", "name=%3Cb%3E+x%FF&url=u&kind=agent&bid=2.00&unknown=1&name=second", "Content-Type", formType+"; charset=utf-8")
 	if want := (templates.Draft{Name: "<b> x\ufffd", URL: "u", Kind: "agent", Bid: "2.00"}); got != want {
 		t.Errorf("the draft is %+v, want %+v", got, want)
 	}
 	for _, want := range []string{`value="&lt;b&gt; x`, "No &lt;b&gt;good.", `aria-invalid="true"`, `aria-describedby="url-hint url-wrong"`, "One thing to correct", "<title>Error: Join ",
 		`action="join#result"`, `id="result" tabindex="-1"`, `href="#url"`} {
-		if r.status != 200 || !strings.Contains(r.body, want) {
-			t.Errorf("status %d, no %s in %s", r.status, want, r.body)
+		if r.Status != 200 || !strings.Contains(r.Body, want) {
+			t.Errorf("status %d, no %s in %s", r.Status, want, r.Body)
 		}
 	}
 	wantFields(t, r, "Cache-Control", "no-store", "Content-Type", pages.Media, "Content-Security-Policy", templates.Policy, "ETag", "")
@@ -43,18 +42,18 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 	found = templates.Checked{Price: "1.00", Slug: "x", Command: "pay"}
 	for price, rank := range map[string]string{"1.00": ">4<", "1.01": ">2<", "51.00": ">2<", "51.01": ">1<"} {
 		found.Price = price
-		if r := s.do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.body, "Your rank</dt><dd"+rank) {
-			t.Errorf("a standing of %s: no rank %s in %s", price, rank, r.body)
+		if r := s.Do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.Body, "Your rank</dt><dd"+rank) {
+			t.Errorf("a standing of %s: no rank %s in %s", price, rank, r.Body)
 		}
 	}
 	// A bid that is offered counts, whatever was typed.
 	for form, bid := range map[string]string{"bid=5&opening=own": "5", "bid=5&opening=none": "", "bid=5&opening=51.01": "51.01", "bid=5": "5", "bid=5&opening=": "5"} {
-		if s.do("POST", "/join", form, "Content-Type", formType); got.Bid != bid {
+		if s.Do("POST", "/join", form, "Content-Type", formType); got.Bid != bid {
 			t.Errorf("%s: a bid of %q", form, got.Bid)
 		}
 	}
-	if r := s.get("/join"); r.status != 200 || strings.Contains(r.body, "aria-invalid") {
-		t.Errorf("the page remembers: %s", r.body)
+	if r := s.Get("/join"); r.Status != 200 || strings.Contains(r.Body, "aria-invalid") {
+		t.Errorf("the page remembers: %s", r.Body)
 	}
 }
 
@@ -67,9 +66,9 @@ func TestADraftIsCheckedWhereItCanBe(t *testing.T) {
 	here := true
 	s := serve(t, Config{Core: newRing(t), Check: check, Checks: func() bool { return here }, Others: passOn})
 	for _, here = range []bool{true, false, true} {
-		r := s.do("POST", "/join", "name=x", "Content-Type", formType)
-		if r.status != 200 || here == (r.body == "elsewhere") {
-			t.Errorf("checked here: %t; status %d, %s", here, r.status, r.body)
+		r := s.Do("POST", "/join", "name=x", "Content-Type", formType)
+		if r.Status != 200 || here == (r.Body == "elsewhere") {
+			t.Errorf("checked here: %t; status %d, %s", here, r.Status, r.Body)
 		}
 	}
 	if _, err := New(Config{Core: newRing(t), Check: check, Checks: func() bool { return true }}); err == nil {
@@ -80,10 +79,10 @@ func TestADraftIsCheckedWhereItCanBe(t *testing.T) {
 func TestOnlyFormsAreChecked(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Check: func(context.Context, string, templates.Draft) templates.Checked { panic("asked") }})
 	for _, media := range []string{"application/json", "text/plain", "", "multipart/form-data; boundary=x"} {
-		wantProblem(t, s.do("POST", "/join", "name=x", "Content-Type", media), api.InvalidRequest)
+		wantProblem(t, s.Do("POST", "/join", "name=x", "Content-Type", media), api.InvalidRequest)
 	}
-	wantFields(t, s.do("OPTIONS", "/join", ""), "Allow", "GET, HEAD, OPTIONS, POST")
-	wantProblem(t, serve(t, Config{Core: newRing(t)}).do("POST", "/join", "", "Content-Type", formType), api.MethodNotAllowed)
+	wantFields(t, s.Do("OPTIONS", "/join", ""), "Allow", "GET, HEAD, OPTIONS, POST")
+	wantProblem(t, serve(t, Config{Core: newRing(t)}).Do("POST", "/join", "", "Content-Type", formType), api.MethodNotAllowed)
 	check := func(context.Context, string, templates.Draft) templates.Checked { return templates.Checked{} }
 	if _, err := New(Config{Core: newRing(t), Check: check, Others: map[string]Handler{"POST /join": nil}}); err == nil {
 		t.Error("a form with two handlers")
@@ -100,14 +99,14 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 	}
 	s := serve(t, Config{Core: newRing(t), Others: map[string]Handler{"POST /join": away}})
 	const form = "name=%3Cb%3E+x&url=https%3A%2F%2Fx.dev&kind=mcp"
-	r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
+	r := s.Do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
 	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" required checked`, "The check is unavailable right now", "Check again", "<title>Not now: "} {
-		if r.status != 503 || !strings.Contains(r.body, want) {
-			t.Errorf("status %d, no %s in %s", r.status, want, r.body)
+		if r.Status != 503 || !strings.Contains(r.Body, want) {
+			t.Errorf("status %d, no %s in %s", r.Status, want, r.Body)
 		}
 	}
 	wantFields(t, r, "Content-Type", pages.Media, "Cache-Control", "no-store", "Vary", "Accept", "Retry-After", "2", "Content-Security-Policy", templates.Policy)
-	wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType), api.OriginUnavailable)
+	wantProblem(t, s.Do("POST", "/join", form, "Content-Type", formType), api.OriginUnavailable)
 }
 
 // Nothing that another site has filled in stands on a page of the ring, or is looked at: not in
@@ -126,31 +125,31 @@ func TestAnotherSiteFillsInNothing(t *testing.T) {
 			{"Origin", "https://evil.example"}, {"Origin", "null"},
 		} {
 			from := by[0] + ": " + by[1]
-			wantProblem(t, s.do("POST", "/join", form, "Content-Type", formType, by[0], by[1]), api.OriginNotAllowed)
-			r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, by[0], by[1])
+			wantProblem(t, s.Do("POST", "/join", form, "Content-Type", formType, by[0], by[1]), api.OriginNotAllowed)
+			r := s.Do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, by[0], by[1])
 			for _, want := range []string{"Another site filled in this form", "<title>Not checked: Join ", `name="name" type="text" maxlength="160" required autocomplete="off" dir="auto" value=""`} {
-				if r.status != 403 || !strings.Contains(r.body, want) {
-					t.Errorf("%s: status %d, no %s in %s", from, r.status, want, r.body)
+				if r.Status != 403 || !strings.Contains(r.Body, want) {
+					t.Errorf("%s: status %d, no %s in %s", from, r.Status, want, r.Body)
 				}
 			}
 			for _, strange := range []string{"Strange", "evil", `value="99"`, "Check again"} {
-				if strings.Contains(r.body, strange) {
-					t.Errorf("%s: the page shows %s: %s", from, strange, r.body)
+				if strings.Contains(r.Body, strange) {
+					t.Errorf("%s: the page shows %s: %s", from, strange, r.Body)
 				}
 			}
 		}
 		if asked != 0 {
 			t.Errorf("%d drafts of another site were looked at", asked)
 		}
-		for _, by := range [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", ""}, {"Origin", base}, {"Origin", "http://" + s.addr}} {
-			if r := s.do("POST", "/join", form, "Content-Type", formType, by[0], by[1]); r.status != 200 || asked == 0 {
-				t.Errorf("%s: status %d", by, r.status)
+		for _, by := range [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", ""}, {"Origin", base}, {"Origin", "http://" + s.Addr}} {
+			if r := s.Do("POST", "/join", form, "Content-Type", formType, by[0], by[1]); r.Status != 200 || asked == 0 {
+				t.Errorf("%s: status %d", by, r.Status)
 			}
 			asked = 0
 		}
 		// A link may name the site, as those of reports do, and nothing else.
-		if r := s.get("/join?" + form + "&opening=99"); r.status != 200 || r.body != s.get("/join?url=https%3A%2F%2Fevil.example%2F").body {
-			t.Errorf("an address fills the form in: %s", r.body)
+		if r := s.Get("/join?" + form + "&opening=99"); r.Status != 200 || r.Body != s.Get("/join?url=https%3A%2F%2Fevil.example%2F").Body {
+			t.Errorf("an address fills the form in: %s", r.Body)
 		}
 	}
 }
@@ -161,14 +160,12 @@ func TestTheJoinPageOffersBids(t *testing.T) {
 	ring := newRing(t)
 	s := serve(t, Config{Core: ring})
 	const ten = "Pass number 10"
-	if r := s.get("/join"); strings.Contains(r.body, ten) || !strings.Contains(r.body, `id="opening-first" value="50.01"`) {
-		t.Errorf("in a ring of three: %s", r.body)
+	if r := s.Get("/join"); strings.Contains(r.Body, ten) || !strings.Contains(r.Body, `id="opening-first" value="50.01"`) {
+		t.Errorf("in a ring of three: %s", r.Body)
 	}
 	for i := range 9 {
 		name := "more-" + string(rune('a'+i))
-		texts := &core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".example/"}}
-		apply(t, ring, coretest.NewStep(&core.Joined{Stamp: (epoch+3)*1000 + int64(i), Slug: name, Kind: core.Agent, Category: "general",
-			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: 300}, texts))
+		join(t, ring, 3000+int64(i), name, core.Joined{Slug: name, Bid: 300})
 	}
 	// Nine with 4.00 and one with 51.00 come before two with the fee alone. Links choose one of the
 	// bids, and name the site.
@@ -183,10 +180,10 @@ func TestTheJoinPageOffersBids(t *testing.T) {
 		"/leaderboard": {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10 for $4.01<`},
 		"/":            {`href="join?opening=first"`},
 	} {
-		r := s.get(target)
+		r := s.Get(target)
 		for _, w := range want {
-			if !strings.Contains(r.body, w) {
-				t.Errorf("%s: no %s in %s", target, w, r.body)
+			if !strings.Contains(r.Body, w) {
+				t.Errorf("%s: no %s in %s", target, w, r.Body)
 			}
 		}
 	}

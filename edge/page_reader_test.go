@@ -8,7 +8,6 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
 	"webring/wasm/host"
 )
 
@@ -30,9 +29,7 @@ func (c *restlessCore) ServeAll(targets [][]byte, all []api.Response) {
 	if c.calls++; c.moves > 0 {
 		c.moves--
 		slug := "joins-" + strconv.Itoa(c.moves)
-		texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
-		apply(c.t, c.Native, coretest.NewStep(&core.Joined{Stamp: (epoch+10)*1000 + int64(c.calls), Slug: slug, Kind: core.Agent, Category: "general",
-			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
+		join(c.t, c.Native, 10_000+int64(c.calls), slug, core.Joined{Slug: slug})
 	}
 	c.Native.ServeAll(targets, all)
 }
@@ -44,14 +41,14 @@ func TestAPageIsOfOnePositionWhileTheRingMoves(t *testing.T) {
 	s := serve(t, Config{Core: ring})
 	sizes := regexp.MustCompile(`data-live="members">([0-9]+)<|text class="count" x="200" y="206">([0-9]+)<`)
 	for range 30 {
-		r := s.get("/")
-		found := sizes.FindAllStringSubmatch(r.body, -1)
-		if r.status != 200 || len(found) != 2 || found[0][2] != found[1][1] {
-			t.Fatalf("status %d, one page, two sizes: %q", r.status, found)
+		r := s.Get("/")
+		found := sizes.FindAllStringSubmatch(r.Body, -1)
+		if r.Status != 200 || len(found) != 2 || found[0][2] != found[1][1] {
+			t.Fatalf("status %d, one page, two sizes: %q", r.Status, found)
 		}
 		for _, path := range []string{"/members/alpha", "/ring", "/feeds/joins.atom", "/opml/1.opml", "/llms.txt", "/join", "/badge/alpha.svg"} {
-			if r := s.get(path); r.status != 200 {
-				t.Errorf("%s: status %d", path, r.status)
+			if r := s.Get(path); r.Status != 200 {
+				t.Errorf("%s: status %d", path, r.Status)
 			}
 		}
 	}
@@ -73,7 +70,7 @@ func TestAPageTakesFewCalls(t *testing.T) {
 		{"/leaderboard", 1}, {"/leaderboard?page=2", 1}, {"/members/alpha", 3}, {"/members/alpha", 0}, {"/members/nobody", 1},
 	} {
 		before := ring.calls
-		s.get(c.path)
+		s.Get(c.path)
 		if got := ring.calls - before; got != c.calls {
 			t.Errorf("%s took %d calls, want %d", c.path, got, c.calls)
 		}

@@ -43,21 +43,21 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 		"/ring?sort=newest&page=2":     {"No more members", `href="ring?page=1&amp;sort=newest"`},
 		"/ring?q=nobody&category=none": nil,
 	} {
-		r := s.get(target, "Accept", "text/html")
-		if want == nil && r.status != 404 || want != nil && r.status != 200 {
-			t.Errorf("%s: status %d", target, r.status)
+		r := s.Get(target, "Accept", "text/html")
+		if want == nil && r.Status != 404 || want != nil && r.Status != 200 {
+			t.Errorf("%s: status %d", target, r.Status)
 		}
 		for _, w := range want {
-			if !strings.Contains(r.body, w) {
-				t.Errorf("%s: no %s in %s", target, w, r.body)
+			if !strings.Contains(r.Body, w) {
+				t.Errorf("%s: no %s in %s", target, w, r.Body)
 			}
 		}
 	}
-	s.get("/ring?page=2&x=1&kind=mcp&q=word")
+	s.Get("/ring?page=2&x=1&kind=mcp&q=word")
 	if asked != "q=word&kind=mcp&limit=50&page=2" {
 		t.Errorf("asked for %s", asked)
 	}
-	newest := s.get("/ring?sort=newest").body
+	newest := s.Get("/ring?sort=newest").Body
 	if first, last := strings.Index(newest, ">Gamma<"), strings.LastIndex(newest, ">Alpha &amp; Co<"); first < 0 || last < first {
 		t.Errorf("the newest at %d, the first to join at %d", first, last)
 	}
@@ -66,7 +66,7 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 		asked = ""
 		var places [2][3]int
 		for i, accept := range []string{"text/html", "text/markdown"} {
-			body := s.get(target, "Accept", accept).body
+			body := s.Get(target, "Accept", accept).Body
 			if _, rows, is := strings.Cut(body, "<tbody>"); is {
 				body = rows
 			} else if _, rows, is = strings.Cut(body, "| Place |"); is {
@@ -88,11 +88,11 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 			t.Errorf("%s: members at %v, asked for %s", target, html, asked)
 		}
 	}
-	if body := s.get("/ring?q=away", "Accept", "text/markdown").body; !strings.Contains(body, "Search is unavailable right now") {
+	if body := s.Get("/ring?q=away", "Accept", "text/markdown").Body; !strings.Contains(body, "Search is unavailable right now") {
 		t.Errorf("%s", body)
 	}
-	if body := s.get("/ring?q=word", "Accept", "text/markdown").body; !strings.Contains(body, "120 members have") || !strings.Contains(body, "q=word") {
+	if body := s.Get("/ring?q=word", "Accept", "text/markdown").Body; !strings.Contains(body, "120 members have") || !strings.Contains(body, "q=word") {
 		t.Errorf("%s", body)
 	}
-	wantProblem(t, s.get("/ring?q=word&kind=robot"), api.InvalidParameter)
+	wantProblem(t, s.Get("/ring?q=word&kind=robot"), api.InvalidParameter)
 }

@@ -28,8 +28,8 @@ func TestPaidHandlersHearWhoAsksAndHow(t *testing.T) {
 			"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
 				fmt.Fprint(ctx, client, " ", secure)
 			}}})
-		if r := s.do("POST", "/api/bid", "{}", c.fields...); r.body != c.want {
-			t.Errorf("%v: %q, want %q", c.fields, r.body, c.want)
+		if r := s.Do("POST", "/api/bid", "{}", c.fields...); r.Body != c.want {
+			t.Errorf("%v: %q, want %q", c.fields, r.Body, c.want)
 		}
 	}
 }
@@ -38,10 +38,10 @@ func TestLimitsCountTheClientBehindAProxy(t *testing.T) {
 	p := proxies(t, "", "127.0.0.1")
 	s := serve(t, Config{Core: newRing(t), TrustedProxies: p, RateLimit: 2, Now: newClock().Now})
 	for i := range 2 {
-		wantFields(t, s.get("/api", "X-Forwarded-For", fmt.Sprintf("203.0.113.%d, 192.0.2.1", i)), "RateLimit-Remaining", fmt.Sprint(1-i))
+		wantFields(t, s.Get("/api", "X-Forwarded-For", fmt.Sprintf("203.0.113.%d, 192.0.2.1", i)), "RateLimit-Remaining", fmt.Sprint(1-i))
 	}
-	wantProblem(t, s.get("/api", "X-Forwarded-For", "203.0.113.9, 192.0.2.1"), api.RateLimited)
-	wantFields(t, s.get("/api", "X-Forwarded-For", "192.0.2.2"), "RateLimit-Remaining", "1")
+	wantProblem(t, s.Get("/api", "X-Forwarded-For", "203.0.113.9, 192.0.2.1"), api.RateLimited)
+	wantFields(t, s.Get("/api", "X-Forwarded-For", "192.0.2.2"), "RateLimit-Remaining", "1")
 }
 
 // A trusted proxy looks after this node from the address from which it forwards. No
@@ -57,18 +57,18 @@ func TestWhatStrangersSendTakesNothingFromTheProxysOwnRequests(t *testing.T) {
 	} {
 		s := serve(t, Config{Core: newRing(t), TrustedProxies: proxies(t, "", "127.0.0.1"), RateLimit: 3, Now: newClock().Now})
 		for i := range 9 {
-			r := s.raw("GET /api HTTP/1.1\r\nHost: x\r\n" + header + "\r\n")
-			if refused := r.status == 429; refused != (i >= 3) {
-				t.Errorf("%.40q: request %d has status %d", header, i, r.status)
+			r := s.Raw("GET /api HTTP/1.1\r\nHost: x\r\n" + header + "\r\n")
+			if refused := r.Status == 429; refused != (i >= 3) {
+				t.Errorf("%.40q: request %d has status %d", header, i, r.Status)
 			}
 		}
-		wantFields(t, s.get("/api", "X-Forwarded-For", "192.0.2.1"), "RateLimit-Remaining", "2")
+		wantFields(t, s.Get("/api", "X-Forwarded-For", "192.0.2.1"), "RateLimit-Remaining", "2")
 		for i := range 30 {
 			check := []string{"GET /api HTTP/1.1\r\nHost: x\r\n\r\n", "GET /api HTTP/1.0\r\n\r\n"}[i%2]
-			wantFields(t, s.raw(check), "RateLimit-Limit", "30", "RateLimit-Policy", "30;w=60", "RateLimit-Remaining", fmt.Sprint(29-i))
+			wantFields(t, s.Raw(check), "RateLimit-Limit", "30", "RateLimit-Policy", "30;w=60", "RateLimit-Remaining", fmt.Sprint(29-i))
 		}
-		wantProblem(t, s.get("/api"), api.RateLimited)
-		wantFields(t, s.get("/api", "X-Forwarded-For", "192.0.2.1"), "RateLimit-Remaining", "1")
+		wantProblem(t, s.Get("/api"), api.RateLimited)
+		wantFields(t, s.Get("/api", "X-Forwarded-For", "192.0.2.1"), "RateLimit-Remaining", "1")
 	}
 }
 
@@ -89,12 +89,12 @@ func TestPaidAnswersKeepTheirOwnFields(t *testing.T) {
 			ctx.Write(ctx.PostBody())
 		},
 	}})
-	r := s.do("POST", "/api/bid", "{}")
+	r := s.Do("POST", "/api/bid", "{}")
 	wantFields(t, r, "WWW-Authenticate", "Payment a | Payment b", "Cache-Control", "no-store", "RateLimit-Remaining", "8")
 	wantCommon(t, r)
-	r = s.do("POST", "/api/register", `{"name":"ä"}`)
-	if r.status != 201 || r.body != `{"name":"ä"}` {
-		t.Errorf("%d %s", r.status, r.body)
+	r = s.Do("POST", "/api/register", `{"name":"ä"}`)
+	if r.Status != 201 || r.Body != `{"name":"ä"}` {
+		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	wantFields(t, r, "Cache-Control", "private", "Payment-Receipt", "r", "Webring-Seq", "9", "RateLimit-Remaining", "7")
 	wantCommon(t, r)
@@ -107,19 +107,19 @@ func TestBodiesThatAreNotJSONAreInvalidRequests(t *testing.T) {
 		"text/plain": false, "application/x-www-form-urlencoded": false, "multipart/form-data; boundary=x": false, "application/jsonx": false,
 		"text/json": false, "application/xml+jsonx": false, "json": false, "image/svg+json": false,
 	} {
-		r := s.do("POST", "/api/bid", "{}", "Content-Type", media)
+		r := s.Do("POST", "/api/bid", "{}", "Content-Type", media)
 		if ok {
-			if r.status != 200 {
-				t.Errorf("%q: status %d", media, r.status)
+			if r.Status != 200 {
+				t.Errorf("%q: status %d", media, r.Status)
 			}
 			continue
 		}
 		wantProblem(t, r, api.InvalidRequest)
-		if !strings.Contains(r.body, `"errors":[{"pointer":"","detail":"`) {
-			t.Errorf("%q: %s", media, r.body)
+		if !strings.Contains(r.Body, `"errors":[{"pointer":"","detail":"`) {
+			t.Errorf("%q: %s", media, r.Body)
 		}
 	}
-	if r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); r.status != 200 {
-		t.Errorf("no Content-Type at all: status %d", r.status)
+	if r := s.Raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"); r.Status != 200 {
+		t.Errorf("no Content-Type at all: status %d", r.Status)
 	}
 }

@@ -22,13 +22,13 @@ func TestEveryKindOfAnswerCarriesTheCommonFields(t *testing.T) {
 		{"GET", "/api/ring?limit=0", 400}, {"GET", "/nowhere", 404}, {"DELETE", "/api", 405},
 		{"OPTIONS", "/api/bid", 204}, {"POST", "/api/bid", 402}, {"GET", "/problems/empty_ring", 200},
 	} {
-		r := s.do(c.method, c.target, "")
-		if r.status != c.status {
-			t.Errorf("%s %s: status %d, want %d", c.method, c.target, r.status, c.status)
+		r := s.Do(c.method, c.target, "")
+		if r.Status != c.status {
+			t.Errorf("%s %s: status %d, want %d", c.method, c.target, r.Status, c.status)
 		}
 		wantCommon(t, r)
 		wantFields(t, r, "RateLimit-Limit", "120", "RateLimit-Policy", "120;w=60")
-		if r.header.Get("RateLimit-Remaining") == "" || r.header.Get("RateLimit-Reset") == "" {
+		if r.Header.Get("RateLimit-Remaining") == "" || r.Header.Get("RateLimit-Reset") == "" {
 			t.Errorf("%s %s: no state of the limit", c.method, c.target)
 		}
 	}
@@ -38,8 +38,8 @@ func TestRequest121OfAMinuteIsRefused(t *testing.T) {
 	clock := newClock()
 	s := serve(t, Config{Core: newRing(t), RateLimit: 120, Now: clock.Now})
 	for i := range 120 {
-		r := s.get([]string{"/next", "/api/ring", "/nowhere", "/"}[i%4])
-		if r.status == 429 {
+		r := s.Get([]string{"/next", "/api/ring", "/nowhere", "/"}[i%4])
+		if r.Status == 429 {
 			t.Fatalf("request %d: 429", i+1)
 		}
 		if i == 0 {
@@ -47,25 +47,25 @@ func TestRequest121OfAMinuteIsRefused(t *testing.T) {
 			clock.Move(20500 * time.Millisecond)
 		}
 	}
-	r := s.get("/next")
+	r := s.Get("/next")
 	wantProblem(t, r, api.RateLimited)
 	wantFields(t, r, "RateLimit-Remaining", "0", "RateLimit-Reset", "40", "Retry-After", "40")
 
 	clock.Move(39400 * time.Millisecond) // 59.9 s after the first request
-	wantProblem(t, s.get("/next"), api.RateLimited)
+	wantProblem(t, s.Get("/next"), api.RateLimited)
 	clock.Move(100 * time.Millisecond)
-	r = s.get("/next")
-	if r.status != 302 {
-		t.Errorf("after the window: status %d", r.status)
+	r = s.Get("/next")
+	if r.Status != 302 {
+		t.Errorf("after the window: status %d", r.Status)
 	}
 	wantFields(t, r, "RateLimit-Remaining", "119", "RateLimit-Reset", "60")
 }
 
 func TestRequestsThatCannotBeReadCountToo(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), RateLimit: 2, Now: newClock().Now})
-	wantProblem(t, s.raw("garbage\r\n\r\n"), api.Malformed)
-	wantProblem(t, s.raw("POST /api HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n"), api.BodyTooLarge)
-	r := s.raw("garbage\r\n\r\n")
+	wantProblem(t, s.Raw("garbage\r\n\r\n"), api.Malformed)
+	wantProblem(t, s.Raw("POST /api HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n"), api.BodyTooLarge)
+	r := s.Raw("garbage\r\n\r\n")
 	wantProblem(t, r, api.RateLimited)
 	wantFields(t, r, "Retry-After", "60")
 }
@@ -73,8 +73,8 @@ func TestRequestsThatCannotBeReadCountToo(t *testing.T) {
 func TestRateLimitZeroSwitchesItOff(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for range 200 {
-		if r := s.get("/next"); r.status != 302 || r.header.Get("RateLimit-Limit") != "" || r.header.Get("RateLimit-Policy") != "" {
-			t.Fatalf("status %d, %v", r.status, r.header)
+		if r := s.Get("/next"); r.Status != 302 || r.Header.Get("RateLimit-Limit") != "" || r.Header.Get("RateLimit-Policy") != "" {
+			t.Fatalf("status %d, %v", r.Status, r.Header)
 		}
 	}
 }
@@ -82,12 +82,12 @@ func TestRateLimitZeroSwitchesItOff(t *testing.T) {
 func TestOnlyApiVersion1IsServed(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for _, v := range []string{"2", "0", "1.0", "01", "v1", ""} {
-		r := s.get("/api", "Api-Version", v)
+		r := s.Get("/api", "Api-Version", v)
 		wantProblem(t, r, api.UnsupportedAPIVersion)
 	}
-	wantProblem(t, s.get("/api", "Api-Version", "1", "Api-Version", "2"), api.UnsupportedAPIVersion)
-	if r := s.get("/api", "api-version", " 1 "); r.status != 200 {
-		t.Errorf("version 1: status %d", r.status)
+	wantProblem(t, s.Get("/api", "Api-Version", "1", "Api-Version", "2"), api.UnsupportedAPIVersion)
+	if r := s.Get("/api", "api-version", " 1 "); r.Status != 200 {
+		t.Errorf("version 1: status %d", r.Status)
 	}
 }
 
@@ -104,13 +104,13 @@ func TestPanicIsContained(t *testing.T) {
 			ctx.Response.Header.Set("Payment-Receipt", "x")
 			panic(struct{ s string }{string(ctx.Request.Header.Peek("Authorization"))})
 		}}})
-	r := s.get("/api?from=confidential")
+	r := s.Get("/api?from=confidential")
 	wantProblem(t, r, api.Internal)
 	wantFields(t, r, "RateLimit-Remaining", "8")
-	if r := s.get("/api"); r.status != 200 {
-		t.Errorf("afterwards: status %d", r.status)
+	if r := s.Get("/api"); r.Status != 200 {
+		t.Errorf("afterwards: status %d", r.Status)
 	}
-	r = s.do("POST", "/api/bid", `{"secret":"in the body"}`, "Authorization", "Payment c2VjcmV0")
+	r = s.Do("POST", "/api/bid", `{"secret":"in the body"}`, "Authorization", "Payment c2VjcmV0")
 	wantProblem(t, r, api.Internal)
 	wantFields(t, r, "Payment-Receipt", "")
 	log := s.log.String()
@@ -126,8 +126,8 @@ func TestPanicIsContained(t *testing.T) {
 
 func TestUnreadableRequestsAreNotLogged(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	s.raw("GET /api HTTP/1.1\r\nHost: x\r\nAuthorization: Payment c2VjcmV0\x01\r\n\r\n")
-	s.raw("GET /api?c2VjcmV0\r\n\r\n")
+	s.Raw("GET /api HTTP/1.1\r\nHost: x\r\nAuthorization: Payment c2VjcmV0\x01\r\n\r\n")
+	s.Raw("GET /api?c2VjcmV0\r\n\r\n")
 	if log := s.log.String(); strings.Contains(log, "c2VjcmV0") {
 		t.Errorf("log: %s", log)
 	}

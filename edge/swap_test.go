@@ -61,11 +61,11 @@ func TestACoreIsReplacedWhenNobodyReadsItAnyMore(t *testing.T) {
 func TestValidatorsNameTheBuildThatAnswered(t *testing.T) {
 	core := NewSwappable(documentCore(api.Position, 0, 0, epoch, "{}"), "one")
 	s := serve(t, Config{Core: core})
-	before := s.get("/api").header.Get("ETag")
+	before := s.Get("/api").Header.Get("ETag")
 	core.Swap(documentCore(api.Position, 0, 0, epoch, `{"more":1}`), "two")
-	r := s.get("/api", "If-None-Match", before)
-	if r.status != 200 || r.body != `{"more":1}` || r.header.Get("ETag") == before {
-		t.Errorf("after the swap: %d %s %s", r.status, r.header.Get("ETag"), r.body)
+	r := s.Get("/api", "If-None-Match", before)
+	if r.Status != 200 || r.Body != `{"more":1}` || r.Header.Get("ETag") == before {
+		t.Errorf("after the swap: %d %s %s", r.Status, r.Header.Get("ETag"), r.Body)
 	}
 }
 
@@ -75,10 +75,10 @@ func TestAnswersOfAReplacedCoreAreDropped(t *testing.T) {
 	core := NewSwappable(documentCore(api.Position, 0, 0, epoch, `{"state":"bad"}`), "one")
 	s := serve(t, Config{Core: core})
 	for range 3 {
-		s.get("/api")
+		s.Get("/api")
 	}
 	core.Swap(documentCore(api.Position, 0, 0, epoch, `{"state":"good"}`), "one")
-	if r := s.get("/api"); r.body != `{"state":"good"}` {
-		t.Errorf("after the swap: %s", r.body)
+	if r := s.Get("/api"); r.Body != `{"state":"good"}` {
+		t.Errorf("after the swap: %s", r.Body)
 	}
 }

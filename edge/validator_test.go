@@ -9,9 +9,8 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
 	"webring/edge/describe"
-	"webring/wasm/host"
+	"webring/edge/edgetest"
 )
 
 // Nodes of one position that have looked at different seconds give what is the same the same
@@ -21,15 +20,11 @@ func TestAValidatorIsThatOfWhatIsShown(t *testing.T) {
 	looked := []int64{epoch + 503, epoch + 504, epoch + 506, epoch + 509}
 	var sites []*site
 	for _, second := range looked {
-		n := host.NewNative(100)
-		apply(t, n, coretest.NewStep(&core.Rules{Stamp: epoch * 1000, Name: "Test", BaseURL: base, Fee: 100, MinBid: 100, Grace: 10, Decay: 1000,
-			Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "usd"}}, Scorer: "fixed", RequiredScore: 40}, nil))
+		n := openedRing(t)
 		for i, slug := range []string{"first", "plain", "fading"} {
-			texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
-			apply(t, n, coretest.NewStep(&core.Joined{Stamp: (epoch+1)*1000 + int64(i), Slug: slug, Kind: core.Agent, Category: "general",
-				Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100, Bid: []int64{0, 0, 100}[i]}, texts))
+			join(t, n, 1000+int64(i), slug, core.Joined{Slug: slug, Bid: []int64{0, 0, 100}[i]})
 		}
-		apply(t, n, coretest.NewStep(&core.Bid{Stamp: (epoch + 500) * 1000, Member: "first", Amount: 5000}, nil))
+		edgetest.Apply(t, n, &core.Bid{Stamp: (epoch + 500) * 1000, Member: "first", Amount: 5000}, nil)
 		n.Tick(time.Unix(second, 0))
 		sites = append(sites, serve(t, Config{Core: n, CoreDigest: "one build", Contact: "mailto:x@ring.example", Now: func() time.Time { return time.Unix(second, 0) }}))
 	}
@@ -51,16 +46,16 @@ func TestAValidatorIsThatOfWhatIsShown(t *testing.T) {
 			bodies, tags := map[string]string{}, map[string]string{}
 			for range 3 { // as it is made, and as it is cached
 				for i, s := range sites {
-					r := s.get(target, fields...)
-					tag := r.header.Get("ETag")
-					if seen, is := bodies[r.body]; is && seen != tag || tag != "" && tags[tag] != "" && tags[tag] != r.body {
+					r := s.Get(target, fields...)
+					tag := r.Header.Get("ETag")
+					if seen, is := bodies[r.Body]; is && seen != tag || tag != "" && tags[tag] != "" && tags[tag] != r.Body {
 						t.Errorf("%s with %s at %d: the tag %s, and elsewhere %s", target, fields, looked[i], tag, seen)
 					}
-					if bodies[r.body], tags[tag] = tag, r.body; tag == "" {
+					if bodies[r.Body], tags[tag] = tag, r.Body; tag == "" {
 						continue
 					}
-					if again := s.get(target, append(fields, "If-None-Match", tag)...); again.status != http.StatusNotModified {
-						t.Errorf("%s with %s: %d for its tag", target, fields, again.status)
+					if again := s.Get(target, append(fields, "If-None-Match", tag)...); again.Status != http.StatusNotModified {
+						t.Errorf("%s with %s: %d for its tag", target, fields, again.Status)
 					}
 				}
 			}

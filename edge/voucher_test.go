@@ -17,11 +17,6 @@ import (
 	"webring/edge/voucher"
 )
 
-var (
-	sharedSecret     = bytes.Repeat([]byte{7}, 32)
-	sharedSecrets, _ = voucher.NewSecrets(sharedSecret)
-)
-
 // tellSender answers with the sender that the request is attributed to.
 func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	fmt.Fprint(ctx, client, " ", secure)
@@ -39,8 +34,8 @@ func TestAVoucherSaysWhoSentTheRequest(t *testing.T) {
 	}{{"192.0.2.1", true}, {"192.0.2.1", false}, {"2001:db8:1:2::/64", true}, {"local", true}, {"behind 192.0.2.1", true}, {"behind 2001:db8:1:2::/64", false}, {"behind local", true}} {
 		v := voucher.New(sharedSecret, clock.Now(), c.client, c.secure, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid?x=%41"), Body: []byte("{}")})
 		want := fmt.Sprint(c.client, " ", c.secure)
-		if r := s.do("POST", "/api/bid?x=%41", "{}", voucher.Field, v, "X-Forwarded-For", "198.51.100.9"); r.body != want {
-			t.Errorf("%q, want %q", r.body, want)
+		if r := s.Do("POST", "/api/bid?x=%41", "{}", voucher.Field, v, "X-Forwarded-For", "198.51.100.9"); r.Body != want {
+			t.Errorf("%q, want %q", r.Body, want)
 		}
 	}
 	if log := s.log.String(); strings.Contains(log, "WARN") {
@@ -101,11 +96,11 @@ func TestVouchersThatDoNotHold(t *testing.T) {
 				want = "127.0.0.1 true"
 			}
 			if c.rule == "replayed" {
-				s.do("POST", "/api/bid", "{}", voucher.Field, used)
+				s.Do("POST", "/api/bid", "{}", voucher.Field, used)
 			}
-			r := s.do("POST", "/api/bid", "{}", voucher.Field, c.voucher)
-			if r.body != want {
-				t.Errorf("%q, want %q", r.body, want)
+			r := s.Do("POST", "/api/bid", "{}", voucher.Field, c.voucher)
+			if r.Body != want {
+				t.Errorf("%q, want %q", r.Body, want)
 			}
 			if log := s.log.String(); c.reason != "" && (!strings.Contains(log, c.reason) || strings.Count(log, "level=WARN") != 1) {
 				t.Errorf("the log says %q, not %q", log, c.reason)
@@ -122,11 +117,11 @@ func TestVouchersFromBeforeTheStartDoNotHold(t *testing.T) {
 	before := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, r)
 	clock.Move(time.Millisecond)
 	s := heldServer(t, clock)
-	if r := s.do("POST", "/api/bid", "{}", voucher.Field, before); r.body != "127.0.0.1 true" || !strings.Contains(s.log.String(), "before this process began") {
-		t.Errorf("%q\n%s", r.body, s.log)
+	if r := s.Do("POST", "/api/bid", "{}", voucher.Field, before); r.Body != "127.0.0.1 true" || !strings.Contains(s.log.String(), "before this process began") {
+		t.Errorf("%q\n%s", r.Body, s.log)
 	}
-	if r := s.do("POST", "/api/bid", "{}", voucher.Field, voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, r)); r.body != "192.0.2.1 true" {
-		t.Errorf("of now: %q", r.body)
+	if r := s.Do("POST", "/api/bid", "{}", voucher.Field, voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, r)); r.Body != "192.0.2.1 true" {
+		t.Errorf("of now: %q", r.Body)
 	}
 }
 
@@ -157,8 +152,8 @@ func TestTwoVouchersAreNone(t *testing.T) {
 	s := heldServer(t, clock)
 	r := voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")}
 	one, two := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, r), voucher.New(sharedSecret, clock.Now(), "192.0.2.2", true, r)
-	if r := s.do("POST", "/api/bid", "{}", voucher.Field, one, voucher.Field, two); r.body != "127.0.0.1 true" {
-		t.Errorf("%q", r.body)
+	if r := s.Do("POST", "/api/bid", "{}", voucher.Field, one, voucher.Field, two); r.Body != "127.0.0.1 true" {
+		t.Errorf("%q", r.Body)
 	}
 }
 
@@ -166,8 +161,8 @@ func TestOutsidersCannotVouch(t *testing.T) {
 	clock := newClock()
 	s := serve(t, Config{Core: newRing(t), Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	v := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
-	if r := s.do("POST", "/api/bid", "{}", voucher.Field, v); r.body != "127.0.0.1 true" {
-		t.Errorf("%q", r.body)
+	if r := s.Do("POST", "/api/bid", "{}", voucher.Field, v); r.Body != "127.0.0.1 true" {
+		t.Errorf("%q", r.Body)
 	}
 }
 
@@ -176,16 +171,16 @@ func TestForwardedRequestsAreCountedApartByClient(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, RateLimit: 2, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender}})
 	from := func(client string) reply {
 		v := voucher.New(sharedSecret, clock.Now(), client, true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
-		return s.do("POST", "/api/bid", "{}", voucher.Field, v)
+		return s.Do("POST", "/api/bid", "{}", voucher.Field, v)
 	}
 	wantFields(t, from("192.0.2.1"), "RateLimit-Remaining", "1")
 	wantFields(t, from("192.0.2.2"), "RateLimit-Remaining", "1")
 	wantFields(t, from("127.0.0.1"), "RateLimit-Remaining", "1")
-	wantFields(t, s.do("POST", "/api/bid", "{}"), "RateLimit-Remaining", "1") // itself
+	wantFields(t, s.Do("POST", "/api/bid", "{}"), "RateLimit-Remaining", "1") // itself
 	wantFields(t, from("192.0.2.1"), "RateLimit-Remaining", "0")
 	wantProblem(t, from("192.0.2.1"), api.RateLimited)
-	if r := from("192.0.2.2"); r.status != 200 {
-		t.Errorf("status %d", r.status)
+	if r := from("192.0.2.2"); r.Status != 200 {
+		t.Errorf("status %d", r.Status)
 	}
 }
 
@@ -199,23 +194,23 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 		},
 	}})
 	for range 20 {
-		r := s.get("/sync/events")
-		if r.status != 200 || r.body != "events" {
-			t.Fatalf("%d %s", r.status, r.body)
+		r := s.Get("/sync/events")
+		if r.Status != 200 || r.Body != "events" {
+			t.Fatalf("%d %s", r.Status, r.Body)
 		}
 		wantFields(t, r, "RateLimit-Limit", "", "RateLimit-Remaining", "", "RateLimit-Policy", "")
 	}
-	r := s.get("/sync/events")
+	r := s.Get("/sync/events")
 	wantProblem(t, r, api.RateLimited)
 	wantFields(t, r, "Retry-After", "60", "RateLimit-Limit", "")
-	wantFields(t, s.get("/api"), "RateLimit-Remaining", "1")
+	wantFields(t, s.Get("/api"), "RateLimit-Remaining", "1")
 	clock.Move(time.Minute)
-	if s.get("/sync/snapshot/abc"); len(named) != 1 || named[0] != "abc" {
+	if s.Get("/sync/snapshot/abc"); len(named) != 1 || named[0] != "abc" {
 		t.Errorf("names: %q", named)
 	}
-	wantProblem(t, s.get("/sync/snapshot/abc/d"), api.NotFound)
-	wantProblem(t, s.get("/sync/none"), api.NotFound)
-	wantProblem(t, s.do("POST", "/sync/events", "{}"), api.MethodNotAllowed)
+	wantProblem(t, s.Get("/sync/snapshot/abc/d"), api.NotFound)
+	wantProblem(t, s.Get("/sync/none"), api.NotFound)
+	wantProblem(t, s.Do("POST", "/sync/events", "{}"), api.MethodNotAllowed)
 }
 
 // An edge that shows the secret is known as one, and what strangers at its
@@ -224,38 +219,38 @@ func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 	tell := func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, " ", known) }
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1, EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/events": tell}})
 	for range 10 {
-		if r := s.get("/sync/events?from=0"); r.body != "127.0.0.1 false" {
-			t.Fatalf("%q", r.body)
+		if r := s.Get("/sync/events?from=0"); r.Body != "127.0.0.1 false" {
+			t.Fatalf("%q", r.Body)
 		}
 	}
-	wantProblem(t, s.get("/sync/events?from=0"), api.RateLimited)
+	wantProblem(t, s.Get("/sync/events?from=0"), api.RateLimited)
 	vouch, err := voucher.ForOwn(sharedSecrets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		req, err := http.NewRequest("GET", "http://"+s.addr+"/sync/events?from=0", nil)
+		req, err := http.NewRequest("GET", "http://"+s.Addr+"/sync/events?from=0", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		vouch(req)
-		res, err := s.client.Do(req)
+		res, err := s.Client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := s.finishReply(res); r.body != "127.0.0.1 true" {
-			t.Fatalf("%d %q", r.status, r.body)
+		if r := s.Read(res); r.Body != "127.0.0.1 true" {
+			t.Fatalf("%d %q", r.Status, r.Body)
 		}
 	}
 	// What an edge passes on for a stranger is the stranger's.
 	target := "/sync/events?from=0"
 	clock := time.Now()
 	v := voucher.New(sharedSecret, clock, "192.0.2.1", true, voucher.Request{Method: []byte("GET"), Target: []byte(target)})
-	wantProblem(t, s.get(target, voucher.Field, v), api.RateLimited)
+	wantProblem(t, s.Get(target, voucher.Field, v), api.RateLimited)
 	unlimited := serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/events": tell}})
 	v = voucher.New(sharedSecret, clock, "192.0.2.1", true, voucher.Request{Method: []byte("GET"), Target: []byte(target)})
-	if r := unlimited.get(target, voucher.Field, v); r.body != "127.0.0.1 false" {
-		t.Errorf("%d %q", r.status, r.body)
+	if r := unlimited.Get(target, voucher.Field, v); r.Body != "127.0.0.1 false" {
+		t.Errorf("%d %q", r.Status, r.Body)
 	}
 	if _, err := voucher.ForOwn(new(voucher.Secrets)); err == nil {
 		t.Error("no secret is taken for one")
@@ -269,7 +264,7 @@ func TestStaleAnswersAreMarked(t *testing.T) {
 		stale = now
 		want := map[bool]string{true: "true"}[now]
 		for _, target := range []string{"/", "/api/ring", "/next", "/nowhere"} {
-			wantFields(t, s.get(target), "Webring-Stale", want)
+			wantFields(t, s.Get(target), "Webring-Stale", want)
 		}
 	}
 }

@@ -132,7 +132,7 @@ var credentials atomic.Int64 // that were made
 func payFrom(t *testing.T, public *pipes, client int, account string) *payerAt {
 	t.Helper()
 	credential := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"payload":%d,"source":%q}`, credentials.Add(1), account))
-	conn, err := public.dial()
+	conn, err := public.Dial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,9 +173,7 @@ func (p *payerAt) wantRefused(t *testing.T, after time.Duration) {
 // fullEdge is an edge with an origin that holds what it is sent. It runs in a bubble of
 // package synctest, and what test leaves unanswered is answered at its end.
 func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder)) {
-	// What fasthttp starts once, for all servers of the process, is no part of
-	// the bubble.
-	serve(t, edge.Config{Core: newRing(t), Paid: map[string]edge.Handler{"/api/bid": tellSender}}).do("POST", "/api/bid", "{}")
+	outside(t)
 	synctest.Test(t, func(t *testing.T) {
 		origin, public := &heldOrigin{pipes: newPipes()}, newPipes()
 		go origin.serve()
@@ -183,7 +181,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
+		f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.Dial() }
 		shell, err := edge.New(edge.Config{Core: newRing(t), TrustedProxies: proxies(t, "", "unix"), Paid: map[string]edge.Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ func TestOnlyEdgesHavePaymentsStop(t *testing.T) {
 		h := &ctx.Request.Header
 		fmt.Fprintf(ctx, "%s %s %q %s", client, h.Peek("Authorization"), h.Peek(voucher.StopField), ctx.Request.Body())
 	}}})
-	near := edgeTo(t, Config{Origins: []string{"http://" + origin.addr}, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
+	near := edgeTo(t, Config{Origins: []string{"http://" + origin.Addr}, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
 	vouched := func() string {
 		return voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)
 	}
@@ -42,8 +42,8 @@ func TestOnlyEdgesHavePaymentsStop(t *testing.T) {
 		if c.voucher != "" {
 			fields = append(fields, voucher.Field, c.voucher)
 		}
-		if r := c.node.do("POST", "/api/bid", "{}", fields...); r.status != 200 || r.body != c.want {
-			t.Errorf("%s: %d %q, want %q", c.rule, r.status, r.body, c.want)
+		if r := c.node.Do("POST", "/api/bid", "{}", fields...); r.Status != 200 || r.Body != c.want {
+			t.Errorf("%s: %d %q, want %q", c.rule, r.Status, r.Body, c.want)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestEdgesPassOnWhatIsToStop(t *testing.T) {
 		h := &ctx.Request.Header
 		heard = append(heard, fmt.Sprintf("%s %t %s %q %s", client, secure, h.Peek("Authorization"), h.Peek(voucher.StopField), ctx.Request.Body()))
 	}}})
-	f, err := New(Config{Origins: []string{"http://" + origin.addr}, Secrets: sharedSecrets, BaseURL: func() string { return base }})
+	f, err := New(Config{Origins: []string{"http://" + origin.Addr}, Secrets: sharedSecrets, BaseURL: func() string { return base }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func TestEdgesPassOnWhatIsToStop(t *testing.T) {
 	}
 	near := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": f.Paid}})
 	fresh := voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)
-	r := near.do("POST", "/api/bid", "{}", "Authorization", "Payment x", voucher.StopField, "1", voucher.Field, fresh)
-	if r.status != 204 || len(heard) != 1 || heard[0] != `192.0.2.1 true Payment x "1" {}` {
-		t.Errorf("%d %q, the origin heard %q", r.status, r.body, heard)
+	r := near.Do("POST", "/api/bid", "{}", "Authorization", "Payment x", voucher.StopField, "1", voucher.Field, fresh)
+	if r.Status != 204 || len(heard) != 1 || heard[0] != `192.0.2.1 true Payment x "1" {}` {
+		t.Errorf("%d %q, the origin heard %q", r.Status, r.Body, heard)
 	}
 }
