@@ -6,14 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core"
 	"webring/core/api"
 	"webring/edge/edgetest"
-	"webring/edge/fastpath"
 	"webring/edge/pages"
 	"webring/templates"
 	"webring/wasm/host"
@@ -238,26 +236,6 @@ func TestACrowdIsAnsweredFromTheCache(t *testing.T) {
 	}
 	if asked > 0 {
 		t.Errorf("%d documents were read for requests that are refused", asked)
-	}
-}
-
-// A hop that fails costs a program no more memory than before.
-func TestAFailedHopAllocatesNothingForPrograms(t *testing.T) {
-	if edgetest.Race {
-		t.Skip("the race detector allocates")
-	}
-	s, err := New(Config{Core: newRing(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &plainAnswerer{s: s}
-	r := &fastpath.Request{Target: []byte("/next?from=alpha&category=none"), ID: []byte("my-request")}
-	if n := testing.AllocsPerRun(1000, func() {
-		if a, ok := p.Answer(r, time.Now()); !ok || a.Status != 404 {
-			t.Fatalf("%t, status %d", ok, a.Status)
-		}
-	}); n >= 1 {
-		t.Errorf("%v allocations", n)
 	}
 }
 

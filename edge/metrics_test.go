@@ -44,20 +44,6 @@ func someMetrics() *metrics {
 		"/static/a.0f.css": "/static/{file}", "/static/b.1e.js": "/static/{file}", "/sync/{kind}/of/{name}": "/sync/{kind}/of/{name}"})
 }
 
-func TestMetricsRoutesAreThoseOfTheTable(t *testing.T) {
-	m := someMetrics()
-	for path, want := range map[string]string{
-		"/": "/", "/api/ring": "/api/ring", "/api/ring/next": "/api/ring/next", "/api/ring/a-member": "/api/ring/{slug}",
-		"/static/a.0f.css": "/static/{file}", "/static/b.1e.js": "/static/{file}", "/sync/x/of/y": "/sync/{kind}/of/{name}",
-		"": "other", "*": "other", "/api/ring/": "other", "/api/ring/a/b": "other", "/api/ring//": "other", "/API/RING": "other", "/api": "other",
-		"/static/c.js": "other", "/sync/x/of/": "other", "/sync/x/on/y": "other", "/api/ring/{slug}/": "other", "other": "other",
-	} {
-		if got := m.routes[m.route([]byte(path))].name; got != want {
-			t.Errorf("%q is of %s, want %s", path, got, want)
-		}
-	}
-}
-
 func TestMetricsCount(t *testing.T) {
 	m := someMetrics()
 	ring, other := m.route([]byte("/api/ring")), m.route([]byte("/nowhere"))
@@ -97,29 +83,5 @@ func TestMetricsCount(t *testing.T) {
 			t.Logf("%s: %v, want %v", name, got[name], want[name])
 		}
 		t.Errorf("%d rows, want %d", len(got), len(want))
-	}
-}
-
-func TestCountingAllocatesNothing(t *testing.T) {
-	m := someMetrics()
-	path, wrong := []byte("/sync/x/of/y"), []byte("/no/such/path/here")
-	if n := testing.AllocsPerRun(1000, func() {
-		m.route(wrong)
-		m.answered(m.route(path), 302, time.Microsecond)
-		m.refuse(byClient)
-		m.cached(true)
-	}); n >= 1 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-// A shell that does not count has a nil *metrics.
-func TestNothingIsCountedWithout(t *testing.T) {
-	var m *metrics
-	m.answered(m.route([]byte("/")), 200, 0)
-	m.refuse(byClient)
-	m.cached(true)
-	if got := gathered(t, m); len(got) > 0 {
-		t.Errorf("counted %v", got)
 	}
 }

@@ -1,22 +1,15 @@
 package edge
 
 import (
-	"compress/gzip"
 	"encoding/json"
 	"html"
-	"io"
 	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/andybalholm/brotli"
-
 	"webring/core"
 	"webring/core/api"
-	"webring/edge/cache"
 	"webring/edge/edgetest"
 	"webring/static"
 	"webring/templates"
@@ -80,40 +73,6 @@ func TestPagesAreDrawnWhenANumberOnThemChanges(t *testing.T) {
 		if r := s.Get(target); r.Status != 200 || !strings.Contains(r.Body, "Delta") && !strings.Contains(r.Body, "of 4") {
 			t.Errorf("%s does not know the new member: %d %s", target, r.Status, r.Body)
 		}
-	}
-}
-
-func TestPagesAreSentInTheBestCodingThatIsAsked(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t)})
-	plain := s.Get("/")
-	tags := map[string]bool{plain.Header.Get("ETag"): true}
-	for _, c := range []struct{ accept, coding string }{
-		{"gzip, deflate, br, zstd", "br"}, {"BR;q=0.1", "br"}, {"gzip", "gzip"}, {"br;q=0, gzip;q=0.5", "gzip"},
-		{"br;q=0.000", ""}, {"identity", ""}, {"*", ""}, {"bright", ""}, {"", ""}, {",;=,", ""},
-	} {
-		r := s.Get("/", "Accept-Encoding", c.accept)
-		wantFields(t, r, "Content-Encoding", c.coding, "Vary", "Accept-Encoding | Accept")
-		body := []byte(r.Body)
-		var err error
-		switch c.coding {
-		case "br":
-			body, err = io.ReadAll(brotli.NewReader(strings.NewReader(r.Body)))
-		case "gzip":
-			var z *gzip.Reader
-			if z, err = gzip.NewReader(strings.NewReader(r.Body)); err == nil {
-				body, err = io.ReadAll(z)
-			}
-		}
-		if err != nil || string(body) != plain.Body {
-			t.Errorf("%q: not the page: %v", c.accept, err)
-		}
-		tags[r.Header.Get("ETag")] = true
-		if again := s.Get("/", "Accept-Encoding", c.accept, "If-None-Match", r.Header.Get("ETag")); again.Status != 304 || again.Header.Get("Content-Encoding") != "" {
-			t.Errorf("%q: its own tag: status %d", c.accept, again.Status)
-		}
-	}
-	if len(tags) != 3 {
-		t.Errorf("three codings have the tags %v", tags)
 	}
 }
 
@@ -195,38 +154,6 @@ func TestPagesThatAreNotThereAreProblems(t *testing.T) {
 	}
 }
 
-// What a page does not look at makes no further page of it.
-func TestParametersThatAPageDoesNotKnowMakeNoPage(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t)})
-	var drawn []*cache.Entry
-	paths := []string{"/", "/leaderboard", "/ring", "/join", "/docs", "/about", "/embed", "/members/alpha", "/categories/general", "/badge/alpha.svg", "/problems/empty_ring"}
-	for _, path := range paths {
-		for _, query := range []string{"", "?", "?x=1", "?from=", "?page=&kind="} {
-			if r := s.Get(path + query); r.Status != 200 {
-				t.Errorf("%s%s: status %d", path, query, r.Status)
-			}
-			p := s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(path)))
-			if p == nil || query != "" && p != drawn[len(drawn)-1] {
-				t.Errorf("%s%s: drawn again", path, query)
-			}
-			if query == "" {
-				drawn = append(drawn, p)
-			}
-		}
-	}
-	for _, target := range []string{"/?from=alpha", "/?page=2&kind=mcp", "/members/alpha?page=3", "/join?from=a", "/ring?from=a", "/embed?page=2", "/leaderboard?kind=mcp", "/leaderboard?amount=2"} {
-		s.Get(target)
-		if s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(target))) != nil {
-			t.Errorf("%s is another page", target)
-		}
-	}
-	for i, path := range paths {
-		if s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(path))) != drawn[i] {
-			t.Errorf("%s was drawn again", path)
-		}
-	}
-}
-
 // An escaped '?' is part of a path, whatever was asked for before.
 func TestPathsWithAQuestionMarkAreOtherPaths(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
@@ -270,41 +197,6 @@ func TestRemovedMembersAreGone(t *testing.T) {
 	if r := s.Get("/embed?from=beta"); r.Status != 200 || !strings.Contains(r.Body, "No member is called") {
 		t.Errorf("snippets for a member who is gone: %d %s", r.Status, r.Body)
 	}
-}
-
-// Pages are read while the ring and its clock move; each is of one position.
-func TestPagesUnderChange(t *testing.T) {
-	ring := newRing(t)
-	s := serve(t, Config{Core: ring})
-	var changing sync.WaitGroup
-	changing.Go(func() {
-		for i := range 90 {
-			slug := "m" + strconv.Itoa(i)
-			join(t, ring, 10_000+int64(i), slug, core.Joined{Slug: slug})
-			ring.Tick(time.Unix(epoch+10+int64(i), 0))
-		}
-	})
-	sizes := regexp.MustCompile(`data-live="members">([0-9]+)<|text class="count" x="200" y="206">([0-9]+)<`)
-	var reading sync.WaitGroup
-	for range 4 {
-		reading.Go(func() {
-			last := 0
-			for range 60 {
-				found := sizes.FindAllStringSubmatch(s.Get("/").Body, -1)
-				if len(found) != 2 || found[0][2] != found[1][1] {
-					t.Errorf("one page, two sizes: %q", found)
-					return
-				}
-				n, err := strconv.Atoi(found[1][1])
-				if err != nil || n < last {
-					t.Errorf("the ring went from %d to %d members: %v", last, n, err)
-				}
-				last = n
-			}
-		})
-	}
-	changing.Wait()
-	reading.Wait()
 }
 
 func TestTheFrontPageOfAnEmptyRing(t *testing.T) {

@@ -13,8 +13,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
-	"webring/edge/edgetest"
-	"webring/edge/fastpath"
 	"webring/edge/front"
 )
 
@@ -124,34 +122,5 @@ func TestTheAccessLogHasALineForEachRequest(t *testing.T) {
 	}
 	if strings.Contains(string(text), "203.0.113.77") || strings.Contains(string(text), "secret") {
 		t.Errorf("%s", text)
-	}
-}
-
-func TestPlainAnswersAllocateNothingWithAnAccessLog(t *testing.T) {
-	if edgetest.Race {
-		t.Skip("the race detector allocates")
-	}
-	log, err := front.OpenAccessLog(front.AccessConfig{Path: filepath.Join(t.TempDir(), "access.log"), Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	s, err := New(Config{Core: newRing(t), Access: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &plainAnswerer{s: s}
-	r := &fastpath.Request{Target: []byte("/next?from=alpha"), ID: []byte("my-request"), UserAgent: []byte("curl/8")}
-	answer := func() {
-		if a, ok := p.Answer(r, time.Now()); !ok || a.Status != 302 {
-			t.Fatalf("%t, status %d", ok, a.Status)
-		}
-	}
-	for range 100_000 {
-		answer()
-	}
-	// The buffers of the writer grow to what comes between two turns.
-	if n := testing.AllocsPerRun(10_000, answer); n >= 1 {
-		t.Errorf("%v allocations", n)
 	}
 }

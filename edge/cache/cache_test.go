@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -147,17 +146,4 @@ func TestReadersAndWritersMayMeet(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func TestHitsAllocateNothing(t *testing.T) {
-	c := New(1 << 20)
-	target := bytes.Repeat([]byte("x"), 100)
-	put(c, string(target), 100)
-	if n := testing.AllocsPerRun(100, func() {
-		if c.Get(c.Key(target)) == nil {
-			t.Error("not there")
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
 }

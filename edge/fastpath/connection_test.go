@@ -65,41 +65,6 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// The first request that is not plain, or that the answerer leaves, goes to the next
-// server whole, with all that came after it and what comes later.
-func TestOtherRequestsAreHandedOver(t *testing.T) {
-	const plain, later = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /later HTTP/1.1\r\n\r\n"
-	for _, other := range []string{"POST /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET /other HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a HTTP/1.0\r\n\r\n"} {
-		addr, handed := serve(t, newServer(always, nil))
-		c := dial(t, addr)
-		if _, err := io.WriteString(c, plain+other+plain); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		if err != nil || res.Header.Get("A") != "b" || string(body) != "/a" {
-			t.Errorf("%v %q, %v", res.Header, body, err)
-		}
-		got, err := handed.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, later); err != nil {
-			t.Fatal(err)
-		}
-		want := other + plain + later
-		b := make([]byte, len(want))
-		got.SetDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.ReadFull(got, b); err != nil || string(b) != want {
-			t.Errorf("%q was handed over, not %q: %v", b, want, err)
-		}
-		got.Close()
-	}
-}
-
 // A panic ends its connection, and no other.
 func TestAPanicEndsItsConnectionAlone(t *testing.T) {
 	var panics atomic.Int64

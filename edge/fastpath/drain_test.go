@@ -41,29 +41,6 @@ func hasEnded(t *testing.T, c net.Conn) {
 	}
 }
 
-// While a server drains, a connection ends with the answers to what has come together,
-// and others begin.
-func TestADrainEndsConnectionsWithTheirNextAnswer(t *testing.T) {
-	s := newServer(always, nil)
-	addr, _ := serve(t, s)
-	kept := dial(t, addr)
-	if last := ask(t, kept, plainRequest); last[0] {
-		t.Error("a connection ends before the drain")
-	}
-	s.Drain()
-	if last := ask(t, kept, plainRequest+plainRequest+plainRequest); last[0] || last[1] || !last[2] {
-		t.Errorf("of three requests that came together, the answers say that they are the last: %v", last)
-	}
-	hasEnded(t, kept)
-	for range 3 {
-		c := dial(t, addr)
-		if last := ask(t, c, plainRequest); !last[0] {
-			t.Error("a connection goes on in the drain")
-		}
-		hasEnded(t, c)
-	}
-}
-
 // A client that has just connected has its first request answered, though the server ends
 // meanwhile. One that says nothing does not hold the end up for long.
 func TestAnEndWaitsForTheFirstRequestOfAConnection(t *testing.T) {

@@ -67,18 +67,6 @@ func TestMadeIDsDiffer(t *testing.T) {
 	all.Wait()
 }
 
-func TestIDsCostNoMemory(t *testing.T) {
-	var m IDMaker
-	b := m.Append(nil)
-	ids, traces := [][]byte{[]byte("no")}, [][]byte{[]byte(parent)}
-	if n := testing.AllocsPerRun(100, func() {
-		b = m.Append(b[:0])
-		b = append(b[:0], GivenID(ids, traces)...)
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func FuzzTrace(f *testing.F) {
 	f.Add([]byte(parent))
 	f.Add([]byte("01" + parent[2:] + "-more"))
