@@ -43,10 +43,10 @@ var (
 // send sends a request to the origins one after the other, until one of them answers. A
 // payment that an origin may have got is sent to no other: only that origin, or one that
 // has its books, can say what became of it.
-func (f *Forwarder) send(ctx context.Context, by *pool, r *outgoing) attempt {
+func (f *Forwarder) send(ctx context.Context, r *outgoing) attempt {
 	none := attempt{err: errNoOrigin}
 	for i, o := range f.origins.Round() {
-		now := f.sendTo(ctx, o, by, r)
+		now := f.sendTo(ctx, o, r)
 		if now.err == nil {
 			// An answer of 500 or more may come from a proxy of an origin that is down.
 			if now.res.StatusCode < 500 {
@@ -78,7 +78,7 @@ func (f *Forwarder) send(ctx context.Context, by *pool, r *outgoing) attempt {
 
 // sendTo sends a request to an origin. An error closes idle connections: after a restart of
 // the origin, its old ones must not be used.
-func (f *Forwarder) sendTo(ctx context.Context, o *follow.Origin, by *pool, r *outgoing) (a attempt) {
+func (f *Forwarder) sendTo(ctx context.Context, o *follow.Origin, r *outgoing) (a attempt) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(o.Gone(), func() { end(errReplaced) })()
@@ -87,7 +87,7 @@ func (f *Forwarder) sendTo(ctx context.Context, o *follow.Origin, by *pool, r *o
 	}
 	// Once there is a connection, the request may have been sent.
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.sent = true }})
-	a.res, a.err = by.RoundTrip(f.to(traced, o, r))
+	a.res, a.err = f.transport.RoundTrip(f.to(traced, o, r))
 	if a.err == nil {
 		a.body, a.err = io.ReadAll(http.MaxBytesReader(nil, a.res.Body, maxAnswer))
 		a.res.Body.Close()
@@ -96,7 +96,7 @@ func (f *Forwarder) sendTo(ctx context.Context, o *follow.Origin, by *pool, r *o
 		if why := context.Cause(ctx); errors.Is(why, errSilent) || errors.Is(why, errReplaced) {
 			a.err = why
 		}
-		by.CloseIdleConnections()
+		f.transport.CloseIdleConnections()
 		return attempt{err: a.err, sent: a.sent}
 	}
 	f.life.heard(o)
@@ -140,15 +140,10 @@ var errSilent = errors.New("forward: the origin is silent")
 
 // life knows which origins still answer something.
 type life struct {
-	*http.Transport
-	questions singleflight.Group
+	transport *http.Transport
+	questions singleflight.Group // one at a time for each origin
 	mu        sync.Mutex
 	last      map[*follow.Origin]time.Time // when it answered anything
-}
-
-func newLife() *life {
-	// One question at a time for each origin.
-	return &life{Transport: newTransport(1), last: map[*follow.Origin]time.Time{}}
 }
 
 // heard notes that an origin has answered something.
@@ -199,7 +194,7 @@ func (l *life) there(o *follow.Origin) bool {
 		if err != nil {
 			return false, err
 		}
-		res, err := l.RoundTrip(req)
+		res, err := l.transport.RoundTrip(req)
 		if err != nil {
 			return false, err
 		}
@@ -240,7 +235,7 @@ func (f *Forwarder) Own(ctx context.Context, method, target string, body []byte)
 	if len(body) > 0 {
 		r.header.Set("Content-Type", "application/octet-stream")
 	}
-	a := f.send(ctx, f.own, r)
+	a := f.send(ctx, r)
 	if a.err != nil {
 		return nil, a.err
 	}

@@ -158,9 +158,7 @@ func (n *nodes) between(cfg Config) *Forwarder {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	for _, t := range []*http.Transport{f.payments.Transport, f.asks.Transport, f.checks.Transport, f.reads.Transport, f.life.Transport} {
-		t.DialContext = n.dial
-	}
+	f.transport.DialContext = n.dial
 	return f
 }
 

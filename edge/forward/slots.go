@@ -216,7 +216,7 @@ func (f *Forwarder) askToStop(r *outgoing) {
 	defer cancel()
 	ask := f.to(ctx, at, r)
 	ask.Header.Set(voucher.StopField, "1")
-	res, err := f.payments.RoundTrip(ask)
+	res, err := f.transport.RoundTrip(ask)
 	if err != nil {
 		f.log.Warn("forward: the origin was not asked to answer a payment early", "origin", at.URL, "err", err)
 		return

@@ -181,7 +181,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.Dial() }
+		f.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.Dial() }
 		shell, err := edge.New(edge.Config{Core: newRing(t), TrustedProxies: proxies(t, "", "unix"), Paid: map[string]edge.Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -237,9 +237,9 @@ func TestPaymentsWithASlotAreSent(t *testing.T) {
 		for i := range MaxPayments - 1 {
 			payers = append(payers, pay(t, public, i/paymentsPerClient))
 		}
-		dial, slow := f.payments.DialContext, make(chan struct{})
+		dial, slow := f.transport.DialContext, make(chan struct{})
 		var dialled atomic.Int64
-		f.payments.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		f.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if dialled.Add(1) == 1 {
 				<-slow
 			}
