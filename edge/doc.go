@@ -23,8 +23,8 @@
 //     the handlers of paid operations
 //   - origindata.go serves what the origin has besides the ledger, at an edge by
 //     [webring/edge/cache]; [webring/edge/hops] counts redirects
-//   - problem.go writes problems, also for requests that could not be read; errorpage.go
-//     makes pages of them for people
+//   - problem.go writes problems, also for requests that could not be read, and makes pages
+//     of them for people
 //   - [webring/edge/front] finds the client and the target of a request and writes the
 //     access log; requests.go gives each request its id and its line in the log
 //   - [webring/edge/share] has the limits of clients; room.go accepts connections, and bounds

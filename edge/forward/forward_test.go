@@ -507,25 +507,11 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				origin := newPipes()
 				var asked atomic.Int64
-				go func() {
-					for {
-						conn, err := origin.Accept()
-						if err != nil {
-							return
-						}
-						go func() {
-							defer conn.Close()
-							r, err := http.ReadRequest(bufio.NewReader(conn))
-							if err != nil {
-								return
-							}
-							io.Copy(io.Discard, r.Body)
-							asked.Add(1)
-							time.Sleep(c.silent)
-							io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-						}()
-					}
-				}()
+				go answerAll(origin, func(*http.Request) (int, string) {
+					asked.Add(1)
+					time.Sleep(c.silent)
+					return 200, "{}"
+				})
 				f, err := New(Config{Origins: []string{"http://origin.example"}, Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {
 					t.Fatal(err)

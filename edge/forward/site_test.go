@@ -1,9 +1,12 @@
 package forward
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"testing"
 
 	"github.com/valyala/fasthttp"
@@ -59,5 +62,27 @@ func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 	fmt.Fprint(ctx, client, " ", secure)
 	if v := ctx.Request.Header.Peek(voucher.Field); v != nil {
 		fmt.Fprintf(ctx, " and the voucher %s", v)
+	}
+}
+
+// answerAll answers the requests on each connection of a listener with what answer gives.
+func answerAll(l net.Listener, answer func(r *http.Request) (status int, body string)) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			for in := bufio.NewReader(conn); ; {
+				r, err := http.ReadRequest(in)
+				if err != nil {
+					return
+				}
+				io.Copy(io.Discard, r.Body)
+				status, body := answer(r)
+				fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+			}
+		}()
 	}
 }

@@ -39,27 +39,6 @@ type heldPayment struct {
 	answer     chan int // the status, once
 }
 
-func (o *heldOrigin) serve() {
-	for {
-		conn, err := o.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer conn.Close()
-			for in := bufio.NewReader(conn); ; {
-				r, err := http.ReadRequest(in)
-				if err != nil {
-					return
-				}
-				io.Copy(io.Discard, r.Body)
-				status, body := o.take(r)
-				fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
-			}
-		}()
-	}
-}
-
 func (o *heldOrigin) take(r *http.Request) (status int, body string) {
 	p := &heldPayment{r.Header.Get("Authorization"), make(chan int, 1)}
 	o.mu.Lock()
@@ -176,7 +155,7 @@ func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *
 	outside(t)
 	synctest.Test(t, func(t *testing.T) {
 		origin, public := &heldOrigin{pipes: newPipes()}, newPipes()
-		go origin.serve()
+		go answerAll(origin, origin.take)
 		f, err := New(Config{Origins: []string{"http://origin.example"}, Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
