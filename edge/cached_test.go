@@ -99,29 +99,6 @@ func TestAnswersAreMadeOnceAsLongAsTheyHold(t *testing.T) {
 	}
 }
 
-// A shell that keeps nothing asks the core for every answer, and compresses lists all
-// the same.
-func TestAShellWithoutACacheAsksForEachAnswer(t *testing.T) {
-	asked := 0
-	c := &fakeCore{serve: func(_ []byte, r *api.Response) {
-		asked++
-		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: append(r.Body[:0], strings.Repeat("{}", leastList)...)}
-	}}
-	s, err := New(Config{Core: c, NoCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := s.core.enter()
-	defer n.leave()
-	var r api.Response
-	for i, accept := range []string{"", "zstd", "zstd", ""} {
-		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r)
-		if asked != i+1 || (f.Coding != nil) != (accept != "") || !f.Varies {
-			t.Errorf("answer %d in %q: the core was asked %d times, coding %v", i, accept, asked, f.Coding)
-		}
-	}
-}
-
 // Whatever happens to a ring, what is answered is what its core would answer now.
 func TestCachedAnswersAreNeverOld(t *testing.T) {
 	seed := rand.Uint64()

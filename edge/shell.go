@@ -82,9 +82,6 @@ func New(cfg Config) (*Shell, error) {
 	if !ok {
 		core = NewSwappable(cfg.Core, cfg.CoreDigest)
 	}
-	if cfg.NoCache {
-		core.cacheNothing()
-	}
 	s := &Shell{
 		core:       core,
 		proxies:    cfg.TrustedProxies,
