@@ -130,36 +130,6 @@ func TestTheLastRequestBeforeAHalfCloseIsAnswered(t *testing.T) {
 	}
 }
 
-// A client that says with a later request that it was the last need not wait until the
-// connection has been idle for long. A client that only pauses is answered.
-func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
-	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
-	open := func() (net.Conn, *bufio.Reader) {
-		c := s.Dial()
-		r := bufio.NewReader(c)
-		ask(t, s, c, r, request)
-		ask(t, s, c, r, request)
-		return c, r
-	}
-	still, answers := open()
-	var ended sync.WaitGroup
-	for range 8 {
-		c, r := open()
-		atOnce(t, c, request)
-		ended.Go(func() {
-			b, err := io.ReadAll(r)
-			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 302 ")) {
-				t.Errorf("%.60q, %v", b, err)
-			}
-		})
-	}
-	ended.Wait()
-	if got := ask(t, s, still, answers, request); got.Status != 302 {
-		t.Errorf("after a pause: status %d", got.Status)
-	}
-}
-
 // However a client goes away, nothing is held for it.
 func TestNothingIsHeldForAClientThatLeft(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
