@@ -314,6 +314,26 @@ func TestExamplesCanBePaidFor(t *testing.T) {
 	}
 }
 
+func TestTheOldSurfaceIsMarked(t *testing.T) {
+	r := coretest.NewRing(t)
+	old := map[string]Deprecation{"/api/categories": {Since: noon, Sunset: noon.AddDate(0, 4, 0), Successor: "/api/v2/categories"}}
+	doc := decoded(t, build(t, r, "/openapi.json", Site{Deprecated: old}))
+	op := at(doc, "paths", "/api/categories", "get")
+	if at(op, "deprecated") != true || !strings.Contains(at(op, "description").(string), "2027-03-21") || !strings.Contains(at(op, "description").(string), "/api/v2/categories") {
+		t.Errorf("%v", op)
+	}
+	if at(op, "responses", "200", "headers", "Deprecation") == nil || at(op, "responses", "200", "headers", "Sunset") == nil {
+		t.Error("its answers lack Deprecation or Sunset")
+	}
+	name := strings.TrimPrefix(at(op, "responses", "429", "$ref").(string), "#/components/responses/")
+	if at(doc, "components", "responses", name, "headers", "Sunset") == nil {
+		t.Error("its problems lack Sunset")
+	}
+	if at(doc, "paths", "/api/ring", "get", "deprecated") != nil {
+		t.Error("another path is marked")
+	}
+}
+
 func TestDocumentsLeadOnlyToWhatThereIs(t *testing.T) {
 	r := coretest.NewRing(t)
 	r.Join("ada", "https://ada.dev/")

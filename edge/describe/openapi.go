@@ -3,6 +3,8 @@ package describe
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -61,6 +63,9 @@ func openAPI(s *Source) []byte {
 		o["summary"] = op.summary()
 		b.sell(op, o)
 		b.problems(op, o["responses"].(node), by)
+		if d, old := s.Deprecated[op.Path]; old {
+			b.deprecate(o, d)
+		}
 		if o["security"] == nil {
 			o["security"] = []node{} // crawlers look for it here
 		}
@@ -237,4 +242,32 @@ func codesByStatus(all []Operation) map[int][]api.Code {
 		}
 	}
 	return by
+}
+
+// deprecate marks an operation of the old surface: it says so, and all its answers have the
+// fields that do.
+func (b *openapi) deprecate(o node, d Deprecation) {
+	about, _ := o["description"].(string)
+	o["deprecated"] = true
+	o["description"] = about + fmt.Sprintf(" Deprecated since %s, gone on %s. Use %s.", d.Since.UTC().Format("2006-01-02"), d.Sunset.UTC().Format("2006-01-02"), d.Successor)
+	b.headers["Deprecation"] = node{"description": "Since when this path is the old surface (RFC 9745).", "required": true, "schema": node{"type": "string", "pattern": "^@[0-9]+$"}}
+	b.headers["Sunset"] = node{"description": "When it goes (RFC 8594).", "required": true, "schema": node{"type": "string"}}
+	answers := o["responses"].(node)
+	for status, answer := range answers {
+		answer := answer.(node)
+		name, shared := strings.CutPrefix(fmt.Sprint(answer["$ref"]), "#/components/responses/")
+		if shared {
+			answer = maps.Clone(b.responses[name].(node))
+		}
+		fields := headerRefs([]string{"Deprecation", "Sunset", "Link"})
+		if own, some := answer["headers"].(node); some {
+			maps.Copy(fields, own)
+		}
+		answer["headers"] = fields
+		if strings.Contains(name, "Problem") && shared {
+			b.responses[name+"Deprecated"] = answer
+			answer = node{"$ref": "#/components/responses/" + name + "Deprecated"}
+		}
+		answers[status] = answer
+	}
 }

@@ -41,10 +41,19 @@ type Site struct {
 	// OriginData answers a GET for data of the origin that is not in the ledger;
 	// nil when the node has none of it.
 	OriginData func(ctx context.Context, path, query string) api.Document
+	// Deprecated says since when a path is the old surface; nil for none.
+	Deprecated map[string]Deprecation
 }
 
 // devel is the version of a program of no release.
 const devel = "0.0.0-devel"
+
+// Deprecation is the end of a path: since when it is the old surface, and when
+// it goes.
+type Deprecation struct {
+	Since, Sunset time.Time
+	Successor     string // path of what replaces it
+}
 
 // Source gives the facts of one document, and notes how long they hold. It is
 // used for one document, by one goroutine.
