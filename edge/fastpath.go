@@ -9,6 +9,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/edge/fastpath"
 	"webring/edge/front"
 	"webring/edge/pages"
@@ -17,16 +18,20 @@ import (
 
 // plainPaths are the paths that the fast path answers, with their routes: those of the core,
 // spelled without escapes, and the front page, which most people ask for and nothing else.
-// Those below /api/ring/ are one, at "".
+// Those below /api/ring/ are one, at "". A deprecated path has no route here: its answers have
+// more fields.
 type plainPaths map[string]int
 
-func newPlainPaths() plainPaths {
+const noRoute = -1
+
+func newPlainPaths(deprecated map[string]describe.Deprecation) plainPaths {
 	p := plainPaths{"/": otherRoute}
 	for _, path := range api.Paths() {
-		if strings.HasSuffix(path, "{slug}") {
-			path = ""
+		route := otherRoute
+		if _, old := deprecated[path]; old {
+			route = noRoute
 		}
-		p[path] = otherRoute
+		p[strings.TrimSuffix(path, string(ringPrefix)+"{slug}")] = route
 	}
 	return p
 }
@@ -38,7 +43,7 @@ func (p plainPaths) have(target []byte) (route int, plain bool) {
 		path = target[:i]
 	}
 	if route, plain = p[string(path)]; plain {
-		return route, string(path) != ringPath || !mayAskForWords(target[len(path):])
+		return route, route != noRoute && (string(path) != ringPath || !mayAskForWords(target[len(path):]))
 	}
 	if len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
 		return 0, false
@@ -49,7 +54,7 @@ func (p plainPaths) have(target []byte) (route int, plain bool) {
 		}
 	}
 	route, plain = p[""]
-	return route, plain
+	return route, plain && route != noRoute
 }
 
 // plainAnswerer answers plain reads for the fast path, as the handlers answer others.

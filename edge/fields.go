@@ -12,6 +12,7 @@ import (
 	"webring/core/api"
 	"webring/edge/cache"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/edge/share"
 )
@@ -207,6 +208,9 @@ func (s *Shell) finish(ctx *fasthttp.RequestCtx, w share.Window) {
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
+	if len(s.deprecated) > 0 {
+		s.markOld(ctx)
+	}
 	a := s.answers.Get().(*answer)
 	a.fields = s.appendCommon(a.fields[:0], w, s.now())
 	a.fields = append(append(append(a.fields, front.IDField+": "...), ctx.Request.Header.Peek(front.IDField)...), "\r\n"...)
@@ -224,5 +228,29 @@ const staleField = "Webring-Stale"
 // exposed are the fields that a script of another site may read.
 const exposed = "ETag, Link, Location, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, RateLimit-Policy, " +
 	"WWW-Authenticate, Payment-Receipt, PAYMENT-REQUIRED, PAYMENT-RESPONSE, Api-Version, X-Request-Id, Webring-Seq, Webring-From, Webring-Stale, Deprecation, Sunset"
+
+// leastNotice is for how many days a deprecated path stays (the service interface,
+// "Versioning").
+const leastNotice = 90
+
+// deprecations are the deprecated paths: none yet.
+var deprecations = map[string]describe.Deprecation{}
+
+// markOld adds Deprecation (RFC 9745), Sunset (RFC 8594) and a link to the successor to
+// every answer at a deprecated path, problems included.
+func (s *Shell) markOld(ctx *fasthttp.RequestCtx) {
+	target, _ := front.Target(&ctx.Request.Header)
+	path := front.DecodePath(front.Path(target))
+	d, old := s.deprecated[string(path)]
+	if _, exact := s.plain[string(path)]; !old && !exact && bytes.HasPrefix(path, ringPrefix) {
+		d, old = s.deprecated[string(ringPrefix)+"{slug}"]
+	}
+	if !old {
+		return
+	}
+	setHeader(ctx, "Deprecation", "@"+strconv.FormatInt(d.Since.Unix(), 10))
+	setHeader(ctx, "Sunset", string(fasthttp.AppendHTTPDate(nil, d.Sunset)))
+	ctx.Response.Header.Add("Link", "<"+d.Successor+`>; rel="successor-version"`)
+}
 
 func trim(b []byte) []byte { return bytes.Trim(b, " \t") }

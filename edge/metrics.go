@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bytes"
+	"cmp"
 	"path"
 	"slices"
 	"strconv"
@@ -247,10 +248,11 @@ func (s *Shell) countAll() {
 	}
 	s.metrics = newMetrics(names)
 	s.core.countIn(s.metrics)
-	for path := range s.plain {
-		s.plain[path] = s.metrics.route([]byte(path))
+	for path, route := range s.plain {
+		if route != noRoute {
+			s.plain[path] = s.metrics.route([]byte(cmp.Or(path, "/api/ring/a")))
+		}
 	}
-	s.plain[""] = s.metrics.route([]byte("/api/ring/a"))
 }
 
 // routeName returns the route of a pattern in the table of paths. It is the pattern itself,

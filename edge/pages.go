@@ -147,6 +147,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 		Version:    cfg.Version,
 		Example:    cfg.ExampleSite,
 		Client:     templates.Client,
+		Deprecated: s.deprecated,
 		OriginData: cfg.OriginData,
 	}
 }

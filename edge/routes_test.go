@@ -6,10 +6,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/describe"
+	"webring/edge/edgetest"
 )
 
 func paidOK(ctx *fasthttp.RequestCtx, _ string, _ bool) {
@@ -315,6 +318,66 @@ func TestHeadersAbove24KiBAreTooLarge(t *testing.T) {
 	}
 	wantProblem(t, s.Raw("GET /api HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", MaxHeader)+"\r\n\r\n"), api.HeaderTooLarge)
 	wantProblem(t, s.Raw("GET /"+strings.Repeat("a", MaxHeader)+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.HeaderTooLarge)
+}
+
+// Whatever is answered at an old path, and the document says so, for ninety days.
+func TestDeprecationIsOnEveryAnswer(t *testing.T) {
+	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
+	old := func(path string, days int) map[string]describe.Deprecation {
+		return map[string]describe.Deprecation{path: {Since: since, Sunset: since.AddDate(0, 0, days), Successor: "/api/v2/ring"}}
+	}
+	for days, ok := range map[int]bool{-1: false, 89: false, 90: true, 400: true} {
+		if _, err := newShell(Config{Core: newRing(t)}, old("/api/ring", days)); (err == nil) != ok {
+			t.Errorf("%d days: %v", days, err)
+		}
+	}
+	sites := map[string]*site{}
+	for _, path := range []string{"/api/ring", "/api/ring/{slug}"} {
+		sh, err := newShell(Config{Core: newRing(t), RateLimit: 8}, old(path, 90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sites[path] = &site{Shell: sh, Site: edgetest.Serve(t, sh, false)}
+	}
+	list := sites["/api/ring"]
+	for _, method := range []string{"GET", "HEAD"} {
+		r := list.Do(method, "/api/ring?limit=1", "")
+		wantFields(t, r, "Deprecation", "@1798859045", "Link", `<https://ring.example/api/ring?limit=1&offset=1>; rel="next" | </api/v2/ring>; rel="successor-version"`)
+	}
+	wantFields(t, list.Get("/api/ring/beta"), "Deprecation", "", "Sunset", "")
+
+	s := sites["/api/ring/{slug}"]
+	wantFields(t, s.Get("/api/categories"), "Deprecation", "", "Sunset", "")
+	tag := s.Get("/api/ring/beta").Header.Get("ETag")
+	for want, r := range map[int]reply{
+		200: s.Get("/api/ring/%62eta"),
+		304: s.Get("/api/ring/beta", "If-None-Match", tag),
+		400: s.Get("/api/ring/beta", "Api-Version", "2"),
+		404: s.Get("/api/ring/nobody"),
+		405: s.Do("DELETE", "/api/ring/beta", ""),
+		204: s.Do("OPTIONS", "/api/ring/beta", ""),
+		429: s.Get("/api/ring/beta"),
+	} {
+		if r.Status != want {
+			t.Errorf("status %d, want %d", r.Status, want)
+		}
+		wantFields(t, r, "Deprecation", "@1798859045", "Sunset", "Fri, 02 Apr 2027 03:04:05 GMT")
+	}
+	s.SetRateLimit(0)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Deprecated  bool
+			Description string
+		}
+	}
+	if err := json.Unmarshal([]byte(s.Get("/openapi.json").Body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for path, item := range doc.Paths {
+		if op := item["get"]; op.Deprecated != (path == "/api/ring/{slug}") || op.Deprecated && !strings.Contains(op.Description, "gone on 2027-04-02") {
+			t.Errorf("%s: deprecated %t: %s", path, op.Deprecated, op.Description)
+		}
+	}
 }
 
 func TestFieldNamesAreSpelledAsInTheInterface(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"webring/edge/describe"
 	"webring/edge/fastpath"
 	"webring/edge/front"
 	"webring/edge/hops"
@@ -59,6 +60,7 @@ type Shell struct {
 	hops       *hops.Counter // nil: none are counted
 	originData OriginData    // nil: there is none
 	router     *router.Router
+	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
 	mcp        *mcp.Server
 	plain      plainPaths
@@ -70,9 +72,16 @@ type Shell struct {
 }
 
 // New prepares a shell. It fails when the configuration contradicts itself.
-func New(cfg Config) (*Shell, error) {
+func New(cfg Config) (*Shell, error) { return newShell(cfg, deprecations) }
+
+func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, error) {
 	if cfg.Core == nil {
 		return nil, errors.New("edge: no core to serve")
+	}
+	for path, d := range deprecated {
+		if d.Sunset.Before(d.Since.AddDate(0, 0, leastNotice)) {
+			return nil, fmt.Errorf("edge: %s would be gone before %d days of notice are over", path, leastNotice)
+		}
 	}
 	now := cfg.Now
 	if now == nil {
@@ -92,7 +101,8 @@ func New(cfg Config) (*Shell, error) {
 		access:     cfg.Access,
 		hops:       cfg.Hops,
 		originData: cfg.OriginData,
-		plain:      newPlainPaths(),
+		deprecated: deprecated,
+		plain:      newPlainPaths(deprecated),
 		answers:    sync.Pool{New: func() any { return new(answer) }},
 	}
 	if s.log == nil {
