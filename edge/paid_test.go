@@ -249,18 +249,6 @@ func swapFirstTwo(v string) string {
 	return strings.Join(p, "; ")
 }
 
-func TestConfigurationsAreChecked(t *testing.T) {
-	if _, err := New(Config{Core: newRing(t), EdgeSecrets: new(voucher.Secrets)}); err == nil {
-		t.Error("no secret is taken for one")
-	}
-	h := func(*fasthttp.RequestCtx, string, bool) {}
-	for _, path := range []string{"/elsewhere", "/sync/a?b", "/sync/{x:*}"} {
-		if _, err := New(Config{Core: newRing(t), Sync: map[string]SyncHandler{path: h}}); err == nil {
-			t.Errorf("%s is followed", path)
-		}
-	}
-}
-
 func TestTwoVouchersAreNone(t *testing.T) {
 	clock := newClock()
 	s := heldServer(t, clock)

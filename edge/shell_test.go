@@ -136,6 +136,10 @@ func TestNewRefusesContradictions(t *testing.T) {
 		"path with a query": {Core: newRing(t), Paid: map[string]Handler{"/api/bid?x": h}},
 		"a method of reads": {Core: newRing(t), Paid: map[string]Handler{"GET /api/bid": h}},
 		"relative path":     {Core: newRing(t), Paid: map[string]Handler{"api/bid": h}},
+		"no secret":         {Core: newRing(t), EdgeSecrets: new(voucher.Secrets)},
+		"not below /sync":   {Core: newRing(t), Sync: map[string]SyncHandler{"/elsewhere": h}},
+		"a query in /sync":  {Core: newRing(t), Sync: map[string]SyncHandler{"/sync/a?b": h}},
+		"a wildcard there":  {Core: newRing(t), Sync: map[string]SyncHandler{"/sync/{x:*}": h}},
 	} {
 		if s, err := New(cfg); err == nil || s != nil {
 			t.Errorf("%s: %v, %v", name, s, err)
