@@ -507,10 +507,10 @@ func TestAForwardedPaymentIsHeldAsLongAsTheOriginHoldsIt(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				origin := newPipes()
 				var asked atomic.Int64
-				go answerAll(origin, func(*http.Request) (int, string) {
+				go answerAll(origin, func(*http.Request) (int, string, string) {
 					asked.Add(1)
 					time.Sleep(c.silent)
-					return 200, "{}"
+					return 200, "application/json", "{}"
 				})
 				f, err := New(Config{Origins: []string{"http://origin.example"}, Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 				if err != nil {

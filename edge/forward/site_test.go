@@ -66,23 +66,33 @@ func tellSender(ctx *fasthttp.RequestCtx, client string, secure bool) {
 }
 
 // answerAll answers the requests on each connection of a listener with what answer gives.
-func answerAll(l net.Listener, answer func(r *http.Request) (status int, body string)) {
+func answerAll(l net.Listener, answer func(r *http.Request) (status int, media, body string)) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		go func() {
-			defer conn.Close()
-			for in := bufio.NewReader(conn); ; {
-				r, err := http.ReadRequest(in)
-				if err != nil {
-					return
-				}
-				io.Copy(io.Discard, r.Body)
-				status, body := answer(r)
-				fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
-			}
-		}()
+		go answerOn(conn, answer)
+	}
+}
+
+// answerOn answers the requests on a connection. The status 0 ends it, and one below says
+// nothing as long as it lasts.
+func answerOn(conn net.Conn, answer func(r *http.Request) (status int, media, body string)) {
+	defer conn.Close()
+	for in := bufio.NewReader(conn); ; {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		status, media, body := answer(r)
+		if status < 0 {
+			_, _ = in.ReadByte()
+		}
+		if status <= 0 {
+			return
+		}
+		fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, media, len(body), body)
 	}
 }

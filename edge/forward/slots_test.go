@@ -39,7 +39,8 @@ type heldPayment struct {
 	answer     chan int // the status, once
 }
 
-func (o *heldOrigin) take(r *http.Request) (status int, body string) {
+func (o *heldOrigin) take(r *http.Request) (status int, media, body string) {
+	media = "application/json"
 	p := &heldPayment{r.Header.Get("Authorization"), make(chan int, 1)}
 	o.mu.Lock()
 	if letGo := r.Header.Get(voucher.StopField) != ""; letGo {
@@ -49,14 +50,14 @@ func (o *heldOrigin) take(r *http.Request) (status int, body string) {
 				q.answer <- 503
 			}
 		}
-		return 204, ""
+		return 204, media, ""
 	}
 	o.there = append(o.there, p)
 	o.mu.Unlock()
 	if status = <-p.answer; status == 503 {
-		return status, `{"code":"payment_pending","detail":"the origin's word"}`
+		return status, media, `{"code":"payment_pending","detail":"the origin's word"}`
 	}
-	return status, "{}"
+	return status, media, "{}"
 }
 
 func (o *heldOrigin) wantCame(t *testing.T, want int) {
