@@ -3,7 +3,6 @@ package edge
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,41 +29,6 @@ var zstdWriter = func() *zstd.Encoder {
 	}
 	return w
 }()
-
-func gzipped(t testing.TB, body string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	if _, err := io.WriteString(w, body); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
-
-// zstded compresses a body of unknown length, with a window of 8 MiB.
-func zstded(t testing.TB, body string) string {
-	t.Helper()
-	var b bytes.Buffer
-	w, err := zstd.NewWriter(&b, zstd.WithWindowSize(8<<20), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for part := range strings.SplitSeq(body, "\n") { // in pieces, so that no length can be named
-		if _, err := io.WriteString(w, part); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
-}
 
 // tellBody answers with what it reads, and with how many bytes came.
 func tellBody(ctx *fasthttp.RequestCtx, _ string, _ bool) {
@@ -93,22 +57,22 @@ func TestBodiesInGzipAndZstdAreRead(t *testing.T) {
 		{"Content-Encoding: zstd\r\n", whole + whole, text + text},
 		{"Content-Encoding: zstd\r\n", zstded(t, full), full},
 	} {
-		r := s.raw(fmt.Sprintf("POST /api/bid HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", c.fields, len(c.coded), c.coded))
-		if want := fmt.Sprint(len(c.coded), " ", c.want); r.status != 200 || r.body != want {
-			t.Errorf("%q: %d %.80q, want %.80q", c.fields, r.status, r.body, want)
+		r := s.Raw(fmt.Sprintf("POST /api/bid HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n%s", c.fields, len(c.coded), c.coded))
+		if want := fmt.Sprint(len(c.coded), " ", c.want); r.Status != 200 || r.Body != want {
+			t.Errorf("%q: %d %.80q, want %.80q", c.fields, r.Status, r.Body, want)
 		}
 	}
 	// The other bodies that this node reads.
-	if r := s.message(gzipped(t, listTools), "Content-Encoding", "gzip"); r.status != 200 || !strings.Contains(r.body, `"outputSchema"`) {
-		t.Errorf("a message: %d %.200s", r.status, r.body)
+	if r := s.message(gzipped(t, listTools), "Content-Encoding", "gzip"); r.Status != 200 || !strings.Contains(r.Body, `"outputSchema"`) {
+		t.Errorf("a message: %d %.200s", r.Status, r.Body)
 	}
 	var checked templates.Draft
 	joins := serve(t, Config{Core: newRing(t), Check: func(_ context.Context, _ string, d templates.Draft) templates.Checked {
 		checked = d
 		return templates.Checked{}
 	}})
-	if r := joins.do("POST", "/join", gzipped(t, "name=A+b&kind=mcp"), "Content-Type", "application/x-www-form-urlencoded", "Content-Encoding", "gzip"); r.status != 200 || checked.Name != "A b" || checked.Kind != "mcp" {
-		t.Errorf("a form: %d, read as %+v", r.status, checked)
+	if r := joins.Do("POST", "/join", gzipped(t, "name=A+b&kind=mcp"), "Content-Type", "application/x-www-form-urlencoded", "Content-Encoding", "gzip"); r.Status != 200 || checked.Name != "A b" || checked.Kind != "mcp" {
+		t.Errorf("a form: %d, read as %+v", r.Status, checked)
 	}
 }
 
@@ -116,19 +80,19 @@ func TestOtherContentCodingsAreUnsupported(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": tellBody}})
 	for _, coding := range []string{"br", "deflate", "compress", "*", "gzip;q=1", "gzip, gzip", "gzip, zstd", "zstd, br", "aes128gcm", "gzipped", "\"gzip\""} {
 		for _, path := range []string{"/api/bid", "/mcp"} {
-			r := s.do("POST", path, "{}", "Content-Type", "application/json", "Content-Encoding", coding)
+			r := s.Do("POST", path, "{}", "Content-Type", "application/json", "Content-Encoding", coding)
 			wantProblem(t, r, api.UnsupportedEncoding)
 			wantFields(t, r, "Accept-Encoding", "gzip, zstd")
 		}
 	}
 	// A client or proxy may also say it in two lines.
-	wantProblem(t, s.do("POST", "/api/bid", "{}", "Content-Encoding", "gzip", "Content-Encoding", "gzip"), api.UnsupportedEncoding)
+	wantProblem(t, s.Do("POST", "/api/bid", "{}", "Content-Encoding", "gzip", "Content-Encoding", "gzip"), api.UnsupportedEncoding)
 	// Where no body is read, nothing is said about one.
-	if r := s.get("/api", "Content-Encoding", "br"); r.status != 200 {
-		t.Errorf("a read: %d", r.status)
+	if r := s.Get("/api", "Content-Encoding", "br"); r.Status != 200 {
+		t.Errorf("a read: %d", r.Status)
 	}
-	wantProblem(t, s.do("POST", "/nowhere", "{}", "Content-Encoding", "br"), api.NotFound)
-	wantProblem(t, s.do("POST", "/api/ring", "{}", "Content-Encoding", "br"), api.MethodNotAllowed)
+	wantProblem(t, s.Do("POST", "/nowhere", "{}", "Content-Encoding", "br"), api.NotFound)
+	wantProblem(t, s.Do("POST", "/api/ring", "{}", "Content-Encoding", "br"), api.MethodNotAllowed)
 }
 
 func TestBodiesThatDoNotDecodeAreInvalid(t *testing.T) {
@@ -139,13 +103,13 @@ func TestBodiesThatDoNotDecodeAreInvalid(t *testing.T) {
 		"cut gzip": {"gzip", good[:len(good)-1]}, "cut zstd": {"zstd", frame[:len(frame)-1]}, "a wrong sum": {"gzip", good[:len(good)-8] + "xxxx" + good[len(good)-4:]},
 		"rubbish after gzip": {"gzip", good + "x"}, "rubbish after zstd": {"zstd", frame + "x"},
 	} {
-		r := s.do("POST", "/api/bid", c.body, "Content-Encoding", c.coding)
+		r := s.Do("POST", "/api/bid", c.body, "Content-Encoding", c.coding)
 		wantProblem(t, r, api.InvalidRequest)
 		var doc struct {
 			Errors []struct{ Pointer, Detail string }
 		}
-		if err := json.Unmarshal([]byte(r.body), &doc); err != nil || len(doc.Errors) != 1 || doc.Errors[0].Detail == "" {
-			t.Errorf("%s: %s", name, r.body)
+		if err := json.Unmarshal([]byte(r.Body), &doc); err != nil || len(doc.Errors) != 1 || doc.Errors[0].Detail == "" {
+			t.Errorf("%s: %s", name, r.Body)
 		}
 	}
 }
@@ -160,7 +124,7 @@ func TestDecompressionStopsAtTheBodyLimit(t *testing.T) {
 			if len(bomb) > MaxBody {
 				t.Fatalf("%s: a bomb of %d bytes", coding, len(bomb))
 			}
-			wantProblem(t, s.do("POST", "/api/bid", bomb, "Content-Encoding", coding), api.BodyTooLarge)
+			wantProblem(t, s.Do("POST", "/api/bid", bomb, "Content-Encoding", coding), api.BodyTooLarge)
 			decode, _ := decoderOf([]byte(coding))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -215,7 +179,7 @@ func FuzzDecodeBody(f *testing.F) {
 func TestExpectationsHaveNoCase(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": tellBody}})
 	for _, expect := range []string{"100-continue", "100-Continue", "100-CONTINUE"} {
-		c, err := net.Dial("tcp", s.addr)
+		c, err := net.Dial("tcp", s.Addr)
 		if err != nil {
 			t.Fatal(err)
 		}

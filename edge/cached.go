@@ -58,7 +58,7 @@ func (g *generation) serve(target []byte, h content.Fields, r *api.Response) (*a
 		again := e != nil || cached.Again(key)
 		g.Ask(target, r)
 		coded := len(r.Body) >= leastCoded && r.Status == fasthttp.StatusOK && isList(target)
-		keep := cached.Keeps() && (again || len(r.Body) >= leastList) || coded && content.AsksCoding(h)
+		keep := again || len(r.Body) >= leastList || coded && content.AsksCoding(h)
 		if r.Drawn || r.Status >= 500 || len(r.Body) > longestCached || !keep {
 			return r, content.Form{Body: r.Body, Varies: coded}
 		}

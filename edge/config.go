@@ -64,9 +64,6 @@ type Config struct {
 	// so that no cache takes documents of two builds for the same. A
 	// [Swappable] brings its own.
 	CoreDigest string
-	// NoCache makes the shell ask the core for every answer anew. Otherwise it keeps
-	// what is asked for again, in 32 MiB at most.
-	NoCache bool
 	// Paid are the operations that are paid for or proved, by method and path, such as
 	// "PATCH /api/ring/{slug}"; POST where only a path is named. A segment in braces takes
 	// any, as ctx.UserValue gives it while the request lasts. The body is JSON, or does not

@@ -20,27 +20,18 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttputil"
 
 	"webring/core/api"
+	"webring/edge/edgetest"
 	"webring/edge/forward"
 	"webring/edge/front"
 	"webring/templates"
 )
-
-func dial(t *testing.T, s *site) net.Conn {
-	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
-	return c
-}
 
 func readReply(t *testing.T, s *site, c net.Conn) reply {
 	t.Helper()
@@ -48,7 +39,7 @@ func readReply(t *testing.T, s *site, c net.Conn) reply {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.finishReply(resp)
+	return s.Read(resp)
 }
 
 func TestSlowRequestsTimeOut(t *testing.T) {
@@ -60,13 +51,13 @@ func TestSlowRequestsTimeOut(t *testing.T) {
 		"POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc",
 		"POST /api/bid HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab",
 	} {
-		c := dial(t, s)
+		c := s.Dial()
 		io.WriteString(c, part)
 		r := readReply(t, s, c)
 		wantProblem(t, r, api.RequestTimeout)
 		// What was never asked is not counted.
 		wantFields(t, r, "RateLimit-Remaining", "9")
-		if !r.closed {
+		if !r.Closed {
 			t.Errorf("%q: the connection stays open", part)
 		}
 	}
@@ -74,7 +65,7 @@ func TestSlowRequestsTimeOut(t *testing.T) {
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: 50 * time.Millisecond})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, "HEAD /api HTTP/1.1\r\nHost: x\r\n\r\n")
 	b, err := io.ReadAll(c) // until the server closes
 	if err != nil || strings.Count(string(b), "HTTP/1.1") != 1 {
@@ -85,7 +76,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 	body := `"` + strings.Repeat("x", 64<<20) + `"`
 	s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body), WriteTimeout: 50 * time.Millisecond})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, "GET /api/ring HTTP/1.1\r\nHost: x\r\n\r\n")
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
@@ -105,7 +96,7 @@ func TestClientsThatDoNotReadAreLetGo(t *testing.T) {
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, strings.Repeat("GET /next?from=alpha HTTP/1.1\r\nHost: x\r\n\r\nGET /api/ring/beta HTTP/1.1\r\nHost: x\r\n\r\n", 20))
 	r := bufio.NewReader(c)
 	for i := range 40 {
@@ -113,7 +104,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := s.finishReply(resp).status, []int{302, 200}[i%2]; got != want {
+		if got, want := s.Read(resp).Status, []int{302, 200}[i%2]; got != want {
 			t.Errorf("answer %d: status %d", i, got)
 		}
 	}
@@ -136,7 +127,7 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 	lavish := serve(t, cfg)
 	cfg.RateLimit = 1
 	strict := serve(t, cfg)
-	strict.get("/api")
+	strict.Get("/api")
 	const asJSON = "Content-Type: application/json\r\n"
 	for _, c := range []struct {
 		s             *site
@@ -174,16 +165,16 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 			if c.status == 503 && strings.Contains(length, "\n ") {
 				c.status, c.code = 400, api.Malformed // as every folded line that would have to be passed on
 			}
-			conn := dial(t, c.s)
+			conn := c.s.Dial()
 			io.WriteString(conn, c.first+" HTTP/1.1\r\nHost: ring.example\r\n"+c.fields+length+"\r\n0\r\n\r\nGET /next HTTP/1.1\r\nHost: x\r\n\r\n")
 			r := bufio.NewReader(conn)
 			resp, err := http.ReadResponse(r, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := c.s.finishReply(resp)
-			if got.status != c.status || !strings.Contains(got.body, string(c.code)) || !got.closed {
-				t.Errorf("%s with %q and %q: status %d, closed %v: %.300s", c.first, c.fields, length, got.status, got.closed, got.body)
+			got := c.s.Read(resp)
+			if got.Status != c.status || !strings.Contains(got.Body, string(c.code)) || !got.Closed {
+				t.Errorf("%s with %q and %q: status %d, closed %v: %.300s", c.first, c.fields, length, got.Status, got.Closed, got.Body)
 			}
 			if b, err := io.ReadAll(r); len(b) > 0 || err != nil {
 				t.Errorf("%s with %q and %q: %q, %v", c.first, c.fields, length, b, err)
@@ -209,9 +200,9 @@ func TestATrailerIsNoWordOfAProxy(t *testing.T) {
 			field = "Forwarded"
 		}
 		s := serve(t, Config{Core: documentCore(api.Position, 0, 0, epoch, "{}"), TrustedProxies: proxies(t, field, "127.0.0.1"), Paid: map[string]Handler{"/api/bid": tell}})
-		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
-		if r.body != c.want {
-			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.body, c.want)
+		r := s.Raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n" + c.header + "\r\n2\r\n{}\r\n0\r\n" + c.trailer + "\r\n")
+		if r.Body != c.want {
+			t.Errorf("%q and %q behind the body: %s, want %s", c.header, c.trailer, r.Body, c.want)
 		}
 	}
 }
@@ -228,15 +219,15 @@ func TestABrokenTrailerIsChargedToWhoSentIt(t *testing.T) {
 			"no field\r\nForwarded: for=" + other + "\r\n",
 		} {
 			s := serve(t, Config{Core: newRing(t), RateLimit: 9, Now: newClock().Now, TrustedProxies: proxies(t, field, "127.0.0.1")})
-			r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + as + sender + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
+			r := s.Raw("POST /api/bid HTTP/1.1\r\nHost: x\r\n" + as + sender + "\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + trailer + "\r\n")
 			wantProblem(t, r, api.Malformed)
 			wantFields(t, r, "RateLimit-Remaining", "8")
 			for who, left := range map[string]string{sender: "7", other: "8", "": "89"} {
 				if who != "" {
 					who = as + who + "\r\n"
 				}
-				r := s.raw("GET /api HTTP/1.1\r\nHost: x\r\n" + who + "\r\n")
-				if got := r.header.Get("RateLimit-Remaining"); got != left {
+				r := s.Raw("GET /api HTTP/1.1\r\nHost: x\r\n" + who + "\r\n")
+				if got := r.Header.Get("RateLimit-Remaining"); got != left {
 					t.Errorf("%s and %q behind the body: %q has %s left, want %s", field, trailer, who, got, left)
 				}
 			}
@@ -251,11 +242,11 @@ func TestShutdownWaitsForARequestInWork(t *testing.T) {
 		<-release
 		ctx.SetBodyString("settled")
 	}}})
-	idle := dial(t, s)
+	idle := s.Dial()
 	io.WriteString(idle, "GET /api HTTP/1.1\r\nHost: x\r\n\r\n")
 	readReply(t, s, idle)
 
-	held := dial(t, s)
+	held := s.Dial()
 	io.WriteString(held, "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
 	<-entered
 
@@ -264,10 +255,10 @@ func TestShutdownWaitsForARequestInWork(t *testing.T) {
 	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Shutdown beside a held request: %v", err)
 	}
-	if err := <-s.served; err != nil {
+	if err := <-s.Served; err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	if c, err := net.Dial("tcp", s.addr); err == nil {
+	if c, err := net.Dial("tcp", s.Addr); err == nil {
 		c.Close()
 		t.Error("connections are still accepted")
 	}
@@ -278,8 +269,8 @@ func TestShutdownWaitsForARequestInWork(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- s.Shutdown(context.Background()) }()
 	close(release)
-	if r := readReply(t, s, held); r.body != "settled" {
-		t.Errorf("the held request got %d %q", r.status, r.body)
+	if r := readReply(t, s, held); r.Body != "settled" {
+		t.Errorf("the held request got %d %q", r.Status, r.Body)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("Shutdown: %v", err)
@@ -324,11 +315,11 @@ func TestTLSIsSecureAndSpeaksHTTP1(t *testing.T) {
 			fmt.Fprint(ctx, secure)
 		}}}
 	s := serve(t, cfg)
-	if r := s.do("POST", "/api/bid", "{}", "X-Forwarded-Proto", "http"); r.body != "true" {
-		t.Errorf("%d %s", r.status, r.body)
+	if r := s.Do("POST", "/api/bid", "{}", "X-Forwarded-Proto", "http"); r.Body != "true" {
+		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	wantProblem(t, s.do("POST", "/api/bid", strings.Repeat("x", MaxBody+1)), api.BodyTooLarge)
-	c, err := tls.Dial("tcp", s.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	wantProblem(t, s.Do("POST", "/api/bid", strings.Repeat("x", MaxBody+1)), api.BodyTooLarge)
+	c, err := tls.Dial("tcp", s.Addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,7 +329,7 @@ func TestTLSIsSecureAndSpeaksHTTP1(t *testing.T) {
 	}
 	// A handshake that never comes holds no connection for ever.
 	cfg.ReadTimeout = 50 * time.Millisecond
-	silent := dial(t, serve(t, cfg))
+	silent := serve(t, cfg).Dial()
 	if _, err := silent.Read(make([]byte, 1)); err == nil {
 		t.Error("an answer to nothing")
 	} else if n, ok := err.(net.Error); ok && n.Timeout() {
@@ -438,7 +429,7 @@ func TestRequestsThatTrickleTimeOut(t *testing.T) {
 func trickles(t *testing.T, cfg Config) bool {
 	t.Helper()
 	s := serve(t, cfg)
-	c := dial(t, s)
+	c := s.Dial()
 	if cfg.TLS != nil {
 		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	}
@@ -449,8 +440,8 @@ func trickles(t *testing.T, cfg Config) bool {
 	if err != nil || resp.StatusCode == 408 {
 		return false
 	}
-	if got := s.finishReply(resp); got.status != 302 {
-		t.Fatalf("status %d", got.status)
+	if got := s.Read(resp); got.Status != 302 {
+		t.Fatalf("status %d", got.Status)
 	}
 	done := make(chan struct{})
 	var trickle sync.WaitGroup
@@ -469,7 +460,7 @@ func trickles(t *testing.T, cfg Config) bool {
 	if resp, err = http.ReadResponse(r, nil); err != nil {
 		t.Fatal(err)
 	}
-	wantProblem(t, s.finishReply(resp), api.RequestTimeout)
+	wantProblem(t, s.Read(resp), api.RequestTimeout)
 	return true
 }
 
@@ -491,7 +482,7 @@ func (c *corked) Write(p []byte) (int, error) {
 // A request over TLS that comes together with the word that it was the last.
 func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), TLS: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MaxVersion: tls.VersionTLS12}})
-	wire := &corked{Conn: dial(t, s)}
+	wire := &corked{Conn: s.Dial()}
 	c := tls.Client(wire, &tls.Config{InsecureSkipVerify: true})
 	if err := c.Handshake(); err != nil {
 		t.Fatal(err)
@@ -505,8 +496,8 @@ func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
 	if _, err := wire.Conn.Write(wire.kept); err != nil {
 		t.Fatal(err)
 	}
-	if got := readReply(t, s, c); got.status != 302 {
-		t.Errorf("status %d", got.status)
+	if got := readReply(t, s, c); got.Status != 302 {
+		t.Errorf("status %d", got.Status)
 	}
 }
 
@@ -516,7 +507,7 @@ func TestTheLastRequestOverTLSIsAnswered(t *testing.T) {
 func TestEachOfManyRequestsIsCountedWhenItIsAnswered(t *testing.T) {
 	clock := newClock()
 	var s *site
-	another := func() int { return s.raw("GET /api/ring HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").status }
+	another := func() int { return s.Raw("GET /api/ring HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").Status }
 	core := &fakeCore{serve: func(target []byte, r *api.Response) {
 		if string(target) == "/next" {
 			clock.Move(61 * time.Second)
@@ -527,7 +518,7 @@ func TestEachOfManyRequestsIsCountedWhenItIsAnswered(t *testing.T) {
 		*r = api.Response{Status: 200, Validity: api.Position, Body: append(r.Body[:0], "{}"...)}
 	}}
 	s = serve(t, Config{Core: core, RateLimit: 1, Now: clock.Now})
-	c := dial(t, s)
+	c := s.Dial()
 	if _, err := io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\nGET /prev HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -543,5 +534,190 @@ func TestEachOfManyRequestsIsCountedWhenItIsAnswered(t *testing.T) {
 	}
 	if status := another(); status != 429 {
 		t.Errorf("one more than the limit: status %d", status)
+	}
+}
+
+// While a shell drains, everything is answered, and each answer is the last of its
+// connection, whichever way it came.
+func TestADrainAnswersAndEndsConnections(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	requests := map[string]string{
+		"a plain read":  "GET /api HTTP/1.1\r\nHost: x\r\n\r\n",
+		"three at once": strings.Repeat("GET /next HTTP/1.1\r\nHost: x\r\n\r\n", 3),
+		"a page":        "GET /join HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a refusal":     "DELETE /api HTTP/1.1\r\nHost: x\r\n\r\n",
+	}
+	before := map[string]net.Conn{}
+	for name, request := range requests {
+		c := s.Dial()
+		io.WriteString(c, request)
+		for r, n := bufio.NewReader(c), strings.Count(request, "HTTP/1.1"); n > 0; n-- {
+			resp, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Read(resp)
+		}
+		before[name] = c
+	}
+	s.Drain()
+	for name, request := range requests {
+		for at, c := range map[string]net.Conn{"one that was open": before[name], "a new one": s.Dial()} {
+			io.WriteString(c, request)
+			answer, err := io.ReadAll(c)
+			if err != nil || strings.Count(string(answer), "\r\nConnection: close\r\n") != 1 || strings.Count(string(answer), "HTTP/1.1 ") != strings.Count(request, "HTTP/1.1") {
+				t.Errorf("%s on %s: %v, %s", name, at, err, answer)
+			}
+		}
+	}
+}
+
+func TestAHeldRequestOutlastsEveryTimeout(t *testing.T) {
+	// What fasthttp starts once for all servers of the process is no part of a bubble.
+	serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}}).Do("POST", "/api/bid", "{}")
+	synctest.Test(t, func(t *testing.T) {
+		shell, err := New(Config{Core: newRing(t), Log: slog.New(slog.DiscardHandler), Paid: map[string]Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+			time.Sleep(time.Hour)
+			ctx.SetBodyString("settled")
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := edgetest.Pay(t, shell)
+		defer conn.Close()
+		res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(res.Body); err != nil || string(body) != "settled" {
+			t.Errorf("%d %q, %v", res.StatusCode, body, err)
+		}
+	})
+}
+
+// hurried has an hour for every wait: what it answers or ends, it does at once.
+func hurried(t *testing.T) *site {
+	return serve(t, Config{Core: newRing(t), ReadTimeout: time.Hour, IdleTimeout: time.Hour, Paid: map[string]Handler{"/api/bid": paidOK}})
+}
+
+// begins are what may come before a request on its connection: nothing, one that the fast
+// path answers, and one that it does not.
+var begins = map[string]string{"first": "", "after a plain read": "GET /api HTTP/1.1\r\nHost: x\r\n\r\n", "after another": "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"}
+
+// exchange sends a request, in pieces if there are several, and gives the last of the
+// answers that come until the connection ends.
+func exchange(t *testing.T, s *site, answers int, pieces ...string) reply {
+	t.Helper()
+	c := s.Dial()
+	for _, piece := range pieces {
+		io.WriteString(c, piece) // it may be refused before all is sent
+	}
+	all, err := io.ReadAll(c)
+	if err != nil {
+		t.Fatalf("%q: %v after %q", pieces, err, all)
+	}
+	at := strings.LastIndex(string(all), "HTTP/1.1 ")
+	if n := strings.Count(string(all), "HTTP/1.1 "); n != answers {
+		t.Fatalf("%q: %d answers: %q", pieces, n, all)
+	}
+	var of *http.Request
+	if answers == 1 && strings.HasPrefix(pieces[0], "HEAD ") && strings.Contains(string(all), " 200 OK\r\n") {
+		of = &http.Request{Method: http.MethodHead}
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(string(all[at:]))), of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Read(resp)
+}
+
+// A head that is not as HTTP/1 has it is refused at once, and whatever follows it is no
+// request.
+func TestHeadsThatAreNotHTTPAreRefusedAtOnce(t *testing.T) {
+	s := hurried(t)
+	for head, code := range map[string]api.Code{
+		"GET /api HTTP/1.1\n": api.Malformed, "GET /api HTTP/1.1\nHost: x\n\n": api.Malformed, "GET /api HTTP/1.1\nHost: x\r\n\r\n": api.Malformed,
+		"GET /api HTTP/1.1\r\nHost: x\n": api.Malformed, "GET /api HTTP/1.1\r\nHost: x\r\n\n": api.Malformed, "GET /api HTTP/1.1\r\n\n": api.Malformed,
+		"POST /api/bid HTTP/1.1\r\nHost: x\nContent-Length: 2\n\n{}": api.Malformed, "\nGET /api HTTP/1.1\r\nHost: x\r\n\r\n": api.Malformed,
+		"GET / HTTP/1.0\n\n": api.Malformed, "GET /api HTTP/1.1\rHost: x\r\r": api.Malformed, "GET /api HTTP/1.1\r\r\n": api.Malformed,
+		"POST /api/bid HTTP/1.1\r\nHost: x\r\nA: b\rc": api.Malformed, "GET /api HTTP/1.1\r\nHost: x\r\nA: \x00": api.Malformed, "HEAD /api HTTP/1.1\r\nHost: \x7f": api.Malformed,
+		"GET /api\r\n": api.Malformed, "GET /api \r\n": api.Malformed, "GET /api http/1.1\r\n": api.Malformed, "GET /api HTTP/1.1 \r\n": api.Malformed, "GET /api HTTP/11\r\n": api.Malformed,
+		"GET /api HTTP/1.10\r\n": api.Malformed, "GET /api HTTP/01.1\r\n": api.Malformed, "GET /api HTTP/1,1\r\n": api.Malformed, "GET /api HTTP/1.x\r\n": api.Malformed, "GET /api XHTTP/1.1\r\n": api.Malformed,
+		"HTTP/1.1\r\n": api.Malformed, "hello\r\n": api.Malformed, "\x16\x03\x01\x02\x00\x01\x00": api.Malformed, "SSH-2.0-x\r\n": api.Malformed,
+		"GET /api HTTP/2.0\r\n": api.UnsupportedHTTP, "POST /api/bid HTTP/3.0\r\nHost: x\r\nContent-Length: 9\r\n\r\n": api.UnsupportedHTTP, "GET /api HTTP/0.9\r\n": api.UnsupportedHTTP,
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": api.UnsupportedHTTP, "DELETE /api/x HTTP/9.9\r\n": api.UnsupportedHTTP,
+	} {
+		for name, begin := range begins {
+			const next = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
+			for _, pieces := range [][]string{{begin + head}, {begin + head + next}, append([]string{begin}, strings.SplitAfter(head, "\n")...)} {
+				answers := 2
+				if begin == "" {
+					answers = 1
+				}
+				r := exchange(t, s, answers, pieces...)
+				if r.Header.Get("Content-Type") != "application/problem+json" || !r.Closed {
+					t.Errorf("%s, %q: closed %v, %v", name, pieces, r.Closed, r.Header)
+				}
+				wantProblem(t, r, code)
+			}
+		}
+	}
+}
+
+// Heads that are odd and right are answered, and the connection goes on.
+func TestOddHeadsAreRead(t *testing.T) {
+	s := hurried(t)
+	for _, head := range []string{
+		"\r\nGET /api HTTP/1.1\r\nHost: x\r\n\r\n", "\r\n\r\n\r\nPOST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"GET /api HTTP/1.2\r\nHost: x\r\n\r\n", "GET /api HTTP/1.9\r\nHost: x\r\n\r\n", "GET /api HTTP/1.1\r\nHost: x\r\nA:\tb\xff\r\n\r\n",
+		"POST /api/bid HTTP/1.1\r\nHost: x\r\ncontent-LENGTH:  4 \r\nContent-Type: application/json\r\n\r\n{\n\r}", "OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+		"GET /api HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+	} {
+		for name, begin := range begins {
+			answers := 3
+			if begin == "" {
+				answers = 2
+			}
+			r := exchange(t, s, answers, begin+head+"GET /next HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+			if r.Status != 302 {
+				t.Errorf("%s, %q: what follows it gets %d", name, head, r.Status)
+			}
+		}
+	}
+}
+
+// A connection ends with the answer to a request that says so, in whatever way it says it.
+func TestCloseIsSaidInAnyCaseAndInLists(t *testing.T) {
+	s := hurried(t)
+	const keep = "Connection: keep-alive\r\n"
+	for fields, closes := range map[string]bool{
+		"Connection: close\r\n": true, "Connection: Close\r\n": true, "connection: CLOSE\r\n": true, "Connection:cLoSe\r\n": true, "Connection: close \t\r\n": true,
+		"Connection: keep-alive, close\r\n": true, "Connection: close, keep-alive\r\n": true, "Connection: te,Close,\r\n": true, "Connection: ,\tclose\r\n": true,
+		"Connection: close\r\n" + keep: true, keep + "Connection: Close\r\n": true, "Connection: te\r\nConnection: close, te\r\n" + keep: true,
+		"Connection: keep-alive,\r\n Close\r\n": true,
+		keep:                                    false, "Connection: Keep-Alive\r\n": false, "Connection: closed\r\n": false, "Connection: te, not-close\r\n": false, "X-Connection: close\r\n": false, "Connection: \r\n": false, "Connection: \"close\"\r\n": false,
+	} {
+		for request, answer := range map[string]int{
+			"GET /api HTTP/1.1\r\nHost: x\r\n": 200, "GET / HTTP/1.1\r\nHost: x\r\n": 200, "GET /next HTTP/1.1\r\nHost: x\r\n": 302, "GET /nowhere HTTP/1.1\r\nHost: x\r\n": 404,
+			"GET /ring HTTP/1.1\r\nHost: x\r\n": 200, "HEAD /api HTTP/1.1\r\nHost: x\r\n": 200, "DELETE /api HTTP/1.1\r\nHost: x\r\n": 405,
+			"POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n": 200,
+			"POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n":     400,
+			"GET /api HTTP/1.0\r\n": 200,
+		} {
+			body := ""
+			if strings.HasPrefix(request, "POST") {
+				body = "{}"
+			}
+			one := request + fields + "\r\n" + body
+			closes := closes || strings.Contains(request, "HTTP/1.0") && !strings.Contains(strings.ToLower(fields), "connection: keep-alive")
+			if closes {
+				r := exchange(t, s, 1, one+"GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
+				if r.Status != answer || !r.Closed {
+					t.Errorf("%q: %d, and it says that it closes: %v", one, r.Status, r.Closed)
+				}
+			} else if r := exchange(t, s, 2, one+"GET /next HTTP/1.1\r\nHost: x\r\nConnection: Close\r\n\r\n"); r.Status != 302 {
+				t.Errorf("%q: what follows it gets %d", one, r.Status)
+			}
+		}
 	}
 }

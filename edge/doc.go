@@ -12,22 +12,23 @@
 // other kind: fastpath.go says which reads are plain and answers them, fields.go writes
 // the header fields of all answers.
 //
-// From there, [Shell] in shell.go takes each request through a limiter (limits.go), version
-// check and route, and contains panics, which log.go logs:
+// From there, [Shell] in shell.go takes each request through a limiter, version check and
+// route, and contains panics:
 //
 //   - config.go says what a shell is made of; routes.go finds the handler; read.go turns an
 //     answer of the core into HTTP; swap.go replaces the core while it is read
 //   - cached.go caches documents in [webring/edge/cache] while they are valid, long ones
-//     in the codings of [webring/edge/content]; validator.go has their entity tags
-//   - body.go decodes what is posted; paid.go calls the handlers of paid operations
+//     in the codings of [webring/edge/content]
+//   - body.go decodes what is posted; paid.go counts requests by their clients, and calls
+//     the handlers of paid operations
 //   - origindata.go serves what the origin has besides the ledger, at an edge by
 //     [webring/edge/cache]; [webring/edge/hops] counts redirects
-//   - problem.go writes problems, also for requests that could not be read; errorpage.go
-//     makes pages of them for people; headers.go adds the fields of every answer
+//   - problem.go writes problems, also for requests that could not be read, and makes pages
+//     of them for people
 //   - [webring/edge/front] finds the client and the target of a request and writes the
 //     access log; requests.go gives each request its id and its line in the log
-//   - [webring/edge/share] counts requests; room.go and listener.go bound connections and
-//     what they hold; count.go and metrics.go count answers
+//   - [webring/edge/share] has the limits of clients; room.go accepts connections, and bounds
+//     them and what they hold; metrics.go counts answers
 //   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
 //     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
 //

@@ -10,7 +10,6 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
 	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/wasm/host"
@@ -20,22 +19,22 @@ func TestDocumentsArePublished(t *testing.T) {
 	clock := newClock()
 	s := serve(t, Config{Core: newRing(t), Contact: "mailto:security@ring.example", Now: clock.Now})
 	for _, d := range describe.Documents() {
-		r := s.get(d.Path)
-		if r.status != 200 || r.body == "" {
-			t.Errorf("%s: status %d: %.200s", d.Path, r.status, r.body)
+		r := s.Get(d.Path)
+		if r.Status != 200 || r.Body == "" {
+			t.Errorf("%s: status %d: %.200s", d.Path, r.Status, r.Body)
 		}
 		wantCommon(t, r)
 		wantFields(t, r, "Content-Type", d.Media, "Webring-Seq", "4", "Vary", "Accept-Encoding", "Link", d.Link)
-		if age := r.header.Get("Cache-Control"); d.MaxAge > content.MaxAge && age != "public, max-age=300" || d.MaxAge <= content.MaxAge && !strings.HasPrefix(age, "public, max-age=5,") {
+		if age := r.Header.Get("Cache-Control"); d.MaxAge > content.MaxAge && age != "public, max-age=300" || d.MaxAge <= content.MaxAge && !strings.HasPrefix(age, "public, max-age=5,") {
 			t.Errorf("%s: %s", d.Path, age)
 		}
 		switch {
 		case strings.Contains(d.Media, "json"):
-			if !json.Valid([]byte(r.body)) {
+			if !json.Valid([]byte(r.Body)) {
 				t.Errorf("%s is no JSON", d.Path)
 			}
 		case strings.Contains(d.Media, "xml") || strings.Contains(d.Media, "opml"):
-			for decoder := xml.NewDecoder(strings.NewReader(r.body)); ; {
+			for decoder := xml.NewDecoder(strings.NewReader(r.Body)); ; {
 				if _, err := decoder.Token(); err == io.EOF {
 					break
 				} else if err != nil {
@@ -44,37 +43,37 @@ func TestDocumentsArePublished(t *testing.T) {
 				}
 			}
 		}
-		again := s.get(d.Path, "If-None-Match", r.header.Get("ETag"))
-		if again.status != 304 || again.body != "" {
-			t.Errorf("%s: status %d for its own tag", d.Path, again.status)
+		again := s.Get(d.Path, "If-None-Match", r.Header.Get("ETag"))
+		if again.Status != 304 || again.Body != "" {
+			t.Errorf("%s: status %d for its own tag", d.Path, again.Status)
 		}
-		if packed := s.get(d.Path, "Accept-Encoding", "gzip"); len(packed.body) > len(r.body) || packed.header.Get("Content-Encoding") == "gzip" && packed.header.Get("ETag") == r.header.Get("ETag") {
-			t.Errorf("%s: packed to %d of %d bytes", d.Path, len(packed.body), len(r.body))
+		if packed := s.Get(d.Path, "Accept-Encoding", "gzip"); len(packed.Body) > len(r.Body) || packed.Header.Get("Content-Encoding") == "gzip" && packed.Header.Get("ETag") == r.Header.Get("ETag") {
+			t.Errorf("%s: packed to %d of %d bytes", d.Path, len(packed.Body), len(r.Body))
 		}
-		wantProblem(t, s.do("DELETE", d.Path, ""), api.MethodNotAllowed)
+		wantProblem(t, s.Do("DELETE", d.Path, ""), api.MethodNotAllowed)
 	}
 	for _, path := range []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/opml/1.opml", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/bid-in-webring/SKILL.md"} {
-		if r := s.get(path); r.status != 200 {
-			t.Errorf("%s: status %d", path, r.status)
+		if r := s.Get(path); r.Status != 200 {
+			t.Errorf("%s: status %d", path, r.Status)
 		}
 	}
 	for _, path := range []string{"/sitemaps/", "/sitemaps/members-2.xml", "/opml/2.opml", "/opml/x", "/ai-catalogs/mcp-2.json", "/ai-catalogs/website-1.json", "/.well-known/agent-skills/", "/feeds/", "/feeds//"} {
-		wantProblem(t, s.get(path), api.NotFound)
+		wantProblem(t, s.Get(path), api.NotFound)
 	}
-	wantProblem(t, serve(t, Config{Core: newRing(t)}).get("/.well-known/security.txt"), api.NotFound)
+	wantProblem(t, serve(t, Config{Core: newRing(t)}).Get("/.well-known/security.txt"), api.NotFound)
 }
 
 func TestDocumentsAreMadeAnewWhenTheyNoLongerHold(t *testing.T) {
 	ring := openedRing(t)
 	clock := newClock()
 	s := serve(t, Config{Core: ring, Contact: "https://ring.example/contact", Now: clock.Now})
-	read := func(path string) string { return s.get(path).body }
+	read := func(path string) string { return s.Get(path).Body }
 	paths := []string{"/openapi.json", "/feeds/joins.atom", "/ring.opml", "/llms.txt", "/sitemap.xml"}
 	before := map[string]string{}
 	for _, p := range paths {
 		before[p] = read(p)
 	}
-	grow(t, ring, "ada")
+	join(t, ring, 1000, "ada", core.Joined{Slug: "ada", Kind: core.Website})
 	for _, p := range paths {
 		if read(p) == before[p] {
 			t.Errorf("%s is that of before somebody joined", p)
@@ -90,8 +89,8 @@ func TestDocumentsAreMadeAnewWhenTheyNoLongerHold(t *testing.T) {
 	now := clock.Now().UTC()
 	clock.Move(now.Truncate(24 * time.Hour).Add(24*time.Hour - time.Minute).Sub(now))
 	ring.Tick(clock.Now())
-	wantFields(t, s.get("/.well-known/security.txt"), "Cache-Control", "public, max-age=59")
-	wantFields(t, s.get("/llms.txt"), "Cache-Control", "public, max-age=300")
+	wantFields(t, s.Get("/.well-known/security.txt"), "Cache-Control", "public, max-age=59")
+	wantFields(t, s.Get("/llms.txt"), "Cache-Control", "public, max-age=300")
 }
 
 func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
@@ -129,26 +128,26 @@ func TestPagesAreMarkdownForThoseWhoAsk(t *testing.T) {
 		if accept != "" {
 			fields = []string{"Accept", accept}
 		}
-		r := s.get("/", fields...)
+		r := s.Get("/", fields...)
 		wantFields(t, r, "Content-Type", media, "Vary", "Accept-Encoding | Accept")
 	}
 	for path, want := range map[string]string{"/": "[Test &lt;Ring&gt;](https://ring.example/)", "/leaderboard": "| 1 | [Alpha \\& Co](https://alpha.example/) alpha.example", "/leaderboard?page=2": "# Leaderboard", "/ring": "| 1 | [Alpha \\& Co](", "/ring?page=2&kind=mcp": "No more members", "/members/beta": "# [Beta](https://beta.example/)",
 		"/categories/general": "| 3 | [Gamma](", "/join": "POST", "/embed": "<webring-online>", "/docs": "/openapi.json", "/about": "# About Test", "/verify": "webring edge --origin", "/problems/empty_ring": "# No member matches\n"} {
-		r := s.get(path, "Accept", "text/markdown")
-		if r.status != 200 || !strings.Contains(r.body, want) {
-			t.Errorf("%s: status %d: %s", path, r.status, r.body)
+		r := s.Get(path, "Accept", "text/markdown")
+		if r.Status != 200 || !strings.Contains(r.Body, want) {
+			t.Errorf("%s: status %d: %s", path, r.Status, r.Body)
 		}
-		if html := s.get(path); html.status != 200 || html.header.Get("ETag") == r.header.Get("ETag") {
-			t.Errorf("%s: HTML has the status %d and the tag %s", path, html.status, html.header.Get("ETag"))
+		if html := s.Get(path); html.Status != 200 || html.Header.Get("ETag") == r.Header.Get("ETag") {
+			t.Errorf("%s: HTML has the status %d and the tag %s", path, html.Status, html.Header.Get("ETag"))
 		}
 	}
 	// Field lines of one name are one list (RFC 9110, 5.3).
-	wantFields(t, s.get("/", "Accept", "application/json", "Accept", "text/markdown"), "Content-Type", "text/markdown; charset=utf-8")
-	wantProblem(t, s.get("/members/nobody", "Accept", "text/markdown"), api.UnknownMember)
-	wantProblem(t, s.get("/ring?kind=robot", "Accept", "text/markdown"), api.InvalidParameter)
-	wantProblem(t, s.get("/problems/nothing", "Accept", "text/markdown"), api.NotFound)
+	wantFields(t, s.Get("/", "Accept", "application/json", "Accept", "text/markdown"), "Content-Type", "text/markdown; charset=utf-8")
+	wantProblem(t, s.Get("/members/nobody", "Accept", "text/markdown"), api.UnknownMember)
+	wantProblem(t, s.Get("/ring?kind=robot", "Accept", "text/markdown"), api.InvalidParameter)
+	wantProblem(t, s.Get("/problems/nothing", "Accept", "text/markdown"), api.NotFound)
 	// A file has one form.
-	wantFields(t, s.get("/llms.txt", "Accept", "text/markdown"), "Vary", "Accept-Encoding")
+	wantFields(t, s.Get("/llms.txt", "Accept", "text/markdown"), "Vary", "Accept-Encoding")
 }
 
 // What reads nothing of the ring is of the position at hand in each form, and is kept
@@ -157,13 +156,13 @@ func TestWhatReadsNothingIsOfThisPosition(t *testing.T) {
 	for seq, core := range map[string]*host.Native{"0": host.NewNative(10), "4": newRing(t)} {
 		s := serve(t, Config{Core: core})
 		for key, accept := range map[string]string{"/problems/empty_ring": "text/html", "markdown /problems/empty_ring": "text/markdown"} {
-			r := s.get("/problems/empty_ring", "Accept", accept)
+			r := s.Get("/problems/empty_ring", "Accept", accept)
 			wantFields(t, r, "Content-Type", accept+"; charset=utf-8", "Webring-Seq", seq)
-			if age := r.header.Get("Cache-Control"); !strings.HasPrefix(age, "public, max-age=") {
+			if age := r.Header.Get("Cache-Control"); !strings.HasPrefix(age, "public, max-age=") {
 				t.Errorf("%s at %s: %s", accept, seq, age)
 			}
 			kept := s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(key)))
-			s.get("/problems/empty_ring", "Accept", accept)
+			s.Get("/problems/empty_ring", "Accept", accept)
 			if kept == nil || s.core.current.Load().cache.Get(s.core.current.Load().cache.Key([]byte(key))) != kept {
 				t.Errorf("%s at %s is drawn again", accept, seq)
 			}
@@ -177,24 +176,16 @@ func TestCategoriesThatNobodyIsInAreNotThere(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for _, path := range []string{"/categories/call-this-number", "/categories/Call%20this%20number", "/categories/call?kind=mcp", "/categories/call?page=2"} {
 		for _, accept := range []string{"text/html", "text/markdown"} {
-			r := s.get(path, "Accept", accept)
+			r := s.Get(path, "Accept", accept)
 			if accept == "text/markdown" {
 				wantProblem(t, r, api.EmptyRing)
 			}
-			if r.status != 404 || strings.Contains(strings.ToLower(r.body), "call") {
-				t.Errorf("%s as %s repeats its path: %s", path, accept, r.body)
+			if r.Status != 404 || strings.Contains(strings.ToLower(r.Body), "call") {
+				t.Errorf("%s as %s repeats its path: %s", path, accept, r.Body)
 			}
 		}
 	}
-	if r := s.get("/categories/general?kind=mcp"); r.status != 200 {
-		t.Errorf("a category in use without an MCP server: status %d", r.status)
+	if r := s.Get("/categories/general?kind=mcp"); r.Status != 200 {
+		t.Errorf("a category in use without an MCP server: status %d", r.Status)
 	}
-}
-
-// grow lets a website join.
-func grow(t *testing.T, n *host.Native, slug string) {
-	t.Helper()
-	texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
-	apply(t, n, coretest.NewStep(&core.Joined{Stamp: (epoch + 1) * 1000, Slug: slug, Kind: core.Website, Category: "general",
-		Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL), Fee: 100}, texts))
 }

@@ -6,14 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
-	"webring/edge/fastpath"
+	"webring/edge/edgetest"
 	"webring/edge/pages"
 	"webring/templates"
 	"webring/wasm/host"
@@ -57,7 +55,7 @@ func TestWhoPrefersHTML(t *testing.T) {
 		}
 	}
 	anything := []byte("*/*")
-	if n := testing.AllocsPerRun(100, func() { pages.PrefersHTML(anything) }); n > 0 && !raceDetector {
+	if n := testing.AllocsPerRun(100, func() { pages.PrefersHTML(anything) }); n > 0 && !edgetest.Race {
 		t.Errorf("%v allocations for a program", n)
 	}
 }
@@ -66,7 +64,7 @@ func TestWhoPrefersHTML(t *testing.T) {
 // the fast path and on fasthttp, wherever the error is found.
 func TestErrorsArePagesForPeople(t *testing.T) {
 	ring := newRing(t)
-	apply(t, ring, coretest.NewStep(&core.Removed{Stamp: (epoch + 2) * 1000, Member: "beta", Reason: "asked to"}, nil))
+	edgetest.Apply(t, ring, &core.Removed{Stamp: (epoch + 2) * 1000, Member: "beta", Reason: "asked to"}, nil)
 	check := func(context.Context, string, templates.Draft) templates.Checked { panic("asked") }
 	gone := func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 		ctx.SetStatusCode(503)
@@ -117,7 +115,7 @@ func TestErrorsArePagesForPeople(t *testing.T) {
 			version = ""
 		}
 		ask := func(fields string) reply {
-			return c.s.raw(c.begins + version + "\r\nHost: x\r\n" + fields + "\r\n")
+			return c.s.Raw(c.begins + version + "\r\nHost: x\r\n" + fields + "\r\n")
 		}
 		for _, usual := range []string{"", unusual} {
 			for _, program := range []string{"", "Accept: */*\r\n", "Accept: application/json\r\n", "Accept: text/markdown, text/html, */*\r\n", "Accept: " + images + "\r\n"} {
@@ -143,31 +141,31 @@ func TestErrorsArePagesForPeople(t *testing.T) {
 				wants = append(wants, fmt.Sprintf(`role="search" action="%sring" method="get"`, c.root))
 			}
 			for _, want := range wants {
-				if !strings.Contains(r.body, want) {
-					t.Errorf("%s: no %s in %s", c.begins, want, r.body)
+				if !strings.Contains(r.Body, want) {
+					t.Errorf("%s: no %s in %s", c.begins, want, r.Body)
 				}
 			}
-			if r.status != c.code.Status() || len(r.body) > 6<<10 {
-				t.Errorf("%s: status %d, %d bytes", c.begins, r.status, len(r.body))
+			if r.Status != c.code.Status() || len(r.Body) > 6<<10 {
+				t.Errorf("%s: status %d, %d bytes", c.begins, r.Status, len(r.Body))
 			}
 		}
 	}
-	head := s.raw("HEAD /nowhere HTTP/1.1\r\nHost: x\r\nAccept: " + browsers + "\r\n\r\n")
-	if head.status != 404 || head.body != "" || len(head.header.Get("Content-Length")) != 4 {
-		t.Errorf("HEAD: %d %v %s", head.status, head.header, head.body)
+	head := s.Raw("HEAD /nowhere HTTP/1.1\r\nHost: x\r\nAccept: " + browsers + "\r\n\r\n")
+	if head.Status != 404 || head.Body != "" || len(head.Header.Get("Content-Length")) != 4 {
+		t.Errorf("HEAD: %d %v %s", head.Status, head.Header, head.Body)
 	}
 	// What programs alone ask for has no pages, and what comes by no path of the ring has.
 	for request, code := range map[string]api.Code{
 		"GET /api/nowhere": api.NotFound, "GET /api/ring/nobody": api.UnknownMember, "GET /api/ring/next?kind=mcp": api.EmptyRing, "PUT /mcp": api.MethodNotAllowed,
 		"GET /mcp/x": api.NotFound, "GET /sync/checkpoint": api.NotFound, "POST /api/bid": api.NotLeader, "DELETE /api": api.MethodNotAllowed,
 	} {
-		r := s.raw(request + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nAccept: " + browsers + "\r\n\r\n")
+		r := s.Raw(request + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nAccept: " + browsers + "\r\n\r\n")
 		wantProblem(t, r, code)
 		wantFields(t, r, "Vary", "")
 	}
 	for _, request := range []string{"GET /apis HTTP/1.1\r\n", "GET /a#b HTTP/1.1\r\n", "POST /join HTTP/1.1\r\nContent-Length: 99999\r\n"} {
-		if r := s.raw(request + "Host: x\r\nAccept: " + browsers + "\r\n\r\n"); r.status < 400 || r.header.Get("Content-Type") != pages.Media {
-			t.Errorf("%q: %d %v %s", request, r.status, r.header, r.body)
+		if r := s.Raw(request + "Host: x\r\nAccept: " + browsers + "\r\n\r\n"); r.Status < 400 || r.Header.Get("Content-Type") != pages.Media {
+			t.Errorf("%q: %d %v %s", request, r.Status, r.Header, r.Body)
 		}
 	}
 }
@@ -175,39 +173,39 @@ func TestErrorsArePagesForPeople(t *testing.T) {
 // A visitor who is one too many is told when to come again.
 func TestTooManyRequestsIsAPage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1, Now: newClock().Now})
-	s.get("/api")
-	r := s.get("/next?from=alpha", "Accept", browsers)
+	s.Get("/api")
+	r := s.Get("/next?from=alpha", "Accept", browsers)
 	wantFields(t, r, "Content-Type", pages.Media, "Retry-After", "60", "Vary", "Accept")
-	if r.status != 429 || !strings.Contains(r.body, "Try again in 60 seconds.") || !strings.Contains(r.body, `href="./next?from=alpha">Try again</a>`) {
-		t.Errorf("%d %s", r.status, r.body)
+	if r.Status != 429 || !strings.Contains(r.Body, "Try again in 60 seconds.") || !strings.Contains(r.Body, `href="./next?from=alpha">Try again</a>`) {
+		t.Errorf("%d %s", r.Status, r.Body)
 	}
-	wantProblem(t, s.get("/next?from=alpha"), api.RateLimited)
+	wantProblem(t, s.Get("/next?from=alpha"), api.RateLimited)
 	// The page in the cache has the address, the request and the wait of each.
 	for target, again := range map[string]string{
 		"/members/alpha?amount=%22%3E": `href="./alpha?amount=%22%3E"`, "/members/x%3Cb%3E": `href="./x%3Cb%3E"`, "/a&b": `href="./a&amp;b"`, "/": `href="./"`,
 		"/" + strings.Repeat("a/", 9) + "b": `href="./b"`,
 	} {
 		for _, id := range []string{"first-request", "second-request"} {
-			r := s.get(target, "Accept", browsers, "X-Request-Id", id)
+			r := s.Get(target, "Accept", browsers, "X-Request-Id", id)
 			deep := strings.Count(target, "/") - 1
 			home := `href="` + strings.Repeat("../", deep) + `random"`
 			if deep > 8 {
 				home = `href="/random"`
 			}
 			for _, want := range []string{again + ">Try again</a>", "Request <code>" + id + "</code>", home} {
-				if r.status != 429 || !strings.Contains(r.body, want) {
-					t.Errorf("%s: %d, no %s in %s", target, r.status, want, r.body)
+				if r.Status != 429 || !strings.Contains(r.Body, want) {
+					t.Errorf("%s: %d, no %s in %s", target, r.Status, want, r.Body)
 				}
 			}
 		}
 	}
-	if r := s.get("/"+strings.Repeat("a", 700), "Accept", browsers); strings.Contains(r.body, "Try again</a>") || strings.Contains(r.body, "7d0c4f1b") {
-		t.Errorf("an address that is too long: %s", r.body)
+	if r := s.Get("/"+strings.Repeat("a", 700), "Accept", browsers); strings.Contains(r.Body, "Try again</a>") || strings.Contains(r.Body, "7d0c4f1b") {
+		t.Errorf("an address that is too long: %s", r.Body)
 	}
 	for _, form := range []string{"name=x", ""} {
-		r := s.do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
-		if r.status != 429 || !strings.Contains(r.body, `href="./join">Back to the form</a>`) || strings.Contains(r.body, "7d0c4f1b") {
-			t.Errorf("a form: %d %s", r.status, r.body)
+		r := s.Do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
+		if r.Status != 429 || !strings.Contains(r.Body, `href="./join">Back to the form</a>`) || strings.Contains(r.Body, "7d0c4f1b") {
+			t.Errorf("a form: %d %s", r.Status, r.Body)
 		}
 	}
 }
@@ -223,72 +221,22 @@ func TestACrowdIsAnsweredFromTheCache(t *testing.T) {
 		a.Seq = 7 // where this core stands
 	}}, RateLimit: 1, Now: newClock().Now, Check: func(context.Context, string, templates.Draft) templates.Checked { panic("asked") }})
 	ask := func() reply {
-		return s.do("POST", "/join", "name=x", "Content-Type", formType, "Accept", browsers)
+		return s.Do("POST", "/join", "name=x", "Content-Type", formType, "Accept", browsers)
 	}
-	s.get("/api")
+	s.Get("/api")
 	asked = 0
-	if first := ask(); first.status != 429 || asked == 0 {
-		t.Fatalf("%d, %d documents: %s", first.status, asked, first.body)
+	if first := ask(); first.Status != 429 || asked == 0 {
+		t.Fatalf("%d, %d documents: %s", first.Status, asked, first.Body)
 	}
 	asked = 0
 	for range 3 {
-		if again := ask(); again.status != 429 || !strings.Contains(again.body, "Too many requests") {
-			t.Errorf("%d %s", again.status, again.body)
+		if again := ask(); again.Status != 429 || !strings.Contains(again.Body, "Too many requests") {
+			t.Errorf("%d %s", again.Status, again.Body)
 		}
 	}
 	if asked > 0 {
 		t.Errorf("%d documents were read for requests that are refused", asked)
 	}
-}
-
-// A hop that fails costs a program no more memory than before.
-func TestAFailedHopAllocatesNothingForPrograms(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector allocates")
-	}
-	s, err := New(Config{Core: newRing(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &plainAnswerer{s: s}
-	r := &fastpath.Request{Target: []byte("/next?from=alpha&category=none"), ID: []byte("my-request")}
-	if n := testing.AllocsPerRun(1000, func() {
-		if a, ok := p.Answer(r, time.Now()); !ok || a.Status != 404 {
-			t.Fatalf("%t, status %d", ok, a.Status)
-		}
-	}); n >= 1 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkErrorPage(b *testing.B) {
-	s, err := New(Config{Core: newRing(b)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	g := s.core.enter()
-	defer g.leave()
-	f := &pages.Failure{Method: "GET", Target: []byte("/members/nobody"), Status: 404, Reads: true, RequestID: "my-request",
-		Body: api.AppendProblem(nil, base, api.UnknownMember, "No member.", nil)}
-	b.Run("page", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			s.pages.ErrorPage(g, f)
-		}
-	})
-	f.Status, f.RetryAfter, f.Body = 429, "17", api.AppendProblem(nil, base, api.RateLimited, "Too many.", nil)
-	b.Run("crowded", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			s.pages.CrowdedPage(g, f)
-		}
-	})
-	b.Run("draft", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			s.pages.Join(g, templates.Draft{Name: "x"}, templates.Checked{Refusal: "Too many.", Code: "rate_limited"})
-		}
-	})
 }
 
 // requestShown matches the id of a request in an error page.

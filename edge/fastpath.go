@@ -2,6 +2,7 @@ package edge
 
 import (
 	"bytes"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -15,46 +16,36 @@ import (
 	"webring/edge/share"
 )
 
-// plainPaths are the paths that the fast path answers: those of the core, spelled
-// without escapes, and the front page, which most people ask for and nothing else.
-type plainPaths struct {
-	exact  map[string]plainPath
-	detail plainPath // those below /api/ring/
-}
+// plainPaths are the paths that the fast path answers, with their routes: those of the core,
+// spelled without escapes, and the front page, which most people ask for and nothing else.
+// Those below /api/ring/ are one, at "". A deprecated path has no route here: its answers have
+// more fields.
+type plainPaths map[string]int
 
-// plainPath says of a path, or of several, whether the fast path answers, and the route.
-type plainPath struct {
-	plain bool
-	route int
-}
+const noRoute = -1
 
-// newPlainPaths leaves out deprecated paths, because their answers carry more fields.
-func newPlainPaths(deprecated map[string]describe.Deprecation) *plainPaths {
-	p := &plainPaths{exact: map[string]plainPath{"/": {plain: true}}}
+func newPlainPaths(deprecated map[string]describe.Deprecation) plainPaths {
+	p := plainPaths{"/": otherRoute}
 	for _, path := range api.Paths() {
-		_, old := deprecated[path]
-		if path == string(ringPrefix)+"{slug}" {
-			p.detail.plain = !old
-		} else {
-			p.exact[path] = plainPath{plain: !old}
+		route := otherRoute
+		if _, old := deprecated[path]; old {
+			route = noRoute
 		}
+		p[strings.TrimSuffix(path, string(ringPrefix)+"{slug}")] = route
 	}
 	return p
 }
 
 // have reports whether the path of a target is one of them, and gives its route.
-func (p *plainPaths) have(target []byte) (route int, plain bool) {
+func (p plainPaths) have(target []byte) (route int, plain bool) {
 	path := target
 	if i := bytes.IndexByte(target, '?'); i >= 0 {
 		path = target[:i]
 	}
-	if x, known := p.exact[string(path)]; known {
-		if string(path) == ringPath && mayAskForWords(target[len(path):]) {
-			return 0, false
-		}
-		return x.route, x.plain
+	if route, plain = p[string(path)]; plain {
+		return route, route != noRoute && (string(path) != ringPath || !mayAskForWords(target[len(path):]))
 	}
-	if !p.detail.plain || len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
+	if len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
 		return 0, false
 	}
 	for _, c := range path[len(ringPrefix):] {
@@ -62,7 +53,8 @@ func (p *plainPaths) have(target []byte) (route int, plain bool) {
 			return 0, false
 		}
 	}
-	return p.detail.route, true
+	route, plain = p[""]
+	return route, plain && route != noRoute
 }
 
 // plainAnswerer answers plain reads for the fast path, as the handlers answer others.

@@ -76,7 +76,7 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		case 1:
 			l = noSockets{l}
 		case 2:
-			*s.plain = plainPaths{} // all is for fasthttp
+			clear(s.plain) // all is for fasthttp
 		}
 		go s.Serve(l)
 		t.Cleanup(func() {

@@ -7,17 +7,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"weak"
 
 	"webring/core/api"
-	"webring/edge/fastpath"
 )
 
 // unusual makes a request one that is not plain, and means nothing.
@@ -33,53 +35,25 @@ func ask(t *testing.T, s *site, c net.Conn, r *bufio.Reader, request string) rep
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.finishReply(resp)
+	return s.Read(resp)
 }
 
-// What the fast path answers is what fasthttp's handlers answer, field by field.
-func TestTheFastPathAnswersAsHandlersDo(t *testing.T) {
-	stale := false
-	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, Now: newClock().Now, Stale: func() bool { return stale }})
-	tag := s.get("/api/ring").header.Get("ETag")
-	for _, target := range []string{"/api", "/api/ring", "/api/ring?limit=1&offset=1", "/api/ring?limit=0", "/api/ring/next?from=alpha", "/api/ring/next",
-		"/api/ring/beta", "/api/ring/nobody", "/api/categories", "/api/widget?from=beta", "/api/leaderboard?limit=2", "/next?from=alpha",
-		"/next?from=https%3A%2F%2Fbeta.example%2Fa", "/prev?from=nobody", "/next?from=+%zz&&", "/api/ring/next?format=redirect&kind=mcp"} {
-		for _, fields := range []string{"", "If-None-Match: \"a\", " + tag + "\r\nUser-Agent: x\r\nAccept: */*\r\n", "Api-Version: 1\r\nConnection: Keep-Alive\r\nX-Request-Id: my-request.1\r\n"} {
-			for _, stale = range []bool{false, true} {
-				request := "GET " + target + " HTTP/1.1\r\nHost: ring.example:80\r\n" + fields
-				c := dial(t, s)
-				r := bufio.NewReader(c)
-				fast := ask(t, s, c, r, request+"\r\n")
-				if s.server.GetCurrentConcurrency() != 0 {
-					t.Errorf("%s: a plain read was handed over", target)
-				}
-				slow := ask(t, s, c, r, request+unusual+"\r\n")
-				if s.server.GetCurrentConcurrency() != 1 {
-					t.Errorf("%s: an unusual request was not handed over", target)
-				}
-				for _, r := range []reply{fast, slow} {
-					if date, err := http.ParseTime(r.header.Get("Date")); err != nil || date.IsZero() {
-						t.Errorf("%s: Date %q", target, r.header.Get("Date"))
-					}
-					if madeID.MatchString("X-Request-Id: "+r.header.Get("X-Request-Id")) == strings.Contains(fields, "X-Request-Id") {
-						t.Errorf("%s with %q: X-Request-Id %q", target, fields, r.header.Get("X-Request-Id"))
-					} else if !strings.Contains(fields, "X-Request-Id") {
-						delete(r.header, "X-Request-Id")
-					}
-					delete(r.header, "Date")
-					delete(r.header, "Ratelimit-Remaining")
-				}
-				if fast.status != slow.status || fast.body != slow.body || fmt.Sprint(fast.header) != fmt.Sprint(slow.header) {
-					t.Errorf("%s: the fast path answers\n%d %v\n%s\nand a handler\n%d %v\n%s", target, fast.status, fast.header, fast.body, slow.status, slow.header, slow.body)
-				}
-				c.Close()
-				for range 1000 {
-					if s.server.GetCurrentConcurrency() == 0 {
-						break
-					}
-					time.Sleep(time.Millisecond)
-				}
-			}
+// Plain reads are answered on the fast path, and a connection leaves it with the first
+// unusual request. What both answer is compared by the test of whatever comes.
+func TestPlainReadsStayOnTheFastPath(t *testing.T) {
+	s := serve(t, Config{Core: newRing(t)})
+	for _, target := range []string{"/", "/api", "/api/ring?limit=1&offset=1", "/api/ring/next?from=alpha", "/api/ring/beta", "/api/ring/nobody", "/api/widget?from=beta", "/next?from=https%3A%2F%2Fbeta.example%2Fa"} {
+		c := s.Dial()
+		r := bufio.NewReader(c)
+		request := "GET " + target + " HTTP/1.1\r\nHost: ring.example:80\r\nApi-Version: 1\r\nConnection: Keep-Alive\r\nAccept: */*\r\n"
+		if ask(t, s, c, r, request+"\r\n"); s.server.GetOpenConnectionsCount() != 0 {
+			t.Errorf("%s: a plain read was handed over", target)
+		}
+		if ask(t, s, c, r, request+unusual+"\r\n"); s.server.GetOpenConnectionsCount() != 1 {
+			t.Errorf("%s: an unusual request was not handed over", target)
+		}
+		for c.Close(); s.server.GetOpenConnectionsCount() > 0; {
+			runtime.Gosched()
 		}
 	}
 }
@@ -88,25 +62,25 @@ func TestRequestsMayComeInPieces(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	request := "GET /next?from=alpha HTTP/1.1\r\nHost: x\r\nIf-None-Match: \"a\"\r\n\r\n"
 	for _, cut := range []int{1, 4, 5, 20, 40, len(request) - 1} {
-		c := dial(t, s)
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for range 2 {
 			io.WriteString(c, request[:cut])
 			// An answer to another connection: by then the piece has been read.
-			s.get("/api")
-			if got := ask(t, s, c, r, request[cut:]); got.status != 302 {
-				t.Errorf("cut at %d: status %d", cut, got.status)
+			s.Get("/api")
+			if got := ask(t, s, c, r, request[cut:]); got.Status != 302 {
+				t.Errorf("cut at %d: status %d", cut, got.Status)
 			}
 		}
 	}
-	c := dial(t, s)
+	c := s.Dial()
 	r := bufio.NewReader(c)
 	long := "GET /next HTTP/1.1\r\nHost: x\r\nCookie: " + strings.Repeat("x", 4<<10) + "\r\n\r\n"
-	if got := ask(t, s, c, r, long); got.status != 302 {
-		t.Errorf("a request longer than the fast path takes: status %d", got.status)
+	if got := ask(t, s, c, r, long); got.Status != 302 {
+		t.Errorf("a request longer than the fast path takes: status %d", got.Status)
 	}
-	if got := ask(t, s, c, r, request); got.status != 302 {
-		t.Errorf("afterwards: status %d", got.status)
+	if got := ask(t, s, c, r, request); got.Status != 302 {
+		t.Errorf("afterwards: status %d", got.Status)
 	}
 }
 
@@ -129,7 +103,7 @@ func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
 		fmt.Fprintf(&requests, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", target, fields)
 		want = append(want, target+long[:len(target)%2*len(long)])
 	}
-	c := dial(t, s)
+	c := s.Dial()
 	go io.WriteString(c, requests.String())
 	r := bufio.NewReader(c)
 	for i := range want {
@@ -137,15 +111,15 @@ func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(i, err)
 		}
-		if got := s.finishReply(resp); got.body != want[i] {
-			t.Fatalf("answer %d: %.80s", i, got.body)
+		if got := s.Read(resp); got.Body != want[i] {
+			t.Fatalf("answer %d: %.80s", i, got.Body)
 		}
 	}
 }
 
 func TestTheLastRequestBeforeAHalfCloseIsAnswered(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
-	c := dial(t, s)
+	c := s.Dial()
 	io.WriteString(c, "GET /next HTTP/1.1\r\nHost: x\r\n\r\n")
 	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -156,42 +130,12 @@ func TestTheLastRequestBeforeAHalfCloseIsAnswered(t *testing.T) {
 	}
 }
 
-// A client that says with a later request that it was the last need not wait until the
-// connection has been idle for long. A client that only pauses is answered.
-func TestTheEndThatCameWithALaterRequestIsSeenSoon(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
-	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
-	open := func() (net.Conn, *bufio.Reader) {
-		c := dial(t, s)
-		r := bufio.NewReader(c)
-		ask(t, s, c, r, request)
-		ask(t, s, c, r, request)
-		return c, r
-	}
-	still, answers := open()
-	var ended sync.WaitGroup
-	for range 8 {
-		c, r := open()
-		atOnce(t, c, request)
-		ended.Go(func() {
-			b, err := io.ReadAll(r)
-			if err != nil || !bytes.HasPrefix(b, []byte("HTTP/1.1 302 ")) {
-				t.Errorf("%.60q, %v", b, err)
-			}
-		})
-	}
-	ended.Wait()
-	if got := ask(t, s, still, answers, request); got.status != 302 {
-		t.Errorf("after a pause: status %d", got.status)
-	}
-}
-
 // However a client goes away, nothing is held for it.
 func TestNothingIsHeldForAClientThatLeft(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), IdleTimeout: time.Hour})
 	const request = "GET /next HTTP/1.1\r\nHost: x\r\n\r\n"
 	for i := range 200 {
-		c := dial(t, s)
+		c := s.Dial()
 		r := bufio.NewReader(c)
 		for range i % 3 {
 			ask(t, s, c, r, request)
@@ -220,7 +164,7 @@ func TestShutdownCutsNoAnswer(t *testing.T) {
 	var asked, clients sync.WaitGroup
 	asked.Add(8)
 	for range 8 {
-		c := dial(t, s)
+		c := s.Dial()
 		clients.Go(func() {
 			r := bufio.NewReader(c)
 			for i := 0; ; i++ {
@@ -265,7 +209,7 @@ func TestAFieldThatCannotBeSentIsAnErrorOfOurs(t *testing.T) {
 	}}
 	s := serve(t, Config{Core: core})
 	for _, fields := range []string{"", unusual} {
-		r := s.raw("GET /next HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n")
+		r := s.Raw("GET /next HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n")
 		wantProblem(t, r, api.Internal)
 		wantFields(t, r, "Set-Cookie", "")
 	}
@@ -324,25 +268,95 @@ func TestAFailingListenerEndsServe(t *testing.T) {
 	}
 }
 
-func TestPlainAnswersAllocateNothing(t *testing.T) {
-	if raceDetector {
-		t.Skip("the race detector allocates")
+// turningCore stands at another position at every turn. Its lists are words that
+// all name the position.
+type turningCore struct{ seq atomic.Uint64 }
+
+const positionWord = len("00000007 ")
+
+func (c *turningCore) Serve(target []byte, r *api.Response) {
+	words := 1 + len(target)
+	if isList(target) {
+		words = []int{600, 8_000, 40_000}[len(target)%3] // 5, 72 and 360 kB
 	}
-	s, err := New(Config{Core: newRing(t), RateLimit: 1 << 30, Stale: func() bool { return false }, Count: true})
-	if err != nil {
-		t.Fatal(err)
+	seq := c.seq.Load()
+	*r = api.Response{Status: 200, Validity: api.Position, Seq: seq, Body: r.Body[:0]}
+	word := fmt.Sprintf("%08d ", seq)
+	for range words {
+		r.Body = append(r.Body, word...)
 	}
-	p := &plainAnswerer{s: s}
-	for _, target := range hotTargets {
-		r := &fastpath.Request{Target: []byte(target), IfNoneMatch: [][]byte{[]byte(`"old", W/"older"`)}}
-		answer := func() {
-			if a, ok := p.Answer(r, time.Now()); !ok || a.Status >= 400 {
-				t.Fatalf("%s: %t, status %d", target, ok, a.Status)
+}
+
+func (c *turningCore) ServeAll(targets [][]byte, all []api.Response) {
+	for i, target := range targets {
+		c.Serve(target, &all[i])
+	}
+}
+
+func (c *turningCore) Head() (uint64, int64) { return c.seq.Load(), epoch }
+func (c *turningCore) BaseURL() string       { return base }
+
+// Lists are sent from where they lie, to readers who take little at a time, while
+// other lists take their places: each arrives whole and of one position, and no
+// reader goes back. Requests come in pieces, many at a time, and some connections
+// are handed over with answers on their way.
+func TestSlowReadersGetListsOfOnePosition(t *testing.T) {
+	const seed = 3
+	t.Logf("seed %d", seed)
+	core := new(turningCore)
+	s := serve(t, Config{Core: core, RateLimit: 1 << 30})
+	targets := []string{"/api/ring", "/api/ring?limit=1", "/api/ring?limit=11", "/api/leaderboard", "/next", "/api/ring/next?from=a"}
+	const requests = 100
+	var readers sync.WaitGroup
+	for i := range 4 {
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		c := s.Dial()
+		if i > 0 {
+			c.(*net.TCPConn).SetReadBuffer(32 << 10)
+		}
+		var all strings.Builder
+		for n := range requests {
+			fields := ""
+			if i%2 == 0 && n == requests-5 {
+				fields = unusual
 			}
+			fmt.Fprintf(&all, "GET %s HTTP/1.1\r\nHost: x\r\n%s\r\n", targets[random.IntN(len(targets))], fields)
 		}
-		answer()
-		if n := testing.AllocsPerRun(1000, answer); n > 0 {
-			t.Errorf("%s: %v allocations", target, n)
-		}
+		asked := make(chan bool)
+		go func() {
+			defer close(asked)
+			// Its errors are the reader's, too.
+			for rest := all.String(); len(rest) > 0; {
+				n := min(1+random.IntN(400), len(rest))
+				if _, err := io.WriteString(c, rest[:n]); err != nil {
+					return
+				}
+				rest = rest[n:]
+			}
+		}()
+		readers.Go(func() {
+			<-asked // by then, answers fill what lies between, and wait
+			r := bufio.NewReaderSize(c, 1<<10)
+			last := 0
+			for n := range requests {
+				resp, err := http.ReadResponse(r, nil)
+				if err != nil {
+					t.Errorf("reader %d, answer %d: %v", i, n, err)
+					return
+				}
+				b, err := io.ReadAll(resp.Body)
+				if err != nil || len(b) == 0 || strings.Count(string(b), string(b[:positionWord])) != len(b)/positionWord {
+					t.Errorf("reader %d, answer %d: %d bytes, not all of one position: %v", i, n, len(b), err)
+					return
+				}
+				if at, _ := strconv.Atoi(string(b[:positionWord-1])); at < last {
+					t.Errorf("reader %d, answer %d: position %d after %d", i, n, at, last)
+				} else {
+					last = at
+				}
+				core.seq.Add(1)
+			}
+		})
 	}
+	readers.Wait()
 }

@@ -1,21 +1,25 @@
 package edge
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/valyala/fasthttp"
+
 	"webring/core"
 	"webring/core/api"
-	"webring/core/coretest"
 	"webring/edge/describe"
+	"webring/edge/edgetest"
 )
 
 const listTools = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
 func (s *site) message(body string, fields ...string) reply {
-	s.t.Helper()
-	return s.do("POST", "/mcp", body, append([]string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream"}, fields...)...)
+	s.T.Helper()
+	return s.Do("POST", "/mcp", body, append([]string{"Content-Type", "application/json", "Accept", "application/json, text/event-stream"}, fields...)...)
 }
 
 func TestMessagesAreTakenFromOwnOriginsAlone(t *testing.T) {
@@ -54,14 +58,14 @@ func TestMessagesAreTakenFromOwnOriginsAlone(t *testing.T) {
 	} {
 		request := "POST /mcp HTTP/1.1\r\nHost: " + c.host + "\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
 		if c.host == "" {
-			request = strings.Replace(request, "Host: ", "Host: "+s.addr, 1)
+			request = strings.Replace(request, "Host: ", "Host: "+s.Addr, 1)
 		}
 		if c.origin != "" {
 			request += "Origin: " + c.origin + "\r\n"
 		}
-		r := s.raw(request + "Content-Length: " + itoa(len(listTools)) + "\r\n\r\n" + listTools)
-		if c.refused == "" && r.status != 200 || !strings.Contains(r.body, c.refused) {
-			t.Errorf("host %q, origin %q: status %d: %s", c.host, c.origin, r.status, r.body)
+		r := s.Raw(request + "Content-Length: " + itoa(len(listTools)) + "\r\n\r\n" + listTools)
+		if c.refused == "" && r.Status != 200 || !strings.Contains(r.Body, c.refused) {
+			t.Errorf("host %q, origin %q: status %d: %s", c.host, c.origin, r.Status, r.Body)
 		}
 		if c.refused != "" {
 			wantProblem(t, r, api.OriginNotAllowed)
@@ -76,36 +80,36 @@ func TestMessagesAreBoundedAndAnsweredAsOthers(t *testing.T) {
 	r := s.message(listTools)
 	wantCommon(t, r)
 	wantFields(t, r, "Content-Type", "application/json", "Cache-Control", "no-store", "RateLimit-Remaining", "99", "Mcp-Session-Id", "")
-	if strings.Count(r.body, `"outputSchema"`) != len(describe.Tools()) {
-		t.Errorf("%.300s", r.body)
+	if strings.Count(r.Body, `"outputSchema"`) != len(describe.Tools()) {
+		t.Errorf("%.300s", r.Body)
 	}
 	// Models read all of it before the first call.
-	if len(r.body) > 40_000 {
-		t.Errorf("the tools take %d bytes", len(r.body))
+	if len(r.Body) > 40_000 {
+		t.Errorf("the tools take %d bytes", len(r.Body))
 	}
 	wantProblem(t, s.message(strings.Repeat(" ", MaxBody)+"1"), api.BodyTooLarge)
-	wantProblem(t, s.do("POST", "/mcp", listTools, "Content-Type", "text/plain"), api.InvalidRequest)
+	wantProblem(t, s.Do("POST", "/mcp", listTools, "Content-Type", "text/plain"), api.InvalidRequest)
 	wantProblem(t, s.message("{"), api.Malformed)
 	wantProblem(t, s.message(""), api.Malformed)
 	wantProblem(t, s.message(listTools, "Mcp-Protocol-Version", "1999-01-01"), api.Malformed)
 	wantProblem(t, s.message(listTools, "Api-Version", "2"), api.UnsupportedAPIVersion)
-	wantProblem(t, s.get("/mcp"), api.MethodNotAllowed)
-	wantProblem(t, s.do("DELETE", "/mcp", ""), api.MethodNotAllowed)
+	wantProblem(t, s.Get("/mcp"), api.MethodNotAllowed)
+	wantProblem(t, s.Do("DELETE", "/mcp", ""), api.MethodNotAllowed)
 	// Clients that name no stream get JSON, which is what there is.
-	if r := s.do("POST", "/mcp", listTools, "Accept", "application/json"); r.status != 200 {
-		t.Errorf("status %d: %s", r.status, r.body)
+	if r := s.Do("POST", "/mcp", listTools, "Accept", "application/json"); r.Status != 200 {
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
-	if r := s.message(`{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.status != 202 || r.body != "" {
-		t.Errorf("a notification: status %d: %s", r.status, r.body)
+	if r := s.message(`{"jsonrpc":"2.0","method":"notifications/initialized"}`); r.Status != 202 || r.Body != "" {
+		t.Errorf("a notification: status %d: %s", r.Status, r.Body)
 	}
 	// Nothing holds a request open.
 	listen := s.message(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)
-	if wantFields(t, listen, "Content-Type", "application/json"); !strings.Contains(listen.body, `"error"`) {
-		t.Errorf("%d: %s", listen.status, listen.body)
+	if wantFields(t, listen, "Content-Type", "application/json"); !strings.Contains(listen.Body, `"error"`) {
+		t.Errorf("%d: %s", listen.Status, listen.Body)
 	}
-	preflight := s.do("OPTIONS", "/mcp", "", "Origin", "https://anywhere.dev")
-	if !strings.Contains(preflight.header.Get("Access-Control-Allow-Headers"), "Mcp-Protocol-Version") {
-		t.Errorf("a browser may not send %q", preflight.header.Get("Access-Control-Allow-Headers"))
+	preflight := s.Do("OPTIONS", "/mcp", "", "Origin", "https://anywhere.dev")
+	if !strings.Contains(preflight.Header.Get("Access-Control-Allow-Headers"), "Mcp-Protocol-Version") {
+		t.Errorf("a browser may not send %q", preflight.Header.Get("Access-Control-Allow-Headers"))
 	}
 }
 
@@ -120,8 +124,8 @@ func TestUnusableCallsAreRefusedByTheirIDs(t *testing.T) {
 				ID    json.RawMessage
 				Error struct{ Code int }
 			}
-			if err := json.Unmarshal([]byte(r.body), &doc); err != nil || r.status != 200 || string(doc.ID) != id || doc.Error.Code != -32601 {
-				t.Errorf("%s %s: status %d: %s", method, id, r.status, r.body)
+			if err := json.Unmarshal([]byte(r.Body), &doc); err != nil || r.Status != 200 || string(doc.ID) != id || doc.Error.Code != -32601 {
+				t.Errorf("%s %s: status %d: %s", method, id, r.Status, r.Body)
 			}
 		}
 	}
@@ -129,8 +133,8 @@ func TestUnusableCallsAreRefusedByTheirIDs(t *testing.T) {
 		s.message(`{"jsonrpc":"2.0","id":7,"method":"tools/call"}`),
 		s.message(`{"jsonrpc":"2.0","id":7,"method":"notifications/initialized"}`),
 	} {
-		if r.status != 200 || !strings.HasPrefix(r.body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`) {
-			t.Errorf("status %d: %s", r.status, r.body)
+		if r.Status != 200 || !strings.HasPrefix(r.Body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32600,`) {
+			t.Errorf("status %d: %s", r.Status, r.Body)
 		}
 	}
 	// Without an id it is no call, and no result is expected.
@@ -155,8 +159,8 @@ func TestIDsComeBackByteForByte(t *testing.T) {
 			`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"ring_list"}}`: `{"jsonrpc":"2.0","id":%s,"result":{`,
 		} {
 			body := strings.Replace(form, "%s", id, 1)
-			if r := s.message(body); r.status != 200 || !strings.HasPrefix(r.body, strings.Replace(begins, "%s", id, 1)) || !json.Valid([]byte(r.body)) {
-				t.Errorf("%.200s: %d %.200s", body, r.status, r.body)
+			if r := s.message(body); r.Status != 200 || !strings.HasPrefix(r.Body, strings.Replace(begins, "%s", id, 1)) || !json.Valid([]byte(r.Body)) {
+				t.Errorf("%.200s: %d %.200s", body, r.Status, r.Body)
 			}
 		}
 	}
@@ -200,17 +204,17 @@ func TestOldClientsMaySendBatches(t *testing.T) {
 			fields = []string{"Mcp-Protocol-Version", c.version}
 		}
 		r := s.message(c.body, fields...)
-		got, parts := r.body, strings.Split(c.want, "*")
+		got, parts := r.Body, strings.Split(c.want, "*")
 		for _, part := range parts {
 			at := strings.Index(got, part)
-			if r.status != c.status || at < 0 {
-				t.Errorf("%s %s: %d %s, want %d %s", c.body, c.version, r.status, r.body, c.status, c.want)
+			if r.Status != c.status || at < 0 {
+				t.Errorf("%s %s: %d %s, want %d %s", c.body, c.version, r.Status, r.Body, c.status, c.want)
 				break
 			}
 			got = got[at+len(part):]
 		}
-		if c.status == 200 && !json.Valid([]byte(r.body)) {
-			t.Errorf("%s: %s", c.body, r.body)
+		if c.status == 200 && !json.Valid([]byte(r.Body)) {
+			t.Errorf("%s: %s", c.body, r.Body)
 		}
 	}
 	// Each message counts as a request.
@@ -252,8 +256,8 @@ func TestNamesInFieldsAreDecoded(t *testing.T) {
 		"=?BASE64?cmluZ19saXN0?=":           `"code":-32020`,
 		"=?base64?cmluZ19saXN0?= ring_list": `"code":-32020`,
 	} {
-		if r := s.modernMessage("tools/call", `"name":"ring_list","arguments":{}`, name); !strings.Contains(r.body, want) {
-			t.Errorf("%s: %d %.300s, want %s", name, r.status, r.body, want)
+		if r := s.modernMessage("tools/call", `"name":"ring_list","arguments":{}`, name); !strings.Contains(r.Body, want) {
+			t.Errorf("%s: %d %.300s, want %s", name, r.Status, r.Body, want)
 		}
 	}
 }
@@ -283,7 +287,7 @@ func TestTheServerSaysWhatTheRevisionDoes(t *testing.T) {
 				Tools []struct{ Name, Description string }
 			}
 		}
-		if err := json.Unmarshal([]byte(c.hello.body), &doc); err != nil {
+		if err := json.Unmarshal([]byte(c.hello.Body), &doc); err != nil {
 			t.Fatal(err)
 		}
 		said := doc.Result.Instructions
@@ -291,9 +295,9 @@ func TestTheServerSaysWhatTheRevisionDoes(t *testing.T) {
 			t.Errorf("%s: %q", version, said)
 		}
 		if pay := doc.Result.Capabilities.Experimental.Payment.Methods; len(pay) != 1 || len(pay["tempo"].Intents) != 1 || pay["tempo"].Intents[0] != "charge" {
-			t.Errorf("%s: %s", version, c.hello.body)
+			t.Errorf("%s: %s", version, c.hello.Body)
 		}
-		if err := json.Unmarshal([]byte(c.tools.body), &doc); err != nil {
+		if err := json.Unmarshal([]byte(c.tools.Body), &doc); err != nil {
 			t.Fatal(err)
 		}
 		about := map[string]string{}
@@ -333,17 +337,17 @@ func TestDetailsHaveNoNamesOfPackages(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}`, "-32602"},
 	} {
 		r := s.message(c.body)
-		if !strings.Contains(r.body, c.want) {
-			t.Errorf("%s: %d %s, want %s", c.body, r.status, r.body, c.want)
+		if !strings.Contains(r.Body, c.want) {
+			t.Errorf("%s: %d %s, want %s", c.body, r.Status, r.Body, c.want)
 		}
 		for _, name := range []string{"describe:", "mcp:", "edge:", "mcp.", "jsonrpc2", "json:", "interface {}"} {
-			if strings.Contains(r.body, name) {
-				t.Errorf("%s: %s", c.body, r.body)
+			if strings.Contains(r.Body, name) {
+				t.Errorf("%s: %s", c.body, r.Body)
 			}
 		}
 	}
-	if r := s.message(listTools, "Mcp-Protocol-Version", "1999-01-01"); !strings.Contains(r.body, "protocol version") || strings.Contains(r.body, "mcp:") {
-		t.Errorf("%d %s", r.status, r.body)
+	if r := s.message(listTools, "Mcp-Protocol-Version", "1999-01-01"); !strings.Contains(r.Body, "protocol version") || strings.Contains(r.Body, "mcp:") {
+		t.Errorf("%d %s", r.Status, r.Body)
 	}
 }
 
@@ -353,10 +357,10 @@ func TestTheServerIntroducesItselfAsItsCard(t *testing.T) {
 	s := serve(t, Config{Core: n})
 	for i, name := range []string{"Test <Ring>", "Another"} {
 		if i > 0 {
-			apply(t, n, coretest.NewStep(&core.Rules{Stamp: epoch*1000 + 1, Name: name, BaseURL: "https://another.example", Fee: 100, MinBid: 100, Grace: 10, Decay: 1000}, nil))
+			edgetest.Apply(t, n, &core.Rules{Stamp: epoch*1000 + 1, Name: name, BaseURL: "https://another.example", Fee: 100, MinBid: 100, Grace: 10, Decay: 1000}, nil)
 		}
 		var card struct{ Name, Title, Version, WebsiteURL string }
-		if err := json.Unmarshal([]byte(s.get("/.well-known/mcp/server-card.json").body), &card); err != nil || card.Title != name {
+		if err := json.Unmarshal([]byte(s.Get("/.well-known/mcp/server-card.json").Body), &card); err != nil || card.Title != name {
 			t.Fatalf("%+v, %v", card, err)
 		}
 		var answer struct {
@@ -365,8 +369,8 @@ func TestTheServerIntroducesItselfAsItsCard(t *testing.T) {
 			}
 		}
 		r := s.message(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}`)
-		if err := json.Unmarshal([]byte(r.body), &answer); err != nil || answer.Result.ServerInfo != card {
-			t.Errorf("%+v, %v, want %+v: %s", answer, err, card, r.body)
+		if err := json.Unmarshal([]byte(r.Body), &answer); err != nil || answer.Result.ServerInfo != card {
+			t.Errorf("%+v, %v, want %+v: %s", answer, err, card, r.Body)
 		}
 	}
 }
@@ -380,8 +384,8 @@ func TestToolsOutliveTheCore(t *testing.T) {
 		*r = api.Response{Status: 200, Body: []byte("{}")}
 	}}})
 	r := s.message(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_list"}}`)
-	if r.status != 200 || !strings.Contains(r.body, `"isError":true`) || !strings.Contains(r.body, `internal`) {
-		t.Errorf("status %d: %s", r.status, r.body)
+	if r.Status != 200 || !strings.Contains(r.Body, `"isError":true`) || !strings.Contains(r.Body, `internal`) {
+		t.Errorf("status %d: %s", r.Status, r.Body)
 	}
 }
 
@@ -401,9 +405,9 @@ func TestLongResultsCountAsSeveralRequests(t *testing.T) {
 			wantProblem(t, r, api.RateLimited)
 			break
 		}
-		cost := 1 + len(r.body)/bytesARequest
-		if r.status != 200 || cost < 2 || cost > 5 {
-			t.Fatalf("status %d, %d bytes", r.status, len(r.body))
+		cost := 1 + len(r.Body)/bytesARequest
+		if r.Status != 200 || cost < 2 || cost > 5 {
+			t.Fatalf("status %d, %d bytes", r.Status, len(r.Body))
 		}
 		left = max(0, left-cost) // the last one in the window is answered, too
 		wantFields(t, r, "RateLimit-Remaining", itoa(left), "Retry-After", "")
@@ -411,14 +415,14 @@ func TestLongResultsCountAsSeveralRequests(t *testing.T) {
 
 	free := serve(t, Config{Core: ring})
 	plain := call(free, `{}`)
-	if n := strings.Count(plain.body, `"canonical_url"`); n > 20 {
+	if n := strings.Count(plain.Body, `"canonical_url"`); n > 20 {
 		t.Errorf("%d members without being asked", n)
 	}
 	for _, coding := range []string{"zstd", "br", "gzip"} {
 		r := call(free, `{}`, "Accept-Encoding", coding)
 		wantFields(t, r, "Content-Encoding", coding, "Vary", "Accept-Encoding", "Content-Type", "application/json")
-		if decodedAs(t, coding, r.body) != plain.body || 3*len(r.body) > len(plain.body) {
-			t.Errorf("%s: %d bytes instead of %d", coding, len(r.body), len(plain.body))
+		if decodedAs(t, coding, r.Body) != plain.Body || 3*len(r.Body) > len(plain.Body) {
+			t.Errorf("%s: %d bytes instead of %d", coding, len(r.Body), len(plain.Body))
 		}
 	}
 }
@@ -434,15 +438,144 @@ func FuzzMessage(f *testing.F) {
 		if len(body) > MaxBody {
 			return
 		}
-		s := *s
-		s.t = t
+		one := *s.Site
+		one.T = t
+		s := site{Site: &one}
 		r := s.message(string(body))
 		switch {
-		case r.status >= 500:
-			t.Errorf("status %d: %s", r.status, r.body)
-		case r.status == 202 && r.body == "", json.Valid([]byte(r.body)):
+		case r.Status >= 500:
+			t.Errorf("status %d: %s", r.Status, r.Body)
+		case r.Status == 202 && r.Body == "", json.Valid([]byte(r.Body)):
 		default:
-			t.Errorf("status %d, no JSON: %q", r.status, r.body)
+			t.Errorf("status %d, no JSON: %q", r.Status, r.Body)
 		}
 	})
+}
+
+// asPaid answers as the origin does: with a challenge, a refusal of a credential, a grant, or
+// a problem.
+func asPaid(t *testing.T, seen *[]string) Handler {
+	offer := `Payment id="c1", realm="ring.example", method="tempo", intent="charge", request="` + base64.RawURLEncoding.EncodeToString([]byte(`{"amount":"1"}`)) + `", expires="2026-11-24T12:00:00Z", opaque="e30"`
+	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		h := &ctx.Request.Header
+		var credentials []string
+		for _, line := range h.PeekAll("Authorization") {
+			text, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(string(line), "Payment "))
+			if err != nil {
+				t.Errorf("%s: %v", line, err)
+			}
+			credentials = append(credentials, string(text))
+		}
+		// What is passed on is the header as it came.
+		if len(h.RawHeaders()) == 0 || len(h.Peek("X-Request-Id")) == 0 {
+			t.Errorf("%q", h.RawHeaders())
+		}
+		*seen = append(*seen, fmt.Sprintf("%s %s %s %s %s %v %s %t", h.Method(), h.RequestURI(), Body(ctx), h.Peek("Idempotency-Key"), credentials, ctx.UserValue("slug"), client, secure))
+		problem := func(code api.Code) {
+			ctx.SetStatusCode(code.Status())
+			ctx.SetContentType("application/problem+json")
+			ctx.SetBody(api.AppendProblem(nil, "https://ring.example", code, "Why.", nil))
+		}
+		switch {
+		case len(credentials) > 1:
+			problem(api.MultipleCredentials)
+		case len(credentials) == 0:
+			problem(api.PaymentRequired)
+			ctx.Response.Header.Add("WWW-Authenticate", offer)
+			ctx.Response.Header.Add("WWW-Authenticate", strings.Replace(offer, "tempo", "evm", 1))
+		case strings.Contains(credentials[0], "bad"):
+			problem(api.VerificationFailed)
+			ctx.Response.Header.Add("WWW-Authenticate", offer)
+		case strings.Contains(credentials[0], "unreadable"):
+			problem(api.MalformedCredential)
+			ctx.Response.Header.Add("WWW-Authenticate", offer)
+		case strings.Contains(credentials[0], "panic"):
+			panic("in a handler")
+		case strings.Contains(credentials[0], "late"):
+			problem(api.PaymentPending)
+		default:
+			ctx.SetContentType("application/json")
+			ctx.Response.Header.Set("Payment-Receipt", base64.RawURLEncoding.EncodeToString([]byte(`{"method":"tempo","reference":"0x1","status":"success","timestamp":"2026-11-24T12:00:00.000Z"}`)))
+			ctx.SetBodyString(`{"bid":{}}`)
+		}
+	}
+}
+
+// A tool that sends is the same request over HTTP, and its answer the same answer.
+func TestToolsThatPay(t *testing.T) {
+	var seen []string
+	paid := asPaid(t, &seen)
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paid, "PATCH /api/ring/{slug}": paid}})
+	const bid = `"name":"ring_bid","arguments":{"member":"alpha","amount":"1.00"}`
+	const metadata, modern = `"_meta":{"org.paymentauth/credential":%s}`, "2026-07-28"
+	good := `{"challenge":{"id":"c1","request":{"amount":"1"}},"payload":{"signature":"good"}}`
+	sent := func(word string) string {
+		return `{"challenge":{"id":"c1","request":"eyJhbW91bnQiOiIxIn0"},"payload":{"signature":"` + word + `"}}`
+	}
+	with := func(word string) string { return fmt.Sprintf(metadata, strings.Replace(good, "good", word, 1)) }
+	for _, c := range []struct {
+		name, params, more string
+		version            string
+		asks               string // what the handler sees, "" when it is not called
+		want               []string
+	}{
+		{"unpaid", bid, "", "", `POST /api/bid {"amount":"1.00","member":"alpha"}  [] <nil> 127.0.0.1 true`,
+			[]string{`"code":-32042`, `"httpStatus":402`, `"request":{"amount":"1"}`, `"method":"evm"`, `"opaque":"e30"`, `"code":"payment_required"`}},
+		{"unpaid, without sessions", bid, "", modern, `POST /api/bid {"amount":"1.00","member":"alpha"}  [] <nil> 127.0.0.1 true`,
+			[]string{`"org.paymentauth/payment-required":{"httpStatus":402,"challenges":[{"id":"c1"`, `"isError":true`, `"method":"evm"`, `"resultType":"complete"`}},
+		{"paid", bid + "," + with("good"), "", "", `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("good") + `] <nil> 127.0.0.1 true`,
+			[]string{`"structuredContent":{"bid":{}}`, `"org.paymentauth/receipt":{"challengeId":"c1"`, `"reference":"0x1"`}},
+		{"paid, beside params", bid, "," + with("good"), "", `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("good") + `] <nil> 127.0.0.1 true`,
+			[]string{`"structuredContent":{"bid":{}}`, `"org.paymentauth/receipt"`}},
+		{"paid twice", bid + "," + with("good"), "," + with("good"), "", `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("good") + " " + sent("good") + `] <nil> 127.0.0.1 true`,
+			[]string{`multiple_credentials`, `"isError":true`}},
+		{"refused", bid + "," + with("bad"), "", "", `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("bad") + `] <nil> 127.0.0.1 true`,
+			[]string{`"code":-32043`, `"failure":{"reason":"verification_failed","detail":"Why."}`, `"challenges":[{"id":"c1"`}},
+		{"unreadable", bid + "," + with("unreadable"), "", "", `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("unreadable") + `] <nil> 127.0.0.1 true`,
+			[]string{`"code":-32602`, `"failure":{"reason":"malformed_credential","detail":"Why."}`, `"challenges":[{"id":"c1"`}},
+		{"unreadable, without sessions", bid + "," + with("unreadable"), "", modern, `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("unreadable") + `] <nil> 127.0.0.1 true`,
+			[]string{`"code":-32602`, `"challenges":[{"id":"c1"`}},
+		{"pending", bid + "," + with("late"), "", modern, `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("late") + `] <nil> 127.0.0.1 true`,
+			[]string{`payment_pending`, `"isError":true`}},
+		{"a handler that fails", bid + "," + with("panic"), "", "", `POST /api/bid {"amount":"1.00","member":"alpha"}  [` + sent("panic") + `] <nil> 127.0.0.1 true`,
+			[]string{`internal`, `"isError":true`}},
+		{"a member's", `"name":"ring_change","arguments":{"slug":"alpha","name":"<b>","idempotency_key":"0123456789abcdef"}`, "", "", `PATCH /api/ring/alpha {"name":"<b>"} 0123456789abcdef [] alpha 127.0.0.1 true`,
+			[]string{`"code":-32042`}},
+		{"no key", `"name":"ring_bid","arguments":{"idempotency_key":"a\r\nAuthorization: Payment x"}`, "", "", "", []string{`invalid_idempotency_key`}},
+		{"too large", bid + "," + with(strings.Repeat("x", 13_000)), "", "", "", []string{`credential_too_large`}},
+		{"not here", `"name":"ring_join","arguments":{}`, "", "", "", []string{`not_found`, `"isError":true`}},
+		{"no path", `"name":"ring_change","arguments":{"slug":"../bid"}`, "", "", "", []string{`unknown_member`}},
+		{"an unknown argument", `"name":"ring_leave","arguments":{"slug":"alpha","x":1}`, "", "", "", []string{`invalid_request`}},
+	} {
+		seen = nil
+		params, fields := c.params, []string(nil)
+		if c.version != "" {
+			fields = []string{"Mcp-Protocol-Version", c.version, "Mcp-Method", "tools/call", "Mcp-Name", "ring_bid"}
+			own := `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + c.version + `","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}`
+			if before, given, found := strings.Cut(params, `"_meta":{`); found {
+				params = before + own + "," + given
+			} else {
+				params += "," + own + "}"
+			}
+		}
+		r := s.message(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}`+c.more+`}`, fields...)
+		if asked := strings.Join(seen, "\n"); asked != c.asks {
+			t.Errorf("%s: asked\n%s\nwant\n%s", c.name, asked, c.asks)
+		}
+		wantFields(t, r, "Content-Type", "application/json", "Cache-Control", "no-store")
+		// The revision without sessions has a status for parameters that are wrong.
+		status := 200
+		if c.version == modern && strings.Contains(r.Body, `"code":-32602`) {
+			status = 400
+		}
+		if r.Status != status || !json.Valid([]byte(r.Body)) {
+			t.Errorf("%s: %d %s", c.name, r.Status, r.Body)
+		}
+		for _, part := range c.want {
+			// A document is text in a result.
+			if !strings.Contains(r.Body, part) {
+				t.Errorf("%s lacks %s: %s", c.name, part, r.Body)
+			}
+		}
+	}
 }

@@ -15,7 +15,7 @@ import (
 func TestRedirectsAreCounted(t *testing.T) {
 	counter := hops.NewCounter()
 	s := serve(t, Config{Core: newRing(t), Hops: counter, TrustedProxies: proxies(t, "", "127.0.0.1")})
-	c := dial(t, s)
+	c := s.Dial()
 	r := bufio.NewReader(c)
 	clients := 0
 	said := func(method, target, fields string) string {
@@ -25,7 +25,7 @@ func TestRedirectsAreCounted(t *testing.T) {
 				clients++
 			}
 			if method == "HEAD" {
-				s.rawHead("HEAD " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+				s.RawHead("HEAD " + target + " HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 			} else {
 				ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2."+itoa(clients)+"\r\n"+fields+"\r\n")
 			}
@@ -78,58 +78,58 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 			Body: []byte(`{"member":"alpha","counted":"","total":{"from":7654,"to":3,"hops":98765},"days":[{"day":"2026-11-24","from":7654,"to":3,"hops":98765}]}`)}
 	}
 	s := serve(t, Config{Core: newRing(t), OriginData: beside})
-	r := s.get("/api/ring/alpha/hops?days=7&other=x&days=8")
-	if r.status != 200 || asked[0] != "/api/ring/alpha/hops?days=7" {
-		t.Errorf("%d %s, asked for %v", r.status, r.body, asked)
+	r := s.Get("/api/ring/alpha/hops?days=7&other=x&days=8")
+	if r.Status != 200 || asked[0] != "/api/ring/alpha/hops?days=7" {
+		t.Errorf("%d %s, asked for %v", r.Status, r.Body, asked)
 	}
 	wantCommon(t, r)
 	wantFields(t, r, "Content-Type", "application/json", "Cache-Control", "public, max-age=60, stale-while-revalidate=60, stale-if-error=86400")
-	if again := s.get("/api/ring/alpha/hops", "If-None-Match", r.header.Get("ETag")); again.status != 304 {
-		t.Errorf("status %d", again.status)
+	if again := s.Get("/api/ring/alpha/hops", "If-None-Match", r.Header.Get("ETag")); again.Status != 304 {
+		t.Errorf("status %d", again.Status)
 	}
-	wantProblem(t, s.get("/api/ring/nobody/hops"), api.UnknownMember)
-	r = s.get("/api/ring/beta/hops")
+	wantProblem(t, s.Get("/api/ring/nobody/hops"), api.UnknownMember)
+	r = s.Get("/api/ring/beta/hops")
 	wantProblem(t, r, api.OriginUnavailable)
 	wantFields(t, r, "Retry-After", "5", "Cache-Control", "no-store")
-	wantProblem(t, s.do("POST", "/api/hops", ""), api.MethodNotAllowed)
-	s.get("/api/events?since=7&limit=2&x=1")
+	wantProblem(t, s.Do("POST", "/api/hops", ""), api.MethodNotAllowed)
+	s.Get("/api/events?since=7&limit=2&x=1")
 	if last := asked[len(asked)-1]; last != "/api/events?since=7&limit=2" {
 		t.Errorf("asked for %s", last)
 	}
 	for form, media := range map[string]string{"atom": "application/atom+xml; charset=utf-8", "json": "application/feed+json; charset=utf-8"} {
-		r := s.get("/feeds/members/alpha." + form)
-		if r.status != 200 || !strings.Contains(r.body, "was outbid by beta, rank 2 after 1") || !strings.Contains(r.body, ",2026:news/alpha/1025") || r.header.Get("Content-Type") != media {
-			t.Errorf("%d %s", r.status, r.body)
+		r := s.Get("/feeds/members/alpha." + form)
+		if r.Status != 200 || !strings.Contains(r.Body, "was outbid by beta, rank 2 after 1") || !strings.Contains(r.Body, ",2026:news/alpha/1025") || r.Header.Get("Content-Type") != media {
+			t.Errorf("%d %s", r.Status, r.Body)
 		}
-		wantProblem(t, s.get("/feeds/members/beta."+form), api.OriginUnavailable)
-		wantProblem(t, s.get("/feeds/members/nobody."+form), api.UnknownMember)
-		wantProblem(t, s.get("/feeds/members/next."+form), api.UnknownMember)
-		if page := s.get("/members/alpha"); !strings.Contains(page.body, "/feeds/members/alpha."+form) {
-			t.Errorf("the page leads to no feed: %s", page.body)
+		wantProblem(t, s.Get("/feeds/members/beta."+form), api.OriginUnavailable)
+		wantProblem(t, s.Get("/feeds/members/nobody."+form), api.UnknownMember)
+		wantProblem(t, s.Get("/feeds/members/next."+form), api.UnknownMember)
+		if page := s.Get("/members/alpha"); !strings.Contains(page.Body, "/feeds/members/alpha."+form) {
+			t.Errorf("the page leads to no feed: %s", page.Body)
 		}
 	}
-	wantProblem(t, s.get("/feeds/members/alpha.xml"), api.NotFound)
-	wantProblem(t, s.get("/api/ring/a/b/hops"), api.NotFound)
+	wantProblem(t, s.Get("/feeds/members/alpha.xml"), api.NotFound)
+	wantProblem(t, s.Get("/api/ring/a/b/hops"), api.NotFound)
 	for path, want := range map[string]string{"/": "98\u202f765", "/members/alpha": "7\u202f654", "/api/hops": "98765"} {
-		if r := s.get(path); r.status != 200 || !strings.Contains(r.body, want) {
-			t.Errorf("%s does not say %s: %d %s", path, want, r.status, r.body)
+		if r := s.Get(path); r.Status != 200 || !strings.Contains(r.Body, want) {
+			t.Errorf("%s does not say %s: %d %s", path, want, r.Status, r.Body)
 		}
 	}
-	if r := s.get("/members/alpha", "Accept", "text/markdown"); !strings.Contains(r.body, "**7\u202f654** went on") {
-		t.Errorf("%s", r.body)
+	if r := s.Get("/members/alpha", "Accept", "text/markdown"); !strings.Contains(r.Body, "**7\u202f654** went on") {
+		t.Errorf("%s", r.Body)
 	}
-	if r := s.get("/members/beta"); r.status != 200 || strings.Contains(r.body, "Visitors from the ring") {
-		t.Errorf("without its hops: %d %s", r.status, r.body)
+	if r := s.Get("/members/beta"); r.Status != 200 || strings.Contains(r.Body, "Visitors from the ring") {
+		t.Errorf("without its hops: %d %s", r.Status, r.Body)
 	}
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_member_hops","arguments":{"slug":"alpha","days":9}}}`
-	if r := s.message(call); !strings.Contains(r.body, `"structuredContent":{"member":"alpha"`) || asked[len(asked)-1] != "/api/ring/alpha/hops?days=9" {
-		t.Errorf("%s, asked for %v", r.body, asked)
+	if r := s.message(call); !strings.Contains(r.Body, `"structuredContent":{"member":"alpha"`) || asked[len(asked)-1] != "/api/ring/alpha/hops?days=9" {
+		t.Errorf("%s, asked for %v", r.Body, asked)
 	}
 
 	without := serve(t, Config{Core: newRing(t)})
-	wantProblem(t, without.get("/api/ring/alpha/hops"), api.NotFound)
-	wantProblem(t, without.get("/api/hops"), api.NotFound)
-	wantProblem(t, without.get("/feeds/members/alpha.atom"), api.NotFound)
+	wantProblem(t, without.Get("/api/ring/alpha/hops"), api.NotFound)
+	wantProblem(t, without.Get("/api/hops"), api.NotFound)
+	wantProblem(t, without.Get("/feeds/members/alpha.atom"), api.NotFound)
 }
 
 // A list with words is the origin's, on both ways through the shell, and any other is the core's.
@@ -145,7 +145,7 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 	}
 	s := serve(t, Config{Core: newRing(t), OriginData: beside})
 	alone := serve(t, Config{Core: newRing(t)})
-	c, cAlone := dial(t, s), dial(t, alone)
+	c, cAlone := s.Dial(), alone.Dial()
 	r, rAlone := bufio.NewReader(c), bufio.NewReader(cAlone)
 	for _, slow := range []string{"", unusual} {
 		for target, want := range map[string]string{
@@ -157,13 +157,13 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 			asked = nil
 			got := ask(t, s, c, r, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+slow+"\r\n")
 			if want == "" {
-				if len(asked) != 0 || got.status != 200 || !strings.Contains(got.body, "alpha") && !strings.Contains(target, "category") {
-					t.Errorf("%s: status %d, asked for %v", target, got.status, asked)
+				if len(asked) != 0 || got.Status != 200 || !strings.Contains(got.Body, "alpha") && !strings.Contains(target, "category") {
+					t.Errorf("%s: status %d, asked for %v", target, got.Status, asked)
 				}
 				continue
 			}
-			if len(asked) != 1 || asked[0] != "/api/ring"+want || got.status != 200 || got.header.Get("Cache-Control") != "public, max-age=10, stale-while-revalidate=60, stale-if-error=86400" {
-				t.Errorf("%s: status %d, asked for %v, want %s", target, got.status, asked, want)
+			if len(asked) != 1 || asked[0] != "/api/ring"+want || got.Status != 200 || got.Header.Get("Cache-Control") != "public, max-age=10, stale-while-revalidate=60, stale-if-error=86400" {
+				t.Errorf("%s: status %d, asked for %v, want %s", target, got.Status, asked, want)
 			}
 			got = ask(t, alone, cAlone, rAlone, "GET "+target+" HTTP/1.1\r\nHost: x\r\n"+slow+"\r\n")
 			wantProblem(t, got, api.OriginUnavailable)
@@ -171,15 +171,15 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 		}
 	}
 	asked = nil
-	long := s.get("/api/ring?q=" + strings.Repeat("a", 513))
+	long := s.Get("/api/ring?q=" + strings.Repeat("a", 513))
 	wantProblem(t, long, api.InvalidParameter)
-	if !strings.Contains(long.body, `"parameter":"q"`) || len(asked) > 0 {
-		t.Errorf("%s, asked for %v", long.body, asked)
+	if !strings.Contains(long.Body, `"parameter":"q"`) || len(asked) > 0 {
+		t.Errorf("%s, asked for %v", long.Body, asked)
 	}
 	away = true
-	wantFields(t, s.get("/api/ring?q=a"), "Retry-After", "5")
-	wantProblem(t, s.do("POST", "/api/ring?q=a", ""), api.MethodNotAllowed)
-	if other := s.get("/api/ring?kind=mcp"); other.status != 200 {
-		t.Errorf("status %d", other.status)
+	wantFields(t, s.Get("/api/ring?q=a"), "Retry-After", "5")
+	wantProblem(t, s.Do("POST", "/api/ring?q=a", ""), api.MethodNotAllowed)
+	if other := s.Get("/api/ring?kind=mcp"); other.Status != 200 {
+		t.Errorf("status %d", other.Status)
 	}
 }

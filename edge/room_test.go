@@ -164,7 +164,7 @@ func TestRequestsInWorkMakeNoRoom(t *testing.T) {
 func fill(t *testing.T, s *site, n int, part string) (conns []net.Conn) {
 	t.Helper()
 	for range n {
-		c := dial(t, s)
+		c := s.Dial()
 		if _, err := io.WriteString(c, part); err != nil {
 			t.Fatal(err)
 		}
@@ -184,23 +184,23 @@ func TestAClientBehindAProxyMakesRoomForTheProxysOthers(t *testing.T) {
 	post := func(client, rest string) string {
 		return "POST /api/bid HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: " + client + "\r\nContent-Type: application/json\r\nContent-Length: 16000\r\n\r\n" + rest
 	}
-	other := dial(t, s) // older than all others, and slow
+	other := s.Dial() // older than all others, and slow
 	io.WriteString(other, post("203.0.113.1", "{"))
 	unfinished := fill(t, s, 4*room, post("198.51.100.1", strings.Repeat("x", 8000)))
 	for i := range 4 {
-		r := s.raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2." + fmt.Sprint(i) + "\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
-		if r.status != 200 {
-			t.Errorf("another client: %d %s", r.status, r.body)
+		r := s.Raw("POST /api/bid HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 192.0.2." + fmt.Sprint(i) + "\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
+		if r.Status != 200 {
+			t.Errorf("another client: %d %s", r.Status, r.Body)
 		}
 	}
 	io.WriteString(other, strings.Repeat(" ", 15998)+"}")
-	if r := readReply(t, s, other); r.status != 200 {
-		t.Errorf("a slow client: %d %s", r.status, r.body)
+	if r := readReply(t, s, other); r.Status != 200 {
+		t.Errorf("a slow client: %d %s", r.Status, r.Body)
 	}
 	r := readReply(t, s, unfinished[0])
 	wantProblem(t, r, api.Overloaded)
 	wantFields(t, r, "Retry-After", "10")
-	if !r.closed {
+	if !r.Closed {
 		t.Error("the connection stays open")
 	}
 	s.room.mu.Lock()
@@ -238,18 +238,18 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 			for range 4 {
 				// While all places are with requests in work, there is none to give up.
 				for late := time.Now().Add(20 * time.Second); ; {
-					c := dial(t, s)
+					c := s.Dial()
 					io.WriteString(c, "POST /api/bid HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")
 					resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 					if err != nil {
 						t.Fatal(err)
 					}
-					r := s.finishReply(resp)
-					if r.status == 200 {
+					r := s.Read(resp)
+					if r.Status == 200 {
 						break
 					}
-					if r.status != 503 || time.Now().After(late) {
-						t.Fatalf("a newcomer: %d %s", r.status, r.body)
+					if r.Status != 503 || time.Now().After(late) {
+						t.Fatalf("a newcomer: %d %s", r.Status, r.Body)
 					}
 				}
 			}

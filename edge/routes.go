@@ -213,7 +213,7 @@ func (s *Shell) findRead(ctx *fasthttp.RequestCtx, path []byte) fasthttp.Request
 // findChanges gives the handlers of requests that are no reads. It stores their parameters
 // as values of ctx.
 func (s *Shell) findChanges(ctx *fasthttp.RequestCtx, path []byte) map[string]fasthttp.RequestHandler {
-	if _, named := s.plain.exact[string(path)]; named && bytes.HasPrefix(path, ringPrefix) {
+	if _, named := s.plain[string(path)]; named && bytes.HasPrefix(path, ringPrefix) {
 		return nil // a read of the ring, and no member's slug
 	}
 	found := map[string]fasthttp.RequestHandler{}

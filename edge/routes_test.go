@@ -12,6 +12,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/describe"
+	"webring/edge/edgetest"
 )
 
 func paidOK(ctx *fasthttp.RequestCtx, _ string, _ bool) {
@@ -27,26 +28,26 @@ func TestEveryReadPathAnswersGetAndHeadAlike(t *testing.T) {
 	}
 	paths = append(paths, "/api/ring/nobody", "/api/ring?limit=x", "/nowhere", "/api/ring?limit=1&offset=1", "/next?from=nobody")
 	for _, path := range paths {
-		get, head := s.get(path), s.do("HEAD", path, "")
-		if head.body != "" {
+		get, head := s.Get(path), s.Do("HEAD", path, "")
+		if head.Body != "" {
 			t.Errorf("HEAD %s: a body", path)
 		}
-		if get.status != head.status {
-			t.Errorf("%s: GET %d, HEAD %d", path, get.status, head.status)
+		if get.Status != head.Status {
+			t.Errorf("%s: GET %d, HEAD %d", path, get.Status, head.Status)
 		}
-		if get.header.Get("Content-Length") == "" || strings.Contains(path, "random") {
-			get.header.Del("Content-Length") // another member's page
-			head.header.Del("Content-Length")
-			get.header.Del("Location")
-			head.header.Del("Location")
+		if get.Header.Get("Content-Length") == "" || strings.Contains(path, "random") {
+			get.Header.Del("Content-Length") // another member's page
+			head.Header.Del("Content-Length")
+			get.Header.Del("Location")
+			head.Header.Del("Location")
 		}
-		for name := range get.header {
-			if name != "Date" && name != "X-Request-Id" && strings.Join(get.header[name], "|") != strings.Join(head.header[name], "|") {
-				t.Errorf("%s: %s: GET %q, HEAD %q", path, name, get.header[name], head.header[name])
+		for name := range get.Header {
+			if name != "Date" && name != "X-Request-Id" && strings.Join(get.Header[name], "|") != strings.Join(head.Header[name], "|") {
+				t.Errorf("%s: %s: GET %q, HEAD %q", path, name, get.Header[name], head.Header[name])
 			}
 		}
-		if len(get.header) != len(head.header) {
-			t.Errorf("%s: GET %v, HEAD %v", path, get.header, head.header)
+		if len(get.Header) != len(head.Header) {
+			t.Errorf("%s: GET %v, HEAD %v", path, get.Header, head.Header)
 		}
 	}
 }
@@ -58,11 +59,11 @@ func TestUnknownPathsAreNotFound(t *testing.T) {
 		"/next//", "/NEXT", "/NEXT/", "/Api", "/problems/no_such_code", "/static/",
 		"/static/style.css", "/api/../api/ring/x/y", "/%zz", "/api/ring/%zz", "/./api", "/api;x=1", "/*", "/{slug}",
 	} {
-		wantProblem(t, s.raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.NotFound)
+		wantProblem(t, s.Raw("GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.NotFound)
 	}
 	for _, method := range []string{"POST", "PUT", "OPTIONS", "DELETE", "HEAD", "TRACE", "BREW"} {
-		wantProblem(t, s.do(method, "/nowhere", ""), api.NotFound)
-		wantProblem(t, s.do(method, "/api/ring/a/b", ""), api.NotFound)
+		wantProblem(t, s.Do(method, "/nowhere", ""), api.NotFound)
+		wantProblem(t, s.Do(method, "/api/ring/a/b", ""), api.NotFound)
 	}
 }
 
@@ -81,38 +82,38 @@ func TestASlashTooManyLeadsToThePathWithoutIt(t *testing.T) {
 		{"GET", "//evil.example/", ""}, {"GET", "//evil.example/next/", ""}, {"GET", "/\\evil.example/", ""}, {"GET", "/next//", ""}, {"POST", "/mcp//", ""}, {"GET", "/%2f", ""}, {"GET", "/%2Fevil.example/", ""},
 		{"GET", "/next%2f", ""}, {"GET", "/next/%2F/", ""}, {"GET", "/%5Cevil.example/", ""}, {"GET", "/nowhere/", ""}, {"GET", "/api/ring/a/b/", ""}, {"GET", "///", ""}, {"GET", "/.//evil.example/", ""},
 	} {
-		r := s.raw(c.method + " " + c.sent + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+		r := s.Raw(c.method + " " + c.sent + " HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
 		want := ""
 		if path, query, more := strings.Cut(c.location, "?"); path != "" {
 			if want = "../" + path[strings.LastIndexByte(path, '/')+1:]; more {
 				want += "?" + query
 			}
 		}
-		if got := r.header.Get("Location"); got != want || (r.status == 308) != (c.location != "") || r.status < 300 {
-			t.Errorf("%s %s: status %d, to %q, want %q", c.method, c.sent, r.status, got, want)
+		if got := r.Header.Get("Location"); got != want || (r.Status == 308) != (c.location != "") || r.Status < 300 {
+			t.Errorf("%s %s: status %d, to %q, want %q", c.method, c.sent, r.Status, got, want)
 		}
-		if wantCommon(t, r); r.status == 308 {
+		if wantCommon(t, r); r.Status == 308 {
 			wantFields(t, r, "Cache-Control", "no-store")
 		}
 	}
 	// It is right behind a proxy that takes a path off, too.
 	there, err := url.Parse("https://ring.example/below/next/?from=alpha")
 	if err == nil {
-		there, err = there.Parse(s.raw("GET /next/?from=alpha HTTP/1.1\r\nHost: x\r\n\r\n").header.Get("Location"))
+		there, err = there.Parse(s.Raw("GET /next/?from=alpha HTTP/1.1\r\nHost: x\r\n\r\n").Header.Get("Location"))
 	}
 	if err != nil || there.String() != "https://ring.example/below/next?from=alpha" {
 		t.Errorf("%v, %v", there, err)
 	}
 	// A browser's preflight is answered where it comes, and the request after it is led on.
-	wantFields(t, s.do("OPTIONS", "/api/register/", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST"), "Allow", "OPTIONS, POST", "Location", "")
-	client := *s.client
+	wantFields(t, s.Do("OPTIONS", "/api/register/", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST"), "Allow", "OPTIONS, POST", "Location", "")
+	client := *s.Client
 	client.CheckRedirect = nil
-	resp, err := client.Post("http://"+s.addr+"/api/register/?a=b", "application/json", strings.NewReader("{}"))
+	resp, err := client.Post("http://"+s.Addr+"/api/register/?a=b", "application/json", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r := s.finishReply(resp); r.status != 200 || resp.Request.Method != "POST" || resp.Request.URL.RequestURI() != "/api/register?a=b" {
-		t.Errorf("status %d of %s %s", r.status, resp.Request.Method, resp.Request.URL)
+	if r := s.Read(resp); r.Status != 200 || resp.Request.Method != "POST" || resp.Request.URL.RequestURI() != "/api/register?a=b" {
+		t.Errorf("status %d of %s %s", r.Status, resp.Request.Method, resp.Request.URL)
 	}
 }
 
@@ -129,13 +130,13 @@ func TestABrowserMaySendWhatIsDescribed(t *testing.T) {
 			Parameters map[string]struct{ In string }
 		}
 	}
-	if err := json.Unmarshal([]byte(s.get("/openapi.json").body), &doc); err != nil {
+	if err := json.Unmarshal([]byte(s.Get("/openapi.json").Body), &doc); err != nil {
 		t.Fatal(err)
 	}
 	checked := 0
 	for path, item := range doc.Paths {
 		for method, op := range item {
-			allowed := s.do("OPTIONS", strings.Replace(path, "{slug}", "beta", 1), "").header.Get("Access-Control-Allow-Headers")
+			allowed := s.Do("OPTIONS", strings.Replace(path, "{slug}", "beta", 1), "").Header.Get("Access-Control-Allow-Headers")
 			for _, p := range op.Parameters {
 				name := strings.TrimPrefix(p.Ref, "#/components/parameters/")
 				if checked++; doc.Components.Parameters[name].In == "header" && !strings.Contains(allowed+",", name+",") && allowed != "" {
@@ -158,9 +159,9 @@ func TestOtherMethodsAreNotAllowed(t *testing.T) {
 		{"GET", "/api/register", "OPTIONS, POST"}, {"HEAD", "/api/register", "OPTIONS, POST"}, {"PUT", "/api/register", "OPTIONS, POST"},
 		{"get", "/api", "GET, HEAD, OPTIONS"},
 	} {
-		r := s.do(c.method, c.path, "")
+		r := s.Do(c.method, c.path, "")
 		if c.method == "get" { // Go's client would send GET
-			r = s.raw("get /api HTTP/1.1\r\nHost: x\r\n\r\n")
+			r = s.Raw("get /api HTTP/1.1\r\nHost: x\r\n\r\n")
 		}
 		wantProblem(t, r, api.MethodNotAllowed)
 		wantFields(t, r, "Allow", c.allow)
@@ -175,16 +176,16 @@ func TestOptionsListsWhatAPathCanDo(t *testing.T) {
 		"/next":          {"GET, HEAD, OPTIONS", "Api-Version, If-None-Match, X-Request-Id"},
 		"/api/register":  {"OPTIONS, POST", "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Accept-Payment, Wallet-Account, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers"},
 	} {
-		r := s.do("OPTIONS", path, "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST")
-		if r.status != 204 || r.body != "" {
-			t.Errorf("%s: %d %q", path, r.status, r.body)
+		r := s.Do("OPTIONS", path, "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "POST")
+		if r.Status != 204 || r.Body != "" {
+			t.Errorf("%s: %d %q", path, r.Status, r.Body)
 		}
 		wantFields(t, r, "Allow", want[0], "Access-Control-Allow-Methods", want[0], "Access-Control-Allow-Headers", want[1])
 		wantCommon(t, r)
 	}
-	r := s.raw("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
-	if r.status != 204 {
-		t.Errorf("*: %d", r.status)
+	r := s.Raw("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")
+	if r.Status != 204 {
+		t.Errorf("*: %d", r.Status)
 	}
 	wantFields(t, r, "Allow", "DELETE, GET, HEAD, OPTIONS, PATCH, POST")
 }
@@ -202,8 +203,8 @@ func TestMembersAreChangedAtTheirOwnPath(t *testing.T) {
 		{"DELETE", "/api/ring/beta", "{}", "DELETE beta {}"},
 		{"POST", "/api/ring/beta/claim", "{}", "POST beta {}"},
 	} {
-		if r := s.do(c.method, c.path, c.body); r.status != 200 || r.body != c.says {
-			t.Errorf("%s %s: %d %s, want %s", c.method, c.path, r.status, r.body, c.says)
+		if r := s.Do(c.method, c.path, c.body); r.Status != 200 || r.Body != c.says {
+			t.Errorf("%s %s: %d %s, want %s", c.method, c.path, r.Status, r.Body, c.says)
 		}
 	}
 	for _, c := range []struct{ method, path, allow string }{
@@ -211,15 +212,15 @@ func TestMembersAreChangedAtTheirOwnPath(t *testing.T) {
 		{"POST", "/api/ring/beta", member}, {"PUT", "/api/ring/beta", member},
 		{"GET", "/api/ring/beta/claim", claim}, {"PATCH", "/api/ring/beta/claim", claim},
 	} {
-		r := s.do(c.method, c.path, "")
+		r := s.Do(c.method, c.path, "")
 		wantProblem(t, r, api.MethodNotAllowed)
 		wantFields(t, r, "Allow", c.allow)
 	}
-	r := s.do("OPTIONS", "/api/ring/beta", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "PATCH")
+	r := s.Do("OPTIONS", "/api/ring/beta", "", "Origin", "https://elsewhere.example", "Access-Control-Request-Method", "PATCH")
 	wantFields(t, r, "Allow", member, "Access-Control-Allow-Methods", member,
 		"Access-Control-Allow-Headers", "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Accept-Payment, Wallet-Account, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
-	wantProblem(t, s.do("PATCH", "/api/ring/beta", "{}", "Content-Type", "text/plain"), api.InvalidRequest)
-	wantProblem(t, s.do("DELETE", "/api/ring/a/b", ""), api.NotFound)
+	wantProblem(t, s.Do("PATCH", "/api/ring/beta", "{}", "Content-Type", "text/plain"), api.InvalidRequest)
+	wantProblem(t, s.Do("DELETE", "/api/ring/a/b", ""), api.NotFound)
 }
 
 func TestTheCoreGetsTheTargetAsItWasSent(t *testing.T) {
@@ -242,9 +243,9 @@ func TestTheCoreGetsTheTargetAsItWasSent(t *testing.T) {
 		"http://other.example/next?u=http://": "/next?u=http://",
 	} {
 		got = ""
-		r := s.raw("GET " + sent + " HTTP/1.1\r\nHost: x\r\n\r\n")
-		if r.status != 200 || got != want {
-			t.Errorf("%s: status %d, the core got %q, want %q", sent, r.status, got, want)
+		r := s.Raw("GET " + sent + " HTTP/1.1\r\nHost: x\r\n\r\n")
+		if r.Status != 200 || got != want {
+			t.Errorf("%s: status %d, the core got %q, want %q", sent, r.Status, got, want)
 		}
 	}
 }
@@ -252,9 +253,9 @@ func TestTheCoreGetsTheTargetAsItWasSent(t *testing.T) {
 func TestTargetsInAbsoluteFormMayLeaveThePathOut(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	for _, target := range []string{"http://ring.example", "http://ring.example?x=1", "http://ring.example/"} {
-		r := s.raw("GET " + target + " HTTP/1.1\r\nHost: ring.example\r\n\r\n")
-		if r.status != 200 || !strings.Contains(r.body, "<h1") {
-			t.Errorf("%s: %d", target, r.status)
+		r := s.Raw("GET " + target + " HTTP/1.1\r\nHost: ring.example\r\n\r\n")
+		if r.Status != 200 || !strings.Contains(r.Body, "<h1") {
+			t.Errorf("%s: %d", target, r.Status)
 		}
 	}
 }
@@ -266,7 +267,7 @@ func TestTargetsThatAreNoPathAreMalformed(t *testing.T) {
 		"GET /next#top HTTP/1.1", "GET http:///next HTTP/1.1", "GET http://?x HTTP/1.1", "GET  /next HTTP/1.1",
 		"GET /a b HTTP/1.1", "GET /next", "GET /next HTTP/9", "/next", "GET /next\x00 HTTP/1.1",
 	} {
-		wantProblem(t, s.raw(line+"\r\nHost: x\r\n\r\n"), api.Malformed)
+		wantProblem(t, s.Raw(line+"\r\nHost: x\r\n\r\n"), api.Malformed)
 	}
 }
 
@@ -286,9 +287,9 @@ func TestRequestsWithBrokenFramingAreMalformed(t *testing.T) {
 		"TLS to a plain port":  "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
 		"control in the field": "GET /api HTTP/1.1\r\nHost: x\r\nX\x01Y: a\r\n\r\n",
 	} {
-		r := s.raw(request)
+		r := s.Raw(request)
 		wantProblem(t, r, api.Malformed)
-		if !r.closed {
+		if !r.Closed {
 			t.Errorf("%s: the connection stays open", name)
 		}
 	}
@@ -297,82 +298,79 @@ func TestRequestsWithBrokenFramingAreMalformed(t *testing.T) {
 func TestBodiesAbove16KiBAreTooLarge(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	at, above := strings.Repeat("x", MaxBody), strings.Repeat("x", MaxBody+1)
-	if r := s.do("POST", "/api/bid", at); r.status != 200 {
-		t.Errorf("16 KiB: status %d", r.status)
+	if r := s.Do("POST", "/api/bid", at); r.Status != 200 {
+		t.Errorf("16 KiB: status %d", r.Status)
 	}
-	wantProblem(t, s.do("POST", "/api/bid", above), api.BodyTooLarge)
-	wantProblem(t, s.do("GET", "/api", above), api.BodyTooLarge)
+	wantProblem(t, s.Do("POST", "/api/bid", above), api.BodyTooLarge)
+	wantProblem(t, s.Do("GET", "/api", above), api.BodyTooLarge)
 	head := "POST /api/bid HTTP/1.1\r\nHost: x\r\n"
-	wantProblem(t, s.raw(head+"Transfer-Encoding: chunked\r\n\r\n4001\r\n"+above+"\r\n0\r\n\r\n"), api.BodyTooLarge)
-	wantProblem(t, s.raw(head+"Content-Length: 99999999999\r\n\r\n"), api.BodyTooLarge)
+	wantProblem(t, s.Raw(head+"Transfer-Encoding: chunked\r\n\r\n4001\r\n"+above+"\r\n0\r\n\r\n"), api.BodyTooLarge)
+	wantProblem(t, s.Raw(head+"Content-Length: 99999999999\r\n\r\n"), api.BodyTooLarge)
 	// The client hears of it although it goes on sending for a while.
-	wantProblem(t, s.raw(head+"Content-Length: 200000\r\n\r\n"+strings.Repeat("x", 200000)), api.BodyTooLarge)
+	wantProblem(t, s.Raw(head+"Content-Length: 200000\r\n\r\n"+strings.Repeat("x", 200000)), api.BodyTooLarge)
 }
 
 func TestHeadersAbove24KiBAreTooLarge(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": paidOK}})
 	// A credential of 16 KiB and then some must reach the handler.
-	if r := s.do("POST", "/api/bid", "{}", "Authorization", "Payment "+strings.Repeat("a", 20<<10)); r.status != 200 {
-		t.Errorf("20 KiB: status %d", r.status)
+	if r := s.Do("POST", "/api/bid", "{}", "Authorization", "Payment "+strings.Repeat("a", 20<<10)); r.Status != 200 {
+		t.Errorf("20 KiB: status %d", r.Status)
 	}
-	wantProblem(t, s.raw("GET /api HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", MaxHeader)+"\r\n\r\n"), api.HeaderTooLarge)
-	wantProblem(t, s.raw("GET /"+strings.Repeat("a", MaxHeader)+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.HeaderTooLarge)
+	wantProblem(t, s.Raw("GET /api HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("a", MaxHeader)+"\r\n\r\n"), api.HeaderTooLarge)
+	wantProblem(t, s.Raw("GET /"+strings.Repeat("a", MaxHeader)+" HTTP/1.1\r\nHost: x\r\n\r\n"), api.HeaderTooLarge)
 }
 
-func TestDeprecatedPathsSaySo(t *testing.T) {
-	since, sunset := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC), time.Date(2027, 6, 1, 0, 0, 0, 0, time.UTC)
-	sh, err := newShell(Config{Core: newRing(t)}, map[string]describe.Deprecation{"/api/ring": {Since: since, Sunset: sunset, Successor: "/api/v2/ring"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := serveShell(t, sh, nil)
-	for _, method := range []string{"GET", "HEAD"} {
-		r := s.do(method, "/api/ring?limit=1", "")
-		wantFields(t, r, "Deprecation", "@1798859045", "Sunset", "Tue, 01 Jun 2027 00:00:00 GMT")
-		if links := strings.Join(r.header.Values("Link"), ", "); !strings.Contains(links, `</api/v2/ring>; rel="successor-version"`) ||
-			!strings.Contains(links, `rel="next"`) {
-			t.Errorf("Link: %q", links)
-		}
-	}
-	wantFields(t, s.get("/api/categories"), "Deprecation", "", "Sunset", "")
-	wantFields(t, s.get("/api/ring/beta"), "Deprecation", "", "Sunset", "")
-}
-
-// Whatever is answered at an old path, and the document says so.
+// Whatever is answered at an old path, and the document says so, for ninety days.
 func TestDeprecationIsOnEveryAnswer(t *testing.T) {
 	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	old := map[string]describe.Deprecation{"/api/ring/{slug}": {Since: since, Sunset: since.AddDate(0, 0, 90), Successor: "/api/v2/ring/{slug}"}}
-	sh, err := newShell(Config{Core: newRing(t), RateLimit: 8}, old)
-	if err != nil {
-		t.Fatal(err)
+	old := func(path string, days int) map[string]describe.Deprecation {
+		return map[string]describe.Deprecation{path: {Since: since, Sunset: since.AddDate(0, 0, days), Successor: "/api/v2/ring"}}
 	}
-	s := serveShell(t, sh, nil)
-	tag := s.get("/api/ring/beta").header.Get("ETag")
-	document := s.get("/openapi.json").body
+	for days, ok := range map[int]bool{-1: false, 89: false, 90: true, 400: true} {
+		if _, err := newShell(Config{Core: newRing(t)}, old("/api/ring", days)); (err == nil) != ok {
+			t.Errorf("%d days: %v", days, err)
+		}
+	}
+	sites := map[string]*site{}
+	for _, path := range []string{"/api/ring", "/api/ring/{slug}"} {
+		sh, err := newShell(Config{Core: newRing(t), RateLimit: 8}, old(path, 90))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sites[path] = &site{Shell: sh, Site: edgetest.Serve(t, sh, false)}
+	}
+	list := sites["/api/ring"]
+	for _, method := range []string{"GET", "HEAD"} {
+		r := list.Do(method, "/api/ring?limit=1", "")
+		wantFields(t, r, "Deprecation", "@1798859045", "Link", `<https://ring.example/api/ring?limit=1&offset=1>; rel="next" | </api/v2/ring>; rel="successor-version"`)
+	}
+	wantFields(t, list.Get("/api/ring/beta"), "Deprecation", "", "Sunset", "")
+
+	s := sites["/api/ring/{slug}"]
+	wantFields(t, s.Get("/api/categories"), "Deprecation", "", "Sunset", "")
+	tag := s.Get("/api/ring/beta").Header.Get("ETag")
 	for want, r := range map[int]reply{
-		200: s.get("/api/ring/%62eta"),
-		304: s.get("/api/ring/beta", "If-None-Match", tag),
-		400: s.get("/api/ring/beta", "Api-Version", "2"),
-		404: s.get("/api/ring/nobody"),
-		405: s.do("DELETE", "/api/ring/beta", ""),
-		204: s.do("OPTIONS", "/api/ring/beta", ""),
+		200: s.Get("/api/ring/%62eta"),
+		304: s.Get("/api/ring/beta", "If-None-Match", tag),
+		400: s.Get("/api/ring/beta", "Api-Version", "2"),
+		404: s.Get("/api/ring/nobody"),
+		405: s.Do("DELETE", "/api/ring/beta", ""),
+		204: s.Do("OPTIONS", "/api/ring/beta", ""),
+		429: s.Get("/api/ring/beta"),
 	} {
-		if r.status != want {
-			t.Errorf("status %d, want %d", r.status, want)
+		if r.Status != want {
+			t.Errorf("status %d, want %d", r.Status, want)
 		}
 		wantFields(t, r, "Deprecation", "@1798859045", "Sunset", "Fri, 02 Apr 2027 03:04:05 GMT")
 	}
-	limited := s.get("/api/ring/beta")
-	if wantFields(t, limited, "Deprecation", "@1798859045"); limited.status != 429 {
-		t.Errorf("status %d", limited.status)
-	}
+	s.SetRateLimit(0)
 	var doc struct {
 		Paths map[string]map[string]struct {
 			Deprecated  bool
 			Description string
 		}
 	}
-	if err := json.Unmarshal([]byte(document), &doc); err != nil {
+	if err := json.Unmarshal([]byte(s.Get("/openapi.json").Body), &doc); err != nil {
 		t.Fatal(err)
 	}
 	for path, item := range doc.Paths {
@@ -382,29 +380,9 @@ func TestDeprecationIsOnEveryAnswer(t *testing.T) {
 	}
 }
 
-func TestAnOldSurfaceStaysForNinetyDays(t *testing.T) {
-	since := time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC)
-	for days, ok := range map[int]bool{-1: false, 89: false, 90: true, 400: true} {
-		_, err := newShell(Config{Core: newRing(t)}, map[string]describe.Deprecation{"/api/ring": {Since: since, Sunset: since.AddDate(0, 0, days), Successor: "/api/v2/ring"}})
-		if (err == nil) != ok {
-			t.Errorf("%d days: %v", days, err)
-		}
-	}
-}
-
-func TestNothingIsDeprecatedYet(t *testing.T) {
-	s := serve(t, Config{Core: newRing(t)})
-	for _, path := range api.Paths() {
-		if _, old := deprecations[path]; old {
-			t.Errorf("%s is deprecated", path)
-		}
-	}
-	wantFields(t, s.get("/api"), "Deprecation", "", "Sunset", "")
-}
-
 func TestFieldNamesAreSpelledAsInTheInterface(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), RateLimit: 5})
-	head := s.rawHead("GET /api/ring?limit=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+	head := s.RawHead("GET /api/ring?limit=1 HTTP/1.1\r\nHost: x\r\n\r\n")
 	for _, name := range []string{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset", "RateLimit-Policy", "Api-Version", "ETag", "Link", "Webring-Seq"} {
 		if !strings.Contains(head, "\r\n"+name+": ") {
 			t.Errorf("no %s in %s", name, head)

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
+
 	"webring/edge/describe"
 	"webring/edge/fastpath"
 	"webring/edge/front"
@@ -60,7 +63,7 @@ type Shell struct {
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
 	mcp        *mcp.Server
-	plain      *plainPaths
+	plain      plainPaths
 	answers    sync.Pool // of *answer
 	draining   atomic.Bool
 	room       *room
@@ -87,9 +90,6 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	core, ok := cfg.Core.(*Swappable)
 	if !ok {
 		core = NewSwappable(cfg.Core, cfg.CoreDigest)
-	}
-	if cfg.NoCache {
-		core.cacheNothing()
 	}
 	s := &Shell{
 		core:       core,
@@ -308,4 +308,27 @@ func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *share.Window) {
 	s.logPanic(v, ctx.Method(), target, RequestID(ctx))
 	s.problem(ctx, internal)
 	s.finish(ctx, *w)
+}
+
+// connectionLog receives what fasthttp logs about connections. The arguments quote what
+// could not be parsed, which may be an Authorization field. So only the format is logged.
+type connectionLog struct{ log *slog.Logger }
+
+// Printf is what fasthttp calls.
+func (l connectionLog) Printf(format string, _ ...any) {
+	l.log.Debug("edge: connection", "occasion", format)
+}
+
+// logPanic logs where a panic came from, and of the request only method, path and id. A
+// panic value of another type than these two may contain parts of the request.
+func (s *Shell) logPanic(v any, method, target, id []byte) {
+	reason := fmt.Sprintf("%T", v)
+	switch v := v.(type) {
+	case runtime.Error:
+		reason = v.Error()
+	case string:
+		reason = v
+	}
+	s.log.Error("edge: panic while answering", "reason", reason,
+		"method", string(method), "path", string(front.Path(target)), "request", string(id), "stack", string(debug.Stack()))
 }

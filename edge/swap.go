@@ -12,9 +12,8 @@ import (
 // Swappable is a core that can be replaced by another while it is read. The
 // zero value is not usable. Its functions may be called concurrently.
 type Swappable struct {
-	current  atomic.Pointer[generation]
-	cacheMax int // how many bytes of answers the cache of each core takes
-	metrics  *metrics
+	current atomic.Pointer[generation]
+	metrics *metrics
 }
 
 // generation is a core while it is read.
@@ -37,15 +36,9 @@ const over = 1 << 62
 // NewSwappable begins with a core; digest names its build as
 // [Config.CoreDigest] says.
 func NewSwappable(c Core, digest string) *Swappable {
-	s := &Swappable{cacheMax: cacheBytes}
+	s := new(Swappable)
 	s.current.Store(s.newGeneration(c, digest))
 	return s
-}
-
-// cacheNothing turns the cache off. It is called before the first request.
-func (s *Swappable) cacheNothing() {
-	s.cacheMax = 0
-	s.current.Load().cache = cache.New(0)
 }
 
 // countIn has the questions to the caches counted. It is called before the first request.
@@ -55,7 +48,7 @@ func (s *Swappable) countIn(m *metrics) {
 }
 
 func (s *Swappable) newGeneration(c Core, digest string) *generation {
-	return &generation{core: c, metrics: s.metrics, build: buildTag(digest), cache: cache.New(s.cacheMax), drained: make(chan struct{})}
+	return &generation{core: c, metrics: s.metrics, build: buildTag(digest), cache: cache.New(cacheBytes), drained: make(chan struct{})}
 }
 
 // Cache, Cached, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.

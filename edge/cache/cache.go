@@ -57,13 +57,10 @@ type set struct {
 	entries [ways]atomic.Pointer[Entry]
 }
 
-// New gives a cache of at most max bytes, which caches nothing when max is 0.
+// New gives a cache of at most max bytes.
 func New(max int) *Cache {
 	return &Cache{seed: maphash.MakeSeed(), sets: make([]set, sets), asked: make([]atomic.Uint32, asked), max: max}
 }
-
-// Keeps reports whether the cache is on.
-func (c *Cache) Keeps() bool { return c.max > 0 }
 
 // Key is a target and its hash.
 type Key struct {

@@ -1,11 +1,9 @@
 package cache
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -148,40 +146,4 @@ func TestReadersAndWritersMayMeet(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func TestHitsAllocateNothing(t *testing.T) {
-	c := New(1 << 20)
-	target := bytes.Repeat([]byte("x"), 100)
-	put(c, string(target), 100)
-	if n := testing.AllocsPerRun(100, func() {
-		if c.Get(c.Key(target)) == nil {
-			t.Error("not there")
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-// BenchmarkHit is the cost of a read that the cache answers, -cpu 1,2 with and without
-// a concurrent reader.
-func BenchmarkHit(b *testing.B) {
-	c := New(32 << 20)
-	var targets [100][]byte
-	for i := range targets {
-		targets[i] = fmt.Appendf(nil, "/next?from=member-%d", i*7919)
-		put(c, string(targets[i]), 600)
-	}
-	var wrong atomic.Int64
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		for i := 0; pb.Next(); i++ {
-			if e := c.Get(c.Key(targets[i%len(targets)])); e == nil || !e.Holds("b", 1, 5) {
-				wrong.Add(1)
-			}
-		}
-	})
-	if wrong.Load() > 0 {
-		b.Error(wrong.Load())
-	}
 }

@@ -65,41 +65,6 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// The first request that is not plain, or that the answerer leaves, goes to the next
-// server whole, with all that came after it and what comes later.
-func TestOtherRequestsAreHandedOver(t *testing.T) {
-	const plain, later = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n", "PUT /later HTTP/1.1\r\n\r\n"
-	for _, other := range []string{"POST /a HTTP/1.1\r\nHost: x\r\n\r\n", "GET /other HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a HTTP/1.0\r\n\r\n"} {
-		addr, handed := serve(t, newServer(always, nil))
-		c := dial(t, addr)
-		if _, err := io.WriteString(c, plain+other+plain); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(res.Body)
-		if err != nil || res.Header.Get("A") != "b" || string(body) != "/a" {
-			t.Errorf("%v %q, %v", res.Header, body, err)
-		}
-		got, err := handed.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, later); err != nil {
-			t.Fatal(err)
-		}
-		want := other + plain + later
-		b := make([]byte, len(want))
-		got.SetDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.ReadFull(got, b); err != nil || string(b) != want {
-			t.Errorf("%q was handed over, not %q: %v", b, want, err)
-		}
-		got.Close()
-	}
-}
-
 // A panic ends its connection, and no other.
 func TestAPanicEndsItsConnectionAlone(t *testing.T) {
 	var panics atomic.Int64
@@ -221,5 +186,80 @@ func TestAnEndIsNotLostBetweenTwoRequests(t *testing.T) {
 				t.Fatalf("state %d", state)
 			}
 		}
+	}
+}
+
+const plainRequest = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n"
+
+// ask sends requests, and gives for each answer whether it is the last on its connection.
+func ask(t *testing.T, c net.Conn, requests string) (last []bool) {
+	t.Helper()
+	if _, err := io.WriteString(c, requests); err != nil {
+		t.Fatal(err)
+	}
+	in := bufio.NewReader(c)
+	for range strings.Count(requests, "\r\n\r\n") {
+		res, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("answer %d: %v", len(last)+1, err)
+		}
+		if b, err := io.ReadAll(res.Body); err != nil || string(b) != "/a" {
+			t.Fatalf("%q, %v", b, err)
+		}
+		last = append(last, res.Close)
+	}
+	return last
+}
+
+// hasEnded holds that a connection has ended with what was read of it.
+func hasEnded(t *testing.T, c net.Conn) {
+	t.Helper()
+	if n, err := c.Read(make([]byte, 1)); n > 0 || err != io.EOF {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// A client that has just connected has its first request answered, though the server ends
+// meanwhile. One that says nothing does not hold the end up for long.
+func TestAnEndWaitsForTheFirstRequestOfAConnection(t *testing.T) {
+	s := newServer(always, nil)
+	addr, handed := serve(t, s)
+	accepted := func(n int) {
+		t.Helper()
+		for late := time.Now().Add(20 * time.Second); s.Open() < n; time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("%d connections were accepted, not %d", s.Open(), n)
+			}
+		}
+	}
+	early, silent := dial(t, addr), dial(t, addr)
+	accepted(2)
+	ended := make(chan error, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		ended <- s.Shutdown(ctx)
+	}()
+	for late := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			break // the end has begun
+		}
+		c.Close()
+		if time.Now().After(late) {
+			t.Fatal("connections are accepted after the end")
+		}
+	}
+	if last := ask(t, early, plainRequest); !last[0] {
+		t.Error("the connection goes on after the end")
+	}
+	hasEnded(t, silent)
+	if err := <-ended; err != nil {
+		t.Errorf("a silent connection held up the end: %v", err)
+	}
+	handed.Close()
+	if c, err := handed.Accept(); err == nil {
+		c.Close()
+		t.Error("a silent connection was handed over")
 	}
 }

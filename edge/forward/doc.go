@@ -1,9 +1,9 @@
 // Package forward passes requests on that only the origin, or its leader, answers: paid
 // operations above all, checks of drafts, and reports.
 //
-// forward.go has the [Forwarder]; request.go copies a request; send.go chooses an origin and
-// sends; slots.go, account.go and stop.go share the slots of payments; life.go finds lost
-// origins; own.go sends this node's own requests; problem.go has the refusals.
+// forward.go has the [Forwarder]; request.go copies a request; send.go chooses an origin,
+// sends, and finds lost origins; slots.go shares the slots of payments between clients and
+// accounts; problem.go has the refusals.
 //
 // A [Forwarder] copies each request byte for byte, adds a voucher (package voucher) and
 // sends it once. Each kind of request has a semaphore of its own, so free requests do not
@@ -23,7 +23,7 @@
 //     brings no payment has no effect, and goes to the next after any failure (send.go).
 //   - An origin may hold a payment for minutes. So if it holds one of several for more than
 //     five seconds, the edge asks it something small meanwhile; if that is not answered
-//     either, the origin counts as lost (life.go).
+//     either, the origin counts as lost (send.go).
 //   - An edge does not queue payments. One that gets no slot within two seconds, and one
 //     of a client that has 16 already, is refused as payments_unavailable.
 //   - While all slots are taken, a payment that has waited for half a second ends another

@@ -42,9 +42,10 @@ const (
 	half              = 4
 	// alike is a half for requests that are not weighed: all of them have the same right.
 	alike = 1 << 20
-	// spareConns is how many connections payments may have beyond their number; one that
-	// has to stop waiting needs another for a moment.
-	spareConns = 24
+	// mostConns is how many connections there are to an origin, which may not know that this
+	// node is an edge: fewer than one client may have. There are some more than slots, for
+	// requests by which payments stop waiting, and for questions whether an origin is there.
+	mostConns = othersPerClient - 1
 	// maxAnswer is the longest answer that is passed on, in bytes. Some 1,000 early events of
 	// the ledger, which /verify asks for, are the longest.
 	maxAnswer = 2 << 20
@@ -53,9 +54,7 @@ const (
 // MaxPayments and MaxAsks, and maxChecks and maxReads, are how many requests of each kind
 // are under way at a time. Asks are paid operations without a credential. The origin holds
 // asks, and payments with a bad credential, while it scores a site, but fewer at a time
-// than either number: a test in server/cmd/webring checks that. All numbers and spareConns
-// together are fewer connections than one client may have, because the origin may not
-// know that this node is an edge.
+// than either number: a test in server/cmd/webring checks that.
 const MaxPayments, MaxAsks, maxChecks, maxReads = 112, 64, 32, 16
 
 // Config says where requests go. BaseURL is needed.
@@ -95,8 +94,9 @@ type Config struct {
 // concurrently.
 type Forwarder struct {
 	cfg                           Config
-	payments, asks, checks, reads *pool
-	own                           *pool
+	payments, asks, checks, reads *slots
+	own                           *slots // of this node's own requests
+	transport                     *http.Transport
 	origins                       *follow.Origins
 	life                          *life
 	refused                       atomic.Pointer[error] // why no origin took the last request; nil if one did
@@ -104,31 +104,6 @@ type Forwarder struct {
 	crowds, moves                 atomic.Int64 // second of the last log line about slots, and about another origin
 	open                          context.Context
 	end                           context.CancelFunc
-}
-
-// pool sends requests of one kind.
-type pool struct {
-	*http.Transport
-	*slots
-}
-
-// newPool gives a pool for requests by a rule, and so many of one client, over so many
-// connections.
-func newPool(r share.Rule, perClient, conns int) *pool {
-	return &pool{slots: newSlots(r, perClient), Transport: newTransport(conns)}
-}
-
-// newTransport gives a transport of so many connections to each origin.
-func newTransport(conns int) *http.Transport {
-	return &http.Transport{
-		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
-		TLSHandshakeTimeout: 5 * time.Second,
-		// Well below what the origin keeps idle connections for.
-		IdleConnTimeout:     5 * time.Second,
-		MaxIdleConnsPerHost: 32,
-		MaxConnsPerHost:     conns,
-		DisableCompression:  true,
-	}
 }
 
 // New prepares a forwarder.
@@ -146,14 +121,22 @@ func New(cfg Config) (*Forwarder, error) {
 		}
 	}
 	past := share.NewPast()
-	f := &Forwarder{cfg: cfg, log: cfg.Log, origins: origins, life: newLife(),
-		// Payments have more connections than slots. Otherwise a payment could wait for a
-		// connection that is being dialled for a request which another one has served.
-		payments: newPool(share.Rule{Most: MaxPayments, Half: alike}, paymentsPerClient, MaxPayments+spareConns),
-		asks:     newPool(share.Rule{Most: MaxAsks, Half: half, Past: past}, othersPerClient, MaxAsks),
-		checks:   newPool(share.Rule{Most: maxChecks, Half: half, Past: past}, othersPerClient, maxChecks),
-		reads:    newPool(share.Rule{Most: maxReads, Half: half, Past: past}, othersPerClient, maxReads),
-		own:      newPool(share.Rule{Most: maxOwn, Half: alike}, maxOwn, maxOwn),
+	transport := &http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 3 * time.Second, KeepAlive: 10 * time.Second}).DialContext,
+		TLSHandshakeTimeout: 5 * time.Second,
+		// Well below what the origin keeps idle connections for.
+		IdleConnTimeout:     5 * time.Second,
+		MaxIdleConnsPerHost: 32,
+		MaxConnsPerHost:     mostConns,
+		DisableCompression:  true,
+	}
+	f := &Forwarder{cfg: cfg, log: cfg.Log, origins: origins, transport: transport,
+		life:     &life{transport: transport, last: map[*follow.Origin]time.Time{}},
+		payments: newSlots(share.Rule{Most: MaxPayments, Half: alike}, paymentsPerClient),
+		asks:     newSlots(share.Rule{Most: MaxAsks, Half: half, Past: past}, othersPerClient),
+		checks:   newSlots(share.Rule{Most: maxChecks, Half: half, Past: past}, othersPerClient),
+		reads:    newSlots(share.Rule{Most: maxReads, Half: half, Past: past}, othersPerClient),
+		own:      newSlots(share.Rule{Most: maxOwn, Half: alike}, maxOwn),
 	}
 	f.open, f.end = context.WithCancel(context.Background())
 	if f.log == nil {
@@ -166,10 +149,7 @@ func New(cfg Config) (*Forwarder, error) {
 // payment are told to send it again.
 func (f *Forwarder) Close() {
 	f.end()
-	for _, p := range []*pool{f.payments, f.asks, f.checks, f.reads, f.own} {
-		p.CloseIdleConnections()
-	}
-	f.life.CloseIdleConnections()
+	f.transport.CloseIdleConnections()
 }
 
 // SetOrigins makes these the origins, as [Config.Origins] has them. It ends requests under way
@@ -225,7 +205,7 @@ func (f *Forwarder) Pass(ctx *fasthttp.RequestCtx, client string, secure bool) {
 }
 
 // pass returns the origin's answer with its body read, or nil if there is none.
-func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, by *pool, hold time.Duration) *http.Response {
+func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, by *slots, hold time.Duration) *http.Response {
 	req, ok := f.request(ctx, client, secure)
 	if !ok {
 		f.problem(ctx, api.Malformed, cannotBePassedOn)
@@ -246,7 +226,7 @@ func (f *Forwarder) pass(ctx *fasthttp.RequestCtx, client string, secure bool, b
 	defer by.release(own)
 	held, cancel := context.WithTimeout(open, hold)
 	defer cancel()
-	a := f.send(held, by, req)
+	a := f.send(held, req)
 	switch {
 	case errors.Is(a.err, errNotLeader), a.err != nil && f.cfg.ToLeader && !a.sent:
 		f.noLeader(ctx)

@@ -21,7 +21,7 @@ const (
 )
 
 // crowded refuses a request that gets no slot. It is not sent later.
-func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx, by *pool) {
+func (f *Forwarder) crowded(ctx *fasthttp.RequestCtx, by *slots) {
 	if mayLog(&f.crowds) {
 		f.log.Warn("forward: as many requests are on their way to the origin as may be, of one client or of all", requestOf(ctx))
 	}
@@ -45,7 +45,7 @@ func (f *Forwarder) pushedOut(ctx *fasthttp.RequestCtx, sent bool) {
 // unanswered says that the origin did not answer. A payment that has been sent
 // may have been taken, and its credential may be sent again: the origin then
 // gives the answer that was lost.
-func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, by *pool, sent bool, err error) {
+func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, by *slots, sent bool, err error) {
 	happened, lost := "forward: the origin does not answer", "The origin of this ring was lost before it answered."
 	if f.open.Err() != nil {
 		happened, lost = "forward: ending before the origin has answered", "This node ends, and the origin of this ring has not answered yet."
@@ -63,8 +63,8 @@ func (f *Forwarder) unanswered(ctx *fasthttp.RequestCtx, by *pool, sent bool, er
 	}
 }
 
-// paid says whether what a pool sends may cost money.
-func (f *Forwarder) paid(by *pool) bool { return by == f.payments || by == f.asks }
+// paid says whether requests that take these slots may cost money.
+func (f *Forwarder) paid(by *slots) bool { return by == f.payments || by == f.asks }
 
 func isRead(ctx *fasthttp.RequestCtx) bool { return ctx.IsGet() || ctx.IsHead() }
 

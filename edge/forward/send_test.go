@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -89,28 +88,8 @@ func (n *nodes) dial(_ context.Context, _, address string) (net.Conn, error) {
 	}
 	here, there := net.Pipe()
 	n.conns[name] = append(n.conns[name], there)
-	go n.serve(name, there)
+	go answerOn(there, func(r *http.Request) (int, string, string) { return n.answer(name, r) })
 	return here, nil
-}
-
-func (n *nodes) serve(name string, conn net.Conn) {
-	defer conn.Close()
-	for in := bufio.NewReader(conn); ; {
-		r, err := http.ReadRequest(in)
-		if err != nil {
-			return
-		}
-		io.Copy(io.Discard, r.Body)
-		status, media, body := n.answer(name, r)
-		if status == 0 {
-			return
-		}
-		if status < 0 {
-			_, _ = in.ReadByte() // until the edge ends the connection
-			return
-		}
-		fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", status, media, len(body), body)
-	}
 }
 
 // answer gives the status 0 for none, and -1 for none as long as the connection lasts.
@@ -158,9 +137,7 @@ func (n *nodes) between(cfg Config) *Forwarder {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	for _, t := range []*http.Transport{f.payments.Transport, f.asks.Transport, f.checks.Transport, f.reads.Transport, f.life.Transport} {
-		t.DialContext = n.dial
-	}
+	f.transport.DialContext = n.dial
 	return f
 }
 

@@ -3,11 +3,19 @@ package forward
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
+	"webring/core/api"
 	"webring/edge/share"
+	"webring/edge/voucher"
 )
 
 const (
@@ -111,4 +119,118 @@ func (s *slots) stopOne() {
 		first.stopping = true
 		first.stop()
 	}
+}
+
+const (
+	maxCredential = 16 << 10 // as the origin has it, in characters
+	maxAccount    = 128      // longer than the name of any account on a payment network
+)
+
+// payingAccount gives the account that the credential of a request names as its payer, ""
+// where it names none or cannot be read. It is not verified here: the origin refuses at
+// once a credential that names another account than the one that pays.
+//
+// Document: draft-httpauth-payment-00, "source".
+func payingAccount(h *fasthttp.RequestHeader) string {
+	lines := h.PeekAll("Authorization")
+	if len(lines) == 0 {
+		return payingAddress(h)
+	}
+	if len(lines) != 1 || len(lines[0]) > maxCredential {
+		return ""
+	}
+	scheme, token, _ := strings.Cut(string(lines[0]), " ")
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil || !strings.EqualFold(scheme, "Payment") {
+		return ""
+	}
+	var credential struct {
+		Source string `json:"source"`
+	}
+	if json.Unmarshal(text, &credential) != nil || len(credential.Source) > maxAccount {
+		return ""
+	}
+	return strings.ToLower(credential.Source) // the origin takes any case
+}
+
+// x402Field is the field in which x402 clients present a payment.
+const x402Field = "PAYMENT-SIGNATURE"
+
+// payingAddress gives the account that an x402 payment names as its payer, as payingAccount
+// does: its signature must be by that account.
+func payingAddress(h *fasthttp.RequestHeader) string {
+	lines := h.PeekAll(x402Field)
+	if len(lines) != 1 || len(lines[0]) > maxCredential {
+		return ""
+	}
+	text, err := base64.StdEncoding.DecodeString(string(lines[0]))
+	if err != nil {
+		return ""
+	}
+	var payment struct {
+		Accepted struct {
+			Network string `json:"network"`
+		} `json:"accepted"`
+		Payload struct {
+			Authorization struct {
+				From string `json:"from"`
+			} `json:"authorization"`
+		} `json:"payload"`
+	}
+	if json.Unmarshal(text, &payment) != nil || payment.Payload.Authorization.From == "" {
+		return ""
+	}
+	account := "did:pkh:" + payment.Accepted.Network + ":" + payment.Payload.Authorization.From
+	if len(account) > maxAccount {
+		return ""
+	}
+	return strings.ToLower(account)
+}
+
+// errStopped ends a request that had to stop waiting, and that the origin did not answer in
+// time.
+var errStopped = errors.New("forward: another request needs the slot")
+
+// stop has a request stop waiting for its outcome. If the origin does not answer it in time,
+// drop ends it.
+func (f *Forwarder) stop(r *outgoing, drop func()) {
+	if mayLog(&f.crowds) {
+		f.log.Warn("forward: payments are answered before they have an outcome: others need their slots on the way to the origin")
+	}
+	time.AfterFunc(stopTime, drop)
+	if f.cfg.Secrets != nil {
+		go f.askToStop(r)
+	}
+}
+
+// askToStop asks the origin that has the request to answer it now.
+func (f *Forwarder) askToStop(r *outgoing) {
+	at := r.at.Load()
+	if at == nil {
+		at = f.origins.Current()
+	}
+	if at == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(f.open, stopTime)
+	defer cancel()
+	ask := f.to(ctx, at, r)
+	ask.Header.Set(voucher.StopField, "1")
+	res, err := f.transport.RoundTrip(ask)
+	if err != nil {
+		f.log.Warn("forward: the origin was not asked to answer a payment early", "origin", at.URL, "err", err)
+		return
+	}
+	res.Body.Close()
+}
+
+// passStop passes on what an edge asks by [voucher.StopField].
+func (f *Forwarder) passStop(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	r, ok := f.request(ctx, client, secure)
+	if !ok {
+		f.problem(ctx, api.Malformed, cannotBePassedOn)
+		return
+	}
+	f.askToStop(r)
+	ctx.SetStatusCode(fasthttp.StatusNoContent)
 }

@@ -39,28 +39,8 @@ type heldPayment struct {
 	answer     chan int // the status, once
 }
 
-func (o *heldOrigin) serve() {
-	for {
-		conn, err := o.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer conn.Close()
-			for in := bufio.NewReader(conn); ; {
-				r, err := http.ReadRequest(in)
-				if err != nil {
-					return
-				}
-				io.Copy(io.Discard, r.Body)
-				status, body := o.take(r)
-				fmt.Fprintf(conn, "HTTP/1.1 %d x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
-			}
-		}()
-	}
-}
-
-func (o *heldOrigin) take(r *http.Request) (status int, body string) {
+func (o *heldOrigin) take(r *http.Request) (status int, media, body string) {
+	media = "application/json"
 	p := &heldPayment{r.Header.Get("Authorization"), make(chan int, 1)}
 	o.mu.Lock()
 	if letGo := r.Header.Get(voucher.StopField) != ""; letGo {
@@ -70,14 +50,14 @@ func (o *heldOrigin) take(r *http.Request) (status int, body string) {
 				q.answer <- 503
 			}
 		}
-		return 204, ""
+		return 204, media, ""
 	}
 	o.there = append(o.there, p)
 	o.mu.Unlock()
 	if status = <-p.answer; status == 503 {
-		return status, `{"code":"payment_pending","detail":"the origin's word"}`
+		return status, media, `{"code":"payment_pending","detail":"the origin's word"}`
 	}
-	return status, "{}"
+	return status, media, "{}"
 }
 
 func (o *heldOrigin) wantCame(t *testing.T, want int) {
@@ -132,7 +112,7 @@ var credentials atomic.Int64 // that were made
 func payFrom(t *testing.T, public *pipes, client int, account string) *payerAt {
 	t.Helper()
 	credential := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"payload":%d,"source":%q}`, credentials.Add(1), account))
-	conn, err := public.dial()
+	conn, err := public.Dial()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,17 +153,15 @@ func (p *payerAt) wantRefused(t *testing.T, after time.Duration) {
 // fullEdge is an edge with an origin that holds what it is sent. It runs in a bubble of
 // package synctest, and what test leaves unanswered is answered at its end.
 func fullEdge(t *testing.T, test func(t *testing.T, origin *heldOrigin, public *pipes, f *Forwarder)) {
-	// What fasthttp starts once, for all servers of the process, is no part of
-	// the bubble.
-	serve(t, edge.Config{Core: newRing(t), Paid: map[string]edge.Handler{"/api/bid": tellSender}}).do("POST", "/api/bid", "{}")
+	outside(t)
 	synctest.Test(t, func(t *testing.T) {
 		origin, public := &heldOrigin{pipes: newPipes()}, newPipes()
-		go origin.serve()
+		go answerAll(origin, origin.take)
 		f, err := New(Config{Origins: []string{"http://origin.example"}, Secrets: sharedSecrets, BaseURL: func() string { return base }, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.payments.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.dial() }
+		f.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return origin.Dial() }
 		shell, err := edge.New(edge.Config{Core: newRing(t), TrustedProxies: proxies(t, "", "unix"), Paid: map[string]edge.Handler{"/api/bid": f.Paid}, Log: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -239,9 +217,9 @@ func TestPaymentsWithASlotAreSent(t *testing.T) {
 		for i := range MaxPayments - 1 {
 			payers = append(payers, pay(t, public, i/paymentsPerClient))
 		}
-		dial, slow := f.payments.DialContext, make(chan struct{})
+		dial, slow := f.transport.DialContext, make(chan struct{})
 		var dialled atomic.Int64
-		f.payments.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		f.transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if dialled.Add(1) == 1 {
 				<-slow
 			}
@@ -428,4 +406,122 @@ func FuzzPayingAccount(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Crowds hold each slot for unpaid requests as long as the origin lets them, and ask again at
+// once. Others have a slot in time all the same.
+func TestACrowdLeavesSlotsForUnpaidRequestsToOthers(t *testing.T) {
+	for name, crowd := range map[string]struct {
+		clients int
+		client  func(i int) string
+	}{
+		"one client":        {1, func(int) string { return "198.51.100.1" }},
+		"a /24":             {256, func(i int) string { return fmt.Sprintf("198.51.100.%d", i) }},
+		"200 /24s of a /16": {200, func(i int) string { return fmt.Sprintf("198.51.%d.1", i) }},
+		"250 /48s of a /40": {250, func(i int) string { return fmt.Sprintf("2001:db8:%x::/64", i) }},
+		"64 /16s":           {64, func(i int) string { return fmt.Sprintf("100.%d.0.1", i) }},
+		"64 /32s, and a /24": {128, func(i int) string {
+			if i < 64 {
+				return fmt.Sprintf("198.51.100.%d", i)
+			}
+			return fmt.Sprintf("2001:%x::/64", i)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, err := New(Config{Origins: []string{"http://origin.example"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				ctx, stop := context.WithCancel(t.Context())
+				var group sync.WaitGroup
+				for i := range max(crowd.clients, 2*MaxAsks) {
+					group.Go(func() {
+						for h := (&holder{asker: share.AskerOf(crowd.client(i % crowd.clients))}); ctx.Err() == nil; {
+							if !f.asks.acquire(h) {
+								time.Sleep(time.Second)
+								continue
+							}
+							time.Sleep(25 * time.Second)
+							f.asks.release(h)
+						}
+					})
+				}
+				time.Sleep(time.Minute)
+				for n := range 20 {
+					h, began := &holder{asker: share.AskerOf(fmt.Sprintf("203.%d.0.1", n))}, time.Now()
+					if !f.asks.acquire(h) || time.Since(began) > 0 {
+						t.Errorf("newcomer %d has no slot after %s", n, time.Since(began))
+						continue
+					}
+					time.Sleep(3 * time.Second)
+					f.asks.release(h)
+				}
+				stop()
+				group.Wait()
+				if n := f.asks.Taken(); n != 0 {
+					t.Errorf("%d slots are not given back", n)
+				}
+			})
+		})
+	}
+}
+
+// about is what the vouchers of these tests are about.
+var about = voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")}
+
+// An origin, and an edge in between, hears from edges alone that a payment is to stop waiting.
+func TestOnlyEdgesHavePaymentsStop(t *testing.T) {
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, _ bool) {
+		h := &ctx.Request.Header
+		fmt.Fprintf(ctx, "%s %s %q %s", client, h.Peek("Authorization"), h.Peek(voucher.StopField), ctx.Request.Body())
+	}}})
+	near := edgeTo(t, Config{Origins: []string{"http://" + origin.Addr}, Secrets: sharedSecrets}, edge.Config{EdgeSecrets: sharedSecrets})
+	vouched := func() string {
+		return voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)
+	}
+	other := voucher.New([]byte(strings.Repeat("x", 32)), time.Now(), "192.0.2.1", true, about)
+	for _, c := range []struct {
+		rule    string
+		node    *site
+		voucher string
+		want    string
+	}{
+		{"an edge's word", origin, vouched(), `192.0.2.1 Payment x "1" {}`},
+		{"a stranger's", origin, "", `127.0.0.1 Payment x "" {}`},
+		{"with a voucher that is none", origin, other, `127.0.0.1 Payment x "" {}`},
+		{"a stranger's at an edge", near, "", `127.0.0.1 Payment x "" {}`},
+	} {
+		fields := []string{"Authorization", "Payment x", "webring-let-go", "1"}
+		if c.voucher != "" {
+			fields = append(fields, voucher.Field, c.voucher)
+		}
+		if r := c.node.Do("POST", "/api/bid", "{}", fields...); r.Status != 200 || r.Body != c.want {
+			t.Errorf("%s: %d %q, want %q", c.rule, r.Status, r.Body, c.want)
+		}
+	}
+}
+
+// An edge that is asked by one behind it asks the origin, and takes no place for it.
+func TestEdgesPassOnWhatIsToStop(t *testing.T) {
+	var heard []string
+	origin := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		h := &ctx.Request.Header
+		heard = append(heard, fmt.Sprintf("%s %t %s %q %s", client, secure, h.Peek("Authorization"), h.Peek(voucher.StopField), ctx.Request.Body()))
+	}}})
+	f, err := New(Config{Origins: []string{"http://" + origin.Addr}, Secrets: sharedSecrets, BaseURL: func() string { return base }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Close)
+	for range MaxPayments {
+		_ = f.payments.Acquire(t.Context(), share.Asker{})
+	}
+	near := serve(t, edge.Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Paid: map[string]edge.Handler{"/api/bid": f.Paid}})
+	fresh := voucher.New(sharedSecret, time.Now(), "192.0.2.1", true, about)
+	r := near.Do("POST", "/api/bid", "{}", "Authorization", "Payment x", voucher.StopField, "1", voucher.Field, fresh)
+	if r.Status != 204 || len(heard) != 1 || heard[0] != `192.0.2.1 true Payment x "1" {}` {
+		t.Errorf("%d %q, the origin heard %q", r.Status, r.Body, heard)
+	}
 }

@@ -52,8 +52,7 @@ func (p *CertificatePair) equal(other *CertificatePair) bool {
 
 // CertificateFiles shows the certificate of two files. It may be used concurrently.
 type CertificateFiles struct {
-	log  *slog.Logger
-	tick <-chan time.Time // for tests; nil outside of them
+	log *slog.Logger
 
 	mu                sync.RWMutex
 	pair              *CertificatePair
@@ -101,15 +100,11 @@ func (f *CertificateFiles) NotAfter() time.Time {
 // Run reads the files every minute until ctx is done, and shows the new pair when they have
 // changed. It logs once that files cannot be used.
 func (f *CertificateFiles) Run(ctx context.Context) {
-	tick := f.tick
-	if tick == nil {
-		ticker := time.NewTicker(readEvery)
-		defer ticker.Stop()
-		tick = ticker.C
-	}
+	tick := time.NewTicker(readEvery)
+	defer tick.Stop()
 	for {
 		select {
-		case <-tick:
+		case <-tick.C:
 			f.read()
 		case <-ctx.Done():
 			return

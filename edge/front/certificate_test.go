@@ -2,7 +2,6 @@ package front
 
 import (
 	"bytes"
-	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/pem"
@@ -13,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -37,7 +37,9 @@ func writePair(t *testing.T, dir string, until time.Time) (certFile, keyFile str
 
 // Files that change are shown at the next look. While they do not belong together, or
 // others can read the key, the pair before is shown, and the log says it once.
-func TestFilesAreShownWhenTheyChange(t *testing.T) {
+func TestFilesAreShownWhenTheyChange(t *testing.T) { synctest.Test(t, testFilesAreShown) }
+
+func testFilesAreShown(t *testing.T) {
 	dir := t.TempDir()
 	first := time.Now().Add(time.Hour).Truncate(time.Second)
 	certFile, keyFile := writePair(t, dir, first)
@@ -46,17 +48,10 @@ func TestFilesAreShownWhenTheyChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tick := make(chan time.Time)
-	f.tick = tick
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		f.Run(ctx)
-		close(ended)
-	}()
+	go f.Run(t.Context())
 	look := func() {
-		tick <- time.Now()
-		tick <- time.Now() // the look before is over by now
+		time.Sleep(readEvery)
+		synctest.Wait()
 	}
 	shown := func() time.Time {
 		t.Helper()
@@ -94,6 +89,4 @@ func TestFilesAreShownWhenTheyChange(t *testing.T) {
 	if _, err := ReadCertificate(certFile, keyFile); err == nil || !strings.Contains(err.Error(), "--tls-key") || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key for all: %v", err)
 	}
-	stop()
-	<-ended
 }

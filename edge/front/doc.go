@@ -6,7 +6,7 @@
 //
 // A [Client] is an IPv4 address or an IPv6 /64, by which limits count (client.go). Behind a
 // trusted proxy it is the client that the proxy names in one header field; [Proxies] decides
-// which peers are trusted and which field is believed (proxies.go, forwarded.go).
+// which peers are trusted and which field is believed (proxies.go).
 //
 //   - Of what a request says of proxies, one field is believed, and only from a trusted
 //     proxy. A request of such a proxy without that field is its own, a health check above

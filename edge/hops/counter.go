@@ -1,7 +1,13 @@
 package hops
 
 import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
 	"hash/maphash"
+	"math/bits"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -101,4 +107,141 @@ func (c *Counter) Take(f func(row uint32, from, to uint64)) (total uint64) {
 		}
 	}
 	return total
+}
+
+// visitors tells which clients have been counted in the present hour, for which members. It
+// keeps hashes with a key that is made anew each hour and kept nowhere, so after the hour
+// it cannot be told of a client whether it was there. Its functions take no lock, and allocate
+// only when an hour begins.
+//
+// It has places for 2^18 hashes in 2 MB. When the eight places of a hash are full, it takes
+// the place of another of this hour. That client may then be counted once more.
+type visitors struct {
+	hour   atomic.Pointer[hour]
+	places [rows][8]atomic.Uint64 // hashes, with the hour's mark in the lowest byte
+}
+
+const rows = 1 << 15
+
+type hour struct {
+	number int64
+	seed   maphash.Seed
+	factor uint64 // odd, and as secret as the seed
+}
+
+func newHour(number int64) *hour {
+	h := &hour{number: number, seed: maphash.MakeSeed()}
+	h.factor = maphash.Comparable(h.seed, number) | 1
+	return h
+}
+
+// hash gives the hash of a client, and of with a member: one hash serves both members of a hop.
+func (h *hour) hash(c front.Client) uint64 {
+	net, kind := c.Key()
+	return maphash.Comparable(h.seed, net) + uint64(kind)*h.factor
+}
+
+func (h *hour) with(hash uint64, row uint32, s side) uint64 {
+	high, low := bits.Mul64(hash^uint64(row)<<1^uint64(s), h.factor)
+	high, low = bits.Mul64(high^low, h.factor)
+	return high ^ low
+}
+
+// mark tells hashes of one hour from older ones. Places of older ones are free. It is never 0.
+func (h *hour) mark() uint64 { return uint64(h.number)%255 + 1 }
+
+// side says in which part of a hop a member had.
+type side uint8
+
+const (
+	sends side = iota
+	receives
+)
+
+// at gives the hour of a time, or the one after it, if that has begun: requests at the turn
+// of an hour must not begin hours in turns.
+func (v *visitors) at(now time.Time) *hour {
+	number := now.Unix() / 3600
+	for {
+		h := v.hour.Load()
+		if h != nil && (h.number == number || h.number == number+1) {
+			return h
+		}
+		v.hour.CompareAndSwap(h, newHour(number))
+	}
+}
+
+// first reports whether a client with this hash has not been counted yet in an hour for the
+// member in a row, and notes that it is now.
+func (v *visitors) first(h *hour, client uint64, row uint32, s side) bool {
+	hash := h.with(client, row, s)
+	own := hash&^0xff | h.mark()
+	places := &v.places[hash>>8%rows]
+again:
+	free := -1
+	for i := range places {
+		switch p := places[i].Load(); {
+		case p == own:
+			return false
+		case free < 0 && p&0xff != h.mark():
+			free = i
+		}
+	}
+	if free < 0 {
+		places[hash>>61].Store(own)
+		return true
+	}
+	before := places[free].Load()
+	if before&0xff == h.mark() || !places[free].CompareAndSwap(before, own) {
+		goto again // it was taken meanwhile, perhaps for the same
+	}
+	return true
+}
+
+// A crawler is told by its User-Agent: by one of these words, in any case. They are what
+// names of crawlers have in common on the lists that others keep, such as
+// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot. Whoever explains
+// itself by an address is no browser: browsers have none. Programs that fetch pages for their
+// users, such as curl or an agent, are no crawlers.
+//
+// forUsers are words of agents that fetch for a user, at that moment. Some of them explain
+// themselves by an address, too. The Worker in edge/worker reads the same file.
+var crawlers, forUsers = func() (crawlers, forUsers []string) {
+	var words struct{ Crawlers, ForUsers []string }
+	if err := json.Unmarshal(crawlersJSON, &words); err != nil {
+		panic(err) // the file is embedded
+	}
+	return words.Crawlers, words.ForUsers
+}()
+
+//go:embed crawlers.json
+var crawlersJSON []byte
+
+// firsts has the first bytes of all words, in both cases.
+var firsts = func() (has [256]bool) {
+	for _, w := range slices.Concat(crawlers, forUsers) {
+		has[w[0]], has[strings.ToUpper(w)[0]] = true, true
+	}
+	return has
+}()
+
+// IsCrawler reports whether a User-Agent is that of a crawler.
+func IsCrawler(agent []byte) bool {
+	found := false
+	for i := range agent {
+		if !firsts[agent[i]] {
+			continue
+		}
+		if begins(agent[i:], forUsers) {
+			return false
+		}
+		found = found || begins(agent[i:], crawlers)
+	}
+	return found
+}
+
+func begins(text []byte, words []string) bool {
+	return slices.ContainsFunc(words, func(w string) bool {
+		return len(w) <= len(text) && bytes.EqualFold(text[:len(w)], []byte(w))
+	})
 }

@@ -7,13 +7,16 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
 	"webring/edge/front"
 )
 
@@ -149,15 +152,6 @@ func TestMoreClientsThanThereIsRoomForCount(t *testing.T) {
 	}
 }
 
-func TestCountingAllocatesNothing(t *testing.T) {
-	c, agent := NewCounter(), []byte("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")
-	now, n := time.Now(), uint32(0)
-	c.Count(1, 2, client(n), agent, now)
-	if n := testing.AllocsPerRun(1000, func() { n++; c.Count(1, 2, client(n), agent, now) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // BenchmarkCount measures the counting of a hop in a ring of some and of many members, with
 // counts that are in no cache.
 func BenchmarkCount(b *testing.B) {
@@ -285,6 +279,42 @@ func TestReportsAreReceivedOnce(t *testing.T) {
 					t.Errorf("day %d, row %d: %d", day, row, got)
 				}
 			}
+		}
+	})
+}
+
+// The longest reports are as short as a report must be, and come back as they were.
+func TestReportsComeBack(t *testing.T) {
+	for _, n := range []int{0, 1, MaxCounts} {
+		want := Report{Sender: SenderID{1, 2, 3}, Number: 7, Day: 20781, Hops: 1 << 40, Counts: []Count{}}
+		for i := range n {
+			row := (1<<26 - 1) / MaxCounts * (i + 1)
+			want.Counts = append(want.Counts, Count{Row: uint32(row), From: 1<<40 - rand.Uint64N(3), To: 1 << 40})
+		}
+		b := want.Append([]byte("before"))[len("before"):]
+		if got, err := Decode(b); err != nil || !reflect.DeepEqual(got, want) || len(b) > MaxReport {
+			t.Errorf("%d bytes: %+v comes back as %+v, %v", len(b), want, got, err)
+		}
+	}
+}
+
+// What is read is a report, and no longer than what would be written of it.
+func FuzzDecode(f *testing.F) {
+	r := Report{Number: 1, Day: 2, Hops: 3, Counts: []Count{{Row: 4, From: 5, To: 6}, {Row: 7, From: 8, To: 900}}}
+	b := r.Append(nil)
+	f.Add(b)
+	f.Add(b[:len(b)-1])
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := Decode(b)
+		if err != nil {
+			if !errors.Is(err, ErrReport) {
+				t.Error(err)
+			}
+			return
+		}
+		again := r.Append(nil)
+		if back, err := Decode(again); err != nil || !reflect.DeepEqual(back, r) || len(r.Counts) > MaxCounts || len(again) > len(b) {
+			t.Errorf("%+v comes back as %+v, %v", r, back, err)
 		}
 	})
 }

@@ -7,11 +7,10 @@
 // [Server.Handle]; it has counted the request, bounded the body and checked the Origin
 // field before. It also sends the requests, by an [Ask].
 //
-//   - server.go: a message, and the tools that are answered here
+//   - server.go: a message, what it says besides the arguments of a tool, and the tools
+//     that are answered here
 //   - wire.go: what the SDK would change or refuse: ids, batches, encoded names
-//   - caller.go: what a message says besides the arguments of a tool
-//   - payment.go: tools that send, credentials and receipts; challenge.go reads the offers
-//     of a 402
+//   - payment.go: tools that send, credentials, receipts, and the offers of a 402
 //
 // # What is decided here
 //

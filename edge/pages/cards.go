@@ -107,9 +107,7 @@ func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Respo
 	}
 	made.Page = &Page{Content: body, entry: r.entry(r.since, r.until)}
 	made.entry.Value = made
-	if c.Cache().Keeps() {
-		s.cards.cached.Put(key, made.entry, body.Size())
-	}
+	s.cards.cached.Put(key, made.entry, body.Size())
 	return made.Page, false, nil
 }
 

@@ -1,4 +1,4 @@
-// Header fields of answers, as edge/fields.go, edge/headers.go and edge/validator.go have them.
+// Header fields of answers, as edge/fields.go has them.
 
 import { createHash } from "node:crypto";
 

@@ -22,7 +22,6 @@ import (
 type coreFlags struct {
 	kind   string
 	memory int // MiB
-	keep   bool
 	share  bool
 }
 
@@ -30,7 +29,6 @@ type coreFlags struct {
 func (c *coreFlags) define(fs *flag.FlagSet, usual string) {
 	fs.StringVar(&c.kind, "core", usual, "`build` of the core that answers reads: native or wasm")
 	fs.IntVar(&c.memory, "memory-limit", 2048, fileOnly+"`MiB` for each instance of the core; wasm only")
-	fs.BoolVar(&c.keep, "keep-answers", true, fileOnly+"keep answers until they change, in 32 MiB at most")
 	fs.BoolVar(&c.share, "shared-memory", true, fileOnly+"let instances of the core share memory that they have not written to, on Linux; wasm only")
 }
 

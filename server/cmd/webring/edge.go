@@ -111,7 +111,7 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions
 	if secrets == nil {
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
-	config := edge.Config{EdgeSecrets: secrets, NoCache: !o.core.keep, Log: log, Access: logs.access}
+	config := edge.Config{EdgeSecrets: secrets, Log: log, Access: logs.access}
 	certificates, err := o.shell.fill(&config, o.data, log)
 	if err != nil {
 		return err

@@ -37,6 +37,7 @@ var importLaw = map[string][]string{
 	"webring/edge/durable":  {"std"},
 	"webring/edge/fastpath": {"std", "webring/edge/voucher", "github.com/valyala/fasthttp", "webring/edge/front"},
 	"webring/edge/follow":   {"std", "github.com/klauspost/compress/zstd", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "golang.org/x/time/rate", "webring/core", "webring/core/api", "webring/core/snap", "webring/edge/durable"},
+	"webring/edge/edgetest": {"std", "webring/core", "webring/core/api", "webring/core/coretest", "webring/edge/front", "webring/edge/voucher", "webring/wasm/host", "github.com/klauspost/compress/zstd"},
 	"webring/edge/forward":  {"std", "webring/edge/voucher", "webring/core/api", "github.com/valyala/fasthttp", "golang.org/x/net/http/httpguts", "golang.org/x/sync/singleflight", "webring/edge/front", "webring/edge/share", "webring/edge/follow"},
 	"webring/edge/front":    {"std", "github.com/savsgio/gotils/strconv", "github.com/valyala/fasthttp", "golang.org/x/crypto/acme", "golang.org/x/crypto/acme/autocert", "golang.org/x/net/http/httpguts", "webring/edge/durable", "webring/edge/idn"},
 	"webring/edge/hops":     {"std", "webring/edge/front"},

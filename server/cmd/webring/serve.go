@@ -274,7 +274,7 @@ func (n *originNode) openShell() (shell *edge.Shell, counting func(context.Conte
 	if cfg.CoreDigest, err = buildName(); err != nil {
 		return nil, nil, err
 	}
-	cfg.ExampleSite, cfg.Log, cfg.NoCache = n.o.exampleSite(), n.log, !n.o.core.keep
+	cfg.ExampleSite, cfg.Log = n.o.exampleSite(), n.log
 	n.origin.Fill(&cfg)
 	counting = n.countHops(&cfg)
 	shell, err = edge.New(cfg)

@@ -1,8 +1,11 @@
 //go:build race
 
-package edge
+package edgetest
 
 import "runtime"
+
+// Race says whether the race detector runs.
+const Race = true
 
 // All timers of a synctest bubble share one context of the race detector. Two of them
 // that fire on two threads at once corrupt it, and the detector crashes
