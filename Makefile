@@ -128,7 +128,7 @@ race: wasm
 RACED = ^($(shell sed -n 's/^\t"\(Test.*\)",$$/\1/p' server/cmd/webring/raced_test.go | paste -sd '|'))$$
 plain: wasm
 	$(GO) test $(AT_A_TIME) -skip '$(RACED)' ./server/cmd/webring $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(GO) test $(AT_A_TIME) -run 'Allocat|NoMemory|CostNothing|PrefersHTML|TestEvery(Build|Engine)' ./edge ./edge/cache ./edge/fastpath ./edge/front ./edge/hops ./wasm/host
+	$(GO) test $(AT_A_TIME) -run 'Allocat|CostNothing|PrefersHTML|TestEvery(Build|Engine)' ./edge ./edge/fastpath ./edge/front ./wasm/host
 
 # The tests that need no process, browser or chain. It takes about a minute.
 PROCESSES = /(cmd/.*|deploy|devchain.*|cluster|etcdtest|browser|runtest)$$
