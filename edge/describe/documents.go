@@ -2,6 +2,7 @@ package describe
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -74,34 +75,25 @@ func Documents() []Document {
 // securityPath is the path of the one document that may be missing.
 const securityPath = "/.well-known/security.txt"
 
-// page is a page for people that other documents may lead to.
-type page struct{ path, title, about string }
-
-func pagesOf(s *Source) (list []page) {
-	for _, p := range []page{
-		{"/", "Home", "What the ring is, who is first, and the top ranks."},
-		{"/leaderboard", "Leaderboard", "All members by rank, what a bid on each would do, the price of first place, and past leaders."},
-		{"/ring", "Ring", "All members in ring order."},
-		{"/join", "Join", "How to join, with a free check."},
-		{"/embed", "Embed", "The widget, the badge and the links of a member."},
-		{"/docs", "API", "The API: every request with parameters, an answer and errors."},
-		{"/problems", "Problems", "What each error means, and what to do."},
-		{"/verify", "Verify", "How to recompute the leaderboard from the signed ledger."},
-		{"/about", "About", "What the ring is, what a place costs, and which sites are in it."},
-	} {
-		if s.has(p.path) {
-			list = append(list, p)
-		}
-	}
-	return list
+// page is something that other documents may lead to.
+type page struct {
+	Path, Title, About string
+	Gone               bool // it leads nowhere now
 }
 
-// robots lets everyone read everything. What each answer costs is bounded by
-// the rate limit, not by asking nicely.
-func robots(s *Source) []byte {
-	ring := s.ring()
-	return fmt.Appendf(nil, "User-agent: *\nContent-Signal: search=yes, ai-input=yes, ai-train=yes\nAllow: /\n"+
-		"Disallow: /api/ring/random\nDisallow: /next\nDisallow: /prev\nDisallow: /random\n\nSitemap: %s/sitemap.xml\n", ring.Base)
+// pagesOf are the pages for people.
+func pagesOf(s *Source) []page {
+	return slices.DeleteFunc([]page{
+		{Path: "/", Title: "Home", About: "What the ring is, who is first, and the top ranks."},
+		{Path: "/leaderboard", Title: "Leaderboard", About: "All members by rank, what a bid on each would do, the price of first place, and past leaders."},
+		{Path: "/ring", Title: "Ring", About: "All members in ring order."},
+		{Path: "/join", Title: "Join", About: "How to join, with a free check."},
+		{Path: "/embed", Title: "Embed", About: "The widget, the badge and the links of a member."},
+		{Path: "/docs", Title: "API", About: "The API: every request with parameters, an answer and errors."},
+		{Path: "/problems", Title: "Problems", About: "What each error means, and what to do."},
+		{Path: "/verify", Title: "Verify", About: "How to recompute the leaderboard from the signed ledger."},
+		{Path: "/about", Title: "About", About: "What the ring is, what a place costs, and which sites are in it."},
+	}, func(p page) bool { return !s.has(p.Path) })
 }
 
 // securityLife is how far ahead security.txt expires; the document changes

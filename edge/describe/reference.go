@@ -164,14 +164,15 @@ func requestFor(op *Operation, ring Ring, slug string) (request, example string)
 		}
 		return "curl '" + ring.Base + path + "'", example
 	}
-	r := recipe{ring: ring}
-	var lines []string
-	if op.needs == "payment" {
-		lines = append(lines, keyField)
+	request = op.Method + " " + ring.Base + path
+	if body := exampleBody(op.body, ring, slug); body != nil {
+		request += "\nContent-Type: application/json"
+		if op.needs == "payment" {
+			request += "\nIdempotency-Key: {key}"
+		}
+		request += "\n\n" + string(inJSON(body))
 	}
-	body := exampleBody(op.body, ring, slug)
-	r.request(op.Method, path, body, lines...)
-	return strings.TrimSuffix(strings.TrimPrefix(r.b.String(), "```http\n"), "\n```\n\n"), ""
+	return request, ""
 }
 
 // exampleBody is a body that a request of this kind may have.
@@ -194,6 +195,17 @@ func exampleBody(component string, ring Ring, slug string) any {
 // exampleDraft is a registration of a site.
 func exampleDraft(site string) node {
 	return node{"name": "Example Agent", "url": site, "kind": "agent", "category": "general", "description": "What it does, in a sentence."}
+}
+
+// inJSON is a constant or a map of words: it can be encoded.
+func inJSON(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // Answer is a JSON document as people read it.

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	xmlMedia         = "application/xml; charset=utf-8"
-	sitemapNamespace = "http://www.sitemaps.org/schemas/sitemap/0.9"
+	xmlMedia = "application/xml; charset=utf-8"
 
 	// sitemapSize is how many members one sitemap has: a tenth of what
 	// may, so that one is made in a few milliseconds. With the largest capacity
@@ -19,52 +18,45 @@ const (
 	readSize = 500
 )
 
-type sitemapEntry struct {
-	Location string `xml:"loc"`
-}
-
-type sitemaps struct {
-	XMLName   xml.Name       `xml:"sitemapindex"`
-	Namespace string         `xml:"xmlns,attr"`
-	Maps      []sitemapEntry `xml:"sitemap"`
-}
-
-type sitemap struct {
-	XMLName   xml.Name       `xml:"urlset"`
-	Namespace string         `xml:"xmlns,attr"`
-	URLs      []sitemapEntry `xml:"url"`
+// locations is a sitemap, or an index of sitemaps: a list of items that are one address each.
+func locations(list, item string, addresses []string) []byte {
+	b := []byte(xml.Header + "<" + list + ` xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+	for _, a := range addresses {
+		b = append(append(append(b, "<"+item+"><loc>"...), inXML(a)...), "</loc></"+item+">"...)
+	}
+	return append(b, "</"+list+">"...)
 }
 
 // sitemapIndex leads to the sitemap of pages and to those of members.
 func sitemapIndex(s *Source) []byte {
 	ring := s.ring()
-	doc := sitemaps{Namespace: sitemapNamespace, Maps: []sitemapEntry{{ring.Base + "/sitemaps/pages.xml"}}}
+	all := []string{ring.Base + "/sitemaps/pages.xml"}
 	if s.has("/members/x") {
 		_, total := s.members(0, 1)
 		for n := range parts(total, sitemapSize) {
 			if total > 0 {
-				doc.Maps = append(doc.Maps, sitemapEntry{ring.Base + "/sitemaps/members-" + strconv.Itoa(n+1) + ".xml"})
+				all = append(all, ring.Base+"/sitemaps/members-"+strconv.Itoa(n+1)+".xml")
 			}
 		}
 	}
-	return s.xml(doc)
+	return locations("sitemapindex", "sitemap", all)
 }
 
 // sitemapPages lists the pages that are not a member's.
 func sitemapPages(s *Source) []byte {
 	ring := s.ring()
-	doc := sitemap{Namespace: sitemapNamespace}
+	var all []string
 	for _, p := range pagesOf(s) {
-		doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + p.path})
+		all = append(all, ring.Base+p.Path)
 	}
 	if s.has("/categories/x") {
 		var list struct{ Categories []struct{ Category string } }
 		s.read("/api/categories", &list)
 		for _, c := range list.Categories {
-			doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + "/categories/" + url.PathEscape(c.Category)})
+			all = append(all, ring.Base+"/categories/"+url.PathEscape(c.Category))
 		}
 	}
-	return s.xml(doc)
+	return locations("urlset", "url", all)
 }
 
 // sitemapMembers gives the n-th sitemap of members, or nil if there is none.
@@ -73,11 +65,11 @@ func sitemapMembers(s *Source, n int) []byte {
 	if len(list) == 0 || !s.has("/members/x") {
 		return nil
 	}
-	doc := sitemap{Namespace: sitemapNamespace, URLs: make([]sitemapEntry, 0, len(list))}
+	all := make([]string, 0, len(list))
 	for _, m := range list {
-		doc.URLs = append(doc.URLs, sitemapEntry{ring.Base + "/members/" + m.Slug})
+		all = append(all, ring.Base+"/members/"+m.Slug)
 	}
-	return s.xml(doc)
+	return locations("urlset", "url", all)
 }
 
 // part reads the n-th part of the ring, in pieces that one read gives.
@@ -111,8 +103,10 @@ func Part(path string) (d Document, ok bool) {
 	if d, ok = memberCatalog(path); ok {
 		return d, true
 	}
-	if d, ok = skillDocument(path); ok {
-		return d, true
+	for _, k := range skills {
+		if k.path() == path {
+			return Document{Path: path, Media: "text/markdown; charset=utf-8", MaxAge: settledAge, make: k.document}, true
+		}
 	}
 	d = Document{Path: path, Media: xmlMedia, MaxAge: settledAge}
 	if path == "/sitemaps/pages.xml" {
@@ -144,12 +138,4 @@ func Part(path string) (d Document, ok bool) {
 	}
 	d.make = func(s *Source) []byte { return opmlPart(s, n) }
 	return d, is
-}
-
-// xml encodes a document with its declaration. Members' words are escaped by
-// the encoder; characters that XML cannot have become U+FFFD.
-func (s *Source) xml(doc any) []byte {
-	b, err := xml.Marshal(doc)
-	s.fail(err)
-	return append([]byte(xml.Header), b...)
 }

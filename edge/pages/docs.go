@@ -34,7 +34,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	about := &v.about
 	base := r.core.BaseURL()
-	ring := describe.Ring{Base: base, MinBid: about.Payments.MinBid, Offers: about.Payments.Offers}
+	ring := describe.Ring{Base: base, Payments: describe.Payments{MinBid: about.Payments.MinBid, Offers: about.Payments.Offers}}
 	all := describe.References(ring, slug)
 	answers := r.examples(all)
 	view := templates.Docs{
