@@ -1,7 +1,8 @@
 // Package templates draws the pages from plain view structs. The structs are filled
-// from the published documents, so a page shows nothing that an agent could not read.
+// from the published documents, so a page shows nothing that an agent could not read. A member, a
+// forecast and the ring's rules are the structs of [webring/edge/describe], as documents have them.
 //
-//   - view.go: what each page shows; each other .go file, such as leaderboard.go and
+//   - view.go: what each page shows; problems.json: what pages say of each problem code; each other .go file, such as leaderboard.go and
 //     picture.go: the same for the part in the .templ file of its name
 //   - layout.templ: the frame of all pages; picture, readiness, pay, share and hops: parts
 //     of several pages; the other .templ files: one page each

@@ -570,15 +570,15 @@ func people(v Home) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if v.Hops != nil && v.Hops.Hops > 0 {
+		if v.Hops != nil && v.Hops.Total.Hops > 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 48, "<span class=\"quiet\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var29 string
-			templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(groupedAll(v.Hops.Hops) + plural(int(min(v.Hops.Hops, 2)), " visitor", " visitors") + " in " + strconv.Itoa(v.Hops.Days) + " days: ")
+			templ_7745c5c3_Var29, templ_7745c5c3_Err = templ.JoinStringErrs(groupedAll(v.Hops.Total.Hops) + plural(int(min(v.Hops.Total.Hops, 2)), " visitor", " visitors") + " in " + strconv.Itoa(len(v.Hops.Days)) + " days: ")
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home.templ`, Line: 102, Col: 141}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `home.templ`, Line: 102, Col: 158}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var29))
 			if templ_7745c5c3_Err != nil {

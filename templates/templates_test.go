@@ -19,6 +19,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"webring/core/api"
+	"webring/edge/describe"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -57,16 +60,16 @@ var wallet = Wallet{Base: "https://ring.example", Script: "/static/w.js", Networ
 func hostile() []Row {
 	joined := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	return []Row{
-		{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
+		{Member: describe.Member{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
 			Standing: "12.00", Paid: "51.00", Bids: "50.00", Joined: joined, Score: "72", Report: "https://reports.example/first",
+			Verified: "dns", VerifiedAt: joined.AddDate(0, 2, 0), Health: "asleep", HealthSince: joined.AddDate(0, 3, 0), Changed: joined.AddDate(0, 1, 0)},
 			Percent: 23, Faded: "39.00", Fresh: Freshness{State: Fading, Until: When{joined.AddDate(0, 4, 0), "31 May"}},
-			LastBid: When{joined.AddDate(0, 3, 0), "3 days ago"}, Bid: Bid{Amount: "1.00", Rank: 1, Then: "52.00"},
-			Verified: "dns", VerifiedAt: joined.AddDate(0, 2, 0), Asleep: true, HealthSince: joined.AddDate(0, 3, 0), Changed: joined.AddDate(0, 1, 0)},
-		{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
-			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined,
+			LastBid: When{joined.AddDate(0, 3, 0), "3 days ago"}, Bid: Bid{Amount: "1.00", Rank: 1, Then: "52.00"}},
+		{Member: describe.Member{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
+			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined},
 			Percent: 100, Bid: Bid{Amount: "11.01", Rank: 1, Above: 1, Then: "12.01"}},
-		{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
-			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined,
+		{Member: describe.Member{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
+			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined},
 			Faded: "7.00", Fresh: Freshness{State: Faded, Until: When{joined, "31 January"}}, LastBid: When{joined, "on 1 January"}, Bid: Bid{Amount: "1.00", Rank: 2, Above: 2, Then: "8.00"}},
 	}
 }
@@ -102,14 +105,17 @@ func TestHomeOfAnEmptyRing(t *testing.T) {
 func TestThePagesOfARing(t *testing.T) {
 	rows := hostile()
 	golden(t, "ring", string(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
-	brought := Hops{From: 1234, To: 5678}
+	var brought Hops
+	brought.Total.From, brought.Total.To = 1234, 5678
 	for i := range uint64(30) {
-		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)), From: i % 7, To: 100 * (i % 5)})
+		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)).Format(time.DateOnly), From: i % 7, To: 100 * (i % 5)})
 	}
-	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
-		Owner: "0x00000000000000000000000000000000000000bb", Hops: &brought}.HTML()))
-	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
-		Owner: "0x00000000000000000000000000000000000000aa", Claimed: true}.HTML()))
+	slices.Reverse(brought.Days)
+	owned, asleep := rows[1], rows[0]
+	owned.Owner, asleep.Owner, asleep.Claimed = "0x00000000000000000000000000000000000000bb", "0x00000000000000000000000000000000000000aa", true
+	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
+		Hops: &brought}.HTML()))
+	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows)}.HTML()))
 	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 
@@ -118,7 +124,7 @@ func TestThePagesOfALeaderboard(t *testing.T) {
 	began := rows[0].Joined
 	first := ranked(rows)
 	first.Members = 120
-	first.First = []Price{{Amount: "11.01"}, {Days: 7, At: began.AddDate(0, 0, 7), Amount: "8.00"}, {Days: 30, At: began.AddDate(0, 0, 30), Amount: "0.00"}}
+	first.First = []describe.Forecast{{JoinFirst: "11.01"}, {Days: 7, At: began.AddDate(0, 0, 7), JoinFirst: "8.00"}, {Days: 30, At: began.AddDate(0, 0, 30), JoinFirst: "0.00"}}
 	reign := func(slug, name string, days int64, until string) Reign {
 		return Reign{Slug: slug, Name: name, URL: "https://" + slug + ".example/", From: When{began, "31 January"}, Until: When{began, until}, For: "some days", Seconds: days * 86_400}
 	}
@@ -160,23 +166,23 @@ func TestStrips(t *testing.T) {
 
 func TestWhatABidDoes(t *testing.T) {
 	for want, row := range map[string]Row{
-		"keeps it first, at $52": {Rank: 1, Bid: Bid{Rank: 1, Then: "52.00"}},
-		"takes first place":      {Rank: 2, Bid: Bid{Rank: 1, Above: 1}},
-		"passes number 19":       {Rank: 20, Bid: Bid{Rank: 19, Above: 19}},
-		"passes 1\u202f100 members, to number 7, restores $1\u202f234.50": {Rank: 1107, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
-		"takes first place, restores $3":                                  {Rank: 9, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
+		"keeps it first, at $52": {Member: describe.Member{Rank: 1}, Bid: Bid{Rank: 1, Then: "52.00"}},
+		"takes first place":      {Member: describe.Member{Rank: 2}, Bid: Bid{Rank: 1, Above: 1}},
+		"passes number 19":       {Member: describe.Member{Rank: 20}, Bid: Bid{Rank: 19, Above: 19}},
+		"passes 1\u202f100 members, to number 7, restores $1\u202f234.50": {Member: describe.Member{Rank: 1107}, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
+		"takes first place, restores $3":                                  {Member: describe.Member{Rank: 9}, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
 	} {
 		if got := row.does(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	days := func(amounts ...string) (list []Price) {
+	days := func(amounts ...string) (list []describe.Forecast) {
 		for i, a := range amounts {
-			list = append(list, Price{Days: []int{0, 7, 30}[i], Amount: a})
+			list = append(list, describe.Forecast{Days: []int{0, 7, 30}[i], JoinFirst: a, TakeFirst: a})
 		}
 		return list
 	}
-	for want, prices := range map[string][]Price{
+	for want, prices := range map[string][]describe.Forecast{
 		"": nil,
 		"If nobody bids, first place costs $1\u202f009 in 7 days and $4 in 30 days.":       days("1010.00", "1009.00", "4.00"),
 		"If nobody bids, first place costs $9 in 7 days and in 30 days.":                   days("10.00", "9.00", "9.00"),
@@ -185,11 +191,11 @@ func TestWhatABidDoes(t *testing.T) {
 		"If nobody bids, it is still first in 7 days and in 30 days.":                      days("", "", ""),
 		"If nobody bids, first place costs $2 in 7 days and it is still first in 30 days.": days("", "2.00", ""),
 	} {
-		if got := (Member{TakeFirst: prices}).later(); got != want {
+		if got := (Member{Row: Row{Member: describe.Member{Forecast: prices}}}).later(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for want, prices := range map[string][]Price{
+	for want, prices := range map[string][]describe.Forecast{
 		"": nil,
 		"First place costs $11.01 today, $1\u202f200 in 7 days and $0 in 30 days if nobody bids, fee included.": days("11.01", "1200.00", "0.00"),
 		"First place costs $9.26 today, $7.26 in 7 days and $7.26 in 30 days if nobody bids, fee included.":     days("9.26", "7.26", "7.26"),
@@ -200,8 +206,7 @@ func TestWhatABidDoes(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	long := Row{URL: "https://" + strings.Repeat("bank.example.", 9) + "thief.example/"}
-	if where := long.atHost(); len(where) > 36 || !strings.HasPrefix(where, "…") || !strings.HasSuffix(where, ".thief.example") {
+	if where := atHost("https://" + strings.Repeat("bank.example.", 9) + "thief.example/"); len(where) > 36 || !strings.HasPrefix(where, "…") || !strings.HasSuffix(where, ".thief.example") {
 		t.Errorf("a long host is cut to %q", where)
 	}
 }
@@ -348,8 +353,8 @@ func TestOpeningBids(t *testing.T) {
 func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 	const name = "The Bank"
 	rows := []Row{
-		{Slug: "the-bank", Rank: 1, Position: 1, Name: name, URL: "https://bank.example/", Description: "Trust us.", Kind: "website", Category: "general"},
-		{Slug: "the-bank-2", Rank: 2, Position: 2, Name: name, URL: "http://www.hill.example/bank/?q=1", Kind: "website", Category: "general"},
+		{Member: describe.Member{Slug: "the-bank", Rank: 1, Position: 1, Name: name, URL: "https://bank.example/", Description: "Trust us.", Kind: "website", Category: "general"}},
+		{Member: describe.Member{Slug: "the-bank-2", Rank: 2, Position: 2, Name: name, URL: "http://www.hill.example/bank/?q=1", Kind: "website", Category: "general"}},
 	}
 	p := drawing(rows)
 	p.Here = &p.Marks[1]
@@ -442,13 +447,13 @@ func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
 			t.Errorf("joining: %q", words)
 		}
 	}
-	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Slug: "a-2"}, Bid: "1.00"})) {
+	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Member: describe.Member{Slug: "a-2"}}, Bid: "1.00"})) {
 		var got map[string]string
 		if member(words, &got); got["member"] != "a-2" || got["amount"] != "1.00" || words[2] != url+"/api/bid" {
 			t.Errorf("bidding: %q", words)
 		}
 	}
-	for line := range strings.Lines(Docs{Base: base}.examples()) {
+	for line := range strings.Lines(Docs{About: describe.Ring{Base: base}}.examples()) {
 		for _, words := range shells(t, strings.TrimSuffix(line, "\n")) {
 			if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, url+"/api/") }) {
 				t.Errorf("an example: %q", words)
@@ -663,7 +668,7 @@ func TestASyntheticRingSaysSo(t *testing.T) {
 }
 
 func TestLinksThatAreNotHTTPAreNotDrawn(t *testing.T) {
-	row := Row{Rank: 1, Name: "x", URL: "javascript:alert(1)", Report: "javascript:alert(2)", Score: "1"}
+	row := Row{Member: describe.Member{Rank: 1, Name: "x", URL: "javascript:alert(1)", Report: "javascript:alert(2)", Score: "1"}}
 	pages := string(Home{Page: page, Members: 1, Leader: &row, Board: ranked([]Row{row})}.HTML()) + string(Member{Page: page, Row: row}.HTML())
 	if strings.Contains(pages, `="javascript:`) {
 		t.Error("a script became a link")
@@ -691,6 +696,22 @@ func TestABadgeIsXMLWhateverTheNames(t *testing.T) {
 		if err := xml.Unmarshal(v.SVG(), &got); err != nil || !strings.HasPrefix(got.Title, "Al") || !strings.Contains(got.Title, "pha, number 1") || !strings.Contains(got.Text, "s · 1 of 2") {
 			t.Errorf("%q: %v, %+q", c, err, got)
 		}
+	}
+}
+
+func TestEveryProblemTypeIsExplained(t *testing.T) {
+	seen := map[string]string{}
+	for _, p := range Explain(api.Codes()...) {
+		if !strings.HasSuffix(p.Meaning, ".") || !strings.HasSuffix(p.Remedy, ".") {
+			t.Errorf("no explanation: %+v", p)
+		}
+		if other, ok := seen[p.Meaning]; ok {
+			t.Errorf("%s and %s mean the same", p.Code, other)
+		}
+		seen[p.Meaning] = p.Code
+	}
+	if len(problemWords()) != len(api.Codes()) {
+		t.Errorf("%d explanations of %d codes", len(problemWords()), len(api.Codes()))
 	}
 }
 
@@ -798,7 +819,7 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 	at.Style, at.Script, at.Icon = "/s.css", "", ""
 	show := func(name string) (pages map[string][]byte) {
 		rows := hostile()
-		pages = map[string][]byte{"member": Member{Page: at, Row: rows[0], Prev: Row{Name: name}, Next: rows[1], Members: 3}.HTML()}
+		pages = map[string][]byte{"member": Member{Page: at, Row: rows[0], Prev: Row{Member: describe.Member{Name: name}}, Next: rows[1], Members: 3}.HTML()}
 		rows[1].Name = name
 		pages["ring"] = Ring{Page: at, Members: 3, From: 1, To: 3, Rows: rows}.HTML()
 		led := rows[1]

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/templates"
 )
@@ -72,11 +74,11 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 		doc.Detail = neverComplete // it is cut off, or another server's
 	}
 	code := api.Code(doc.Code)
-	_, explained := explanations[code]
+	heading, reason, explained := templates.Plainly(doc.Code)
 	if !explained && doc.Title == "" {
 		doc.Title = api.Internal.Title()
 	}
-	about, members := &directoryDocument{}, 1
+	about, members := &describe.Ring{}, 1
 	if code != api.Internal { // of a core that fails nothing is asked
 		r := newReader(s, c)
 		r.complete(func() {
@@ -88,13 +90,7 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 	path := string(front.DecodePath(front.Path(f.Target)))
 	view = templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
 		RequestID: f.RequestID, Empty: members == 0}
-	words := plainly[code]
-	if words.heading != "" {
-		view.Heading = words.heading
-	}
-	if words.reason != "" {
-		view.Reason = words.reason
-	}
+	view.Heading, view.Reason = cmp.Or(heading, view.Heading), cmp.Or(reason, view.Reason)
 	switch {
 	case code == api.EmptyRing && view.Empty:
 		view.Heading, view.Reason = "The ring is empty", "Join now and first place is yours."
@@ -104,7 +100,7 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 		view.Heading, view.Reason = "This report does not exist", doc.Detail
 	}
 	f.offerAgain(&view, path)
-	view.Page = about.frame("/", view.Heading+" – "+ringOr(about.Name), "")
+	view.Page = frame(about, "/", view.Heading+" – "+cmp.Or(about.Name, "the ring"), "")
 	view.Root, view.Path, view.Script = root(f.Target), "", ""
 	return view, whole
 }
@@ -165,36 +161,4 @@ func root(target []byte) string {
 		return "/"
 	}
 	return strings.Repeat("../", depth)
-}
-
-func ringOr(name string) string {
-	if name == "" {
-		return "the ring"
-	}
-	return name
-}
-
-// plain has the words of an error page. Without a reason, the detail of the document is
-// shown.
-type plain struct{ heading, reason string }
-
-// plainly has plain words for the codes that people meet where the document is for programs.
-var plainly = map[api.Code]plain{
-	api.InvalidParameter: {"This address is not valid", ""},
-	api.Malformed:        {"This address cannot be read", "It is not an address of this site, or it is damaged."},
-	api.NotFound:         {"This page does not exist", "Check the spelling, or the page may have been removed."},
-	api.UnknownMember:    {"No such member", "Check the spelling, search by name, or visit a random member."},
-	api.MemberRemoved:    {"This member is gone", "Its owner left, or the operator removed it. Owners can return within seven days: see the docs."},
-	api.EmptyRing:        {"No member matches", "The ring has no members of this kind or category."},
-	api.MethodNotAllowed: {"This does not work here", "This page does not accept that kind of request."},
-	api.RequestTimeout:   {"The request timed out", "It did not arrive in time."},
-	api.BodyTooLarge:     {"The request is too long", "It is longer than any form of this site."},
-	api.HeaderTooLarge:   {"The request is too long", "The address or the header fields are too long."},
-	api.InvalidRequest:   {"The form cannot be read", "It is not a form of this site. Nothing was charged."},
-	api.RateLimited:      {"Too many requests", "Your network sent more requests in a minute than this site allows."},
-	api.Internal:         {"Something went wrong here", "It is not your fault."},
-	api.NotLeader:        {"Unavailable for a moment", "The service is moving to another machine. Nothing was charged."},
-
-	api.OriginUnavailable:   {"Unavailable right now", "The ring's origin does not answer. All other pages work."},
-	api.PaymentsUnavailable: {"Unavailable right now", "The ring's origin does not answer. Nothing was charged. All other pages work."},
 }

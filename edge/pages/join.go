@@ -9,6 +9,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/templates"
 )
 
@@ -46,18 +47,18 @@ func (r *reader) join(path string) (templates.Join, bool) {
 	}
 	atTen := ""
 	if len(ten.Leaderboard) > 0 {
-		atTen = above(&ten.Leaderboard[0], cents(v.about.Payments.Fee), cents(board.Rules.MinBid))
+		atTen = above(&ten.Leaderboard[0], cents(v.about.Fee), cents(board.Rules.MinBid))
 	}
 	return templates.Join{
-		Page: v.about.frame(path, "Join "+v.about.Name, "How to join the ring, with a free check of your site."),
-		Fee:  v.about.Payments.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
-		Rule: v.about.Validation.Rule, Payments: len(v.about.Payments.Networks) > 0, Wallet: v.about.wallet(r.core.BaseURL()), Categories: v.categories,
+		Page: frame(&v.about, path, "Join "+v.about.Name, "How to join the ring, with a free check of your site."),
+		Fee:  v.about.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
+		Rule: v.about.Validation.Rule, Payments: len(v.about.Networks) > 0, Wallet: wallet(&v.about, r.core.BaseURL()), Categories: v.categories,
 	}, true
 }
 
 // above gives the opening bid with which a new member would now rank above m, "" if
 // the fee alone does that.
-func above(m *memberDocument, fee, least int64) string {
+func above(m *describe.Member, fee, least int64) string {
 	bid := cents(m.Standing) + 1 - fee
 	if bid <= 0 {
 		return ""

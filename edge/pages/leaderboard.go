@@ -9,20 +9,12 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/templates"
 )
 
 // leaderboardPath is where the leaderboard for people is.
 const leaderboardPath = "/leaderboard"
-
-// forecastDocument is the price of first place at one time if no bid comes until then.
-type forecastDocument struct {
-	Days      int
-	At        time.Time
-	JoinFirst string  `json:"join_at_first_bid_usd"`
-	TakeFirst *string `json:"to_take_first_usd"` // on the document of a member, nil when it is first then
-	Standing  string  `json:"effective_bid_usd"` // the same
-}
 
 // leadsDocument lists the holders of rank 1, the current one first.
 type leadsDocument struct {
@@ -46,12 +38,12 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 	}
 	first := doc.Offset == 0
 	var leads leadsDocument
-	var holders map[string]memberDocument
+	var holders map[string]describe.Member
 	if first && r.origin("/api/events", "limit=1", &leads) {
 		holders = r.holders(&leads, doc.Leaderboard)
 	}
-	view := templates.Leaderboard{Page: v.about.frame(path, "Leaderboard – "+v.about.Name, "All members by rank, what a bid on each would do, and the price of first place.")}
-	view.Feeds, view.Wallet = feeds, v.about.wallet(r.core.BaseURL())
+	view := templates.Leaderboard{Page: frame(&v.about, path, "Leaderboard – "+v.about.Name, "All members by rank, what a bid on each would do, and the price of first place.")}
+	view.Feeds, view.Wallet = feeds, wallet(&v.about, r.core.BaseURL())
 	view.Board = r.board(v, &doc)
 	if first {
 		view.Reigns = r.reigns(&leads, holders)
@@ -86,16 +78,13 @@ func pagesOf(path string, offset, total int) (p templates.Pages) {
 
 // board is a part of the leaderboard as pages show it.
 func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
-	b := templates.Board{Members: doc.Total, Fee: v.about.Payments.Fee, MinBid: doc.Rules.MinBid,
-		Grace: days(doc.Rules.Grace), Decay: days(doc.Rules.Decay)}
+	b := templates.Board{Members: doc.Total, Fee: v.about.Fee, MinBid: doc.Rules.MinBid,
+		Grace: days(doc.Rules.Grace), Decay: days(doc.Rules.Decay), First: doc.Forecast}
 	for i := range doc.Leaderboard {
 		b.Rows = append(b.Rows, r.standing(&doc.Leaderboard[i], doc.Rules.MinBid))
 	}
 	if n := len(b.Rows); n > 0 {
 		b.From, b.To = b.Rows[0].Rank, b.Rows[n-1].Rank
-	}
-	for _, f := range doc.Forecast {
-		b.First = append(b.First, templates.Price{Days: f.Days, At: f.At, Amount: f.JoinFirst})
 	}
 	if n := tenth - doc.Offset; n >= 1 && n <= len(doc.Leaderboard) {
 		if bid := above(&doc.Leaderboard[n-1], cents(b.Fee), cents(b.MinBid)); bid != doc.Rules.JoinAtFirst {
@@ -106,8 +95,8 @@ func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
 }
 
 // holders gives the members who have held rank 1 and are still in the ring, by their slugs.
-func (r *reader) holders(doc *leadsDocument, rows []memberDocument) map[string]memberDocument {
-	all := map[string]memberDocument{}
+func (r *reader) holders(doc *leadsDocument, rows []describe.Member) map[string]describe.Member {
+	all := map[string]describe.Member{}
 	for i := range rows {
 		all[rows[i].Slug] = rows[i]
 	}
@@ -116,7 +105,7 @@ func (r *reader) holders(doc *leadsDocument, rows []memberDocument) map[string]m
 			continue
 		}
 		if a := r.answerTo("/api/ring/" + url.PathEscape(lead.Member)); a.Status == fasthttp.StatusOK {
-			var detail struct{ Member memberDocument }
+			var detail struct{ Member describe.Member }
 			if err := json.Unmarshal(a.Body, &detail); err != nil {
 				panic(err) // a document of the core that does not have its form
 			}
@@ -127,7 +116,7 @@ func (r *reader) holders(doc *leadsDocument, rows []memberDocument) map[string]m
 }
 
 // reigns lists the holders of rank 1 and for how long they held it, the current one first.
-func (r *reader) reigns(doc *leadsDocument, holders map[string]memberDocument) (list []templates.Reign) {
+func (r *reader) reigns(doc *leadsDocument, holders map[string]describe.Member) (list []templates.Reign) {
 	now := r.now()
 	for _, lead := range doc.Leads {
 		m := holders[lead.Member] // the zero value if it has left

@@ -76,12 +76,12 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 		title, description = "Search: "+words, "A search in the names, hosts and slugs of the ring's members."
 	}
 	view := templates.Ring{
-		Page: v.about.frame(path, title+" – "+v.about.Name, description),
+		Page: frame(&v.about, path, title+" – "+v.about.Name, description),
 		Kind: kind, Category: category, Query: words, Newest: newest, Search: state,
 		Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
 	}
 	for i := range some.Members {
-		view.Rows = append(view.Rows, some.Members[i].row())
+		view.Rows = append(view.Rows, row(&some.Members[i]))
 	}
 	number := some.Offset/listRows + 1
 	if newest {

@@ -6,13 +6,14 @@ import (
 	"slices"
 
 	"webring/edge/cache"
+	"webring/edge/describe"
 	"webring/templates"
 )
 
 // survey is what several pages show of the whole ring. It depends on the ledger
 // position alone, and is taken once for each.
 type survey struct {
-	about      directoryDocument
+	about      describe.Ring
 	members    int
 	kinds      []templates.Kind
 	categories []templates.Category // the fullest first
@@ -53,7 +54,7 @@ func (r *reader) survey() (*survey, bool) {
 // fillSurvey takes a survey.
 func (r *reader) fillSurvey(v *survey) bool {
 	var all listDocument
-	var categories categoriesDocument
+	var categories struct{ Categories []templates.Category }
 	kinds, list := [...]string{"agent", "mcp", "website"}, fmt.Sprintf("/api/ring?limit=%d", sampled)
 	targets := []string{"/api", "/api/categories", list}
 	for _, kind := range kinds {
@@ -86,13 +87,11 @@ func (r *reader) fillSurvey(v *survey) bool {
 		}
 	}
 	v.members = all.Total
-	fee := cents(v.about.Payments.Fee)
+	fee := cents(v.about.Fee)
 	for i := range all.Members {
-		v.marks = append(v.marks, all.Members[i].mark(fee))
+		v.marks = append(v.marks, mark(&all.Members[i], fee))
 	}
-	for _, c := range categories.Categories {
-		v.categories = append(v.categories, templates.Category{Name: c.Category, Members: c.Members})
-	}
+	v.categories = categories.Categories
 	slices.SortStableFunc(v.categories, func(a, b templates.Category) int { return cmp.Compare(b.Members, a.Members) })
 	v.categories = v.categories[:min(len(v.categories), listedCategories)]
 	return true
@@ -100,21 +99,21 @@ func (r *reader) fillSurvey(v *survey) bool {
 
 // mark is a member in the picture. A list shows neither what was paid in total nor what of it
 // counts: then the current fee is taken for the one that was paid, and nothing counts.
-func (m *memberDocument) mark(fee int64) templates.Mark {
-	mark := templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position}
+func mark(m *describe.Member, fee int64) templates.Mark {
+	made := templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position}
 	if m.Paid == "" {
-		mark.Total = fee + cents(m.Bids)
+		made.Total = fee + cents(m.Bids)
 	} else {
-		mark.Total, mark.Standing = cents(m.Paid), cents(m.Standing)
+		made.Total, made.Standing = cents(m.Paid), cents(m.Standing)
 	}
-	return mark
+	return made
 }
 
 // picture gives the picture of the ring with the first by standing.
 func (v *survey) picture(first *boardDocument) templates.Picture {
 	p := templates.Picture{Members: v.members, Marks: v.marks}
 	for i := range first.Leaderboard {
-		p.Top = append(p.Top, first.Leaderboard[i].mark(0))
+		p.Top = append(p.Top, mark(&first.Leaderboard[i], 0))
 	}
 	return p
 }

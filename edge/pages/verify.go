@@ -34,7 +34,7 @@ func drawVerify(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	core, _ := Module()
 	return drawn(templates.Verify{
-		Page: v.about.frame(path, "Verify – "+v.about.Name, "Recompute the leaderboard from the signed ledger, in your browser or with webring edge."),
+		Page: frame(&v.about, path, "Verify – "+v.about.Name, "Recompute the leaderboard from the signed ledger, in your browser or with webring edge."),
 		Base: r.core.BaseURL(), Verifier: static.Verify.Path, Module: core.Path,
 	}.HTML())
 }

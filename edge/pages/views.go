@@ -9,6 +9,7 @@ import (
 	"webring/core/api"
 	"webring/edge/card"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/static"
 	"webring/templates"
 )
@@ -26,15 +27,15 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	home := templates.Home{
-		Page: v.about.frame(path, v.about.Name, inWords(v.about.Payments.Fee)),
+		Page: frame(&v.about, path, v.about.Name, inWords(v.about.Fee)),
 		Base: r.core.BaseURL(), Members: board.Total, Categories: v.categories,
-		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
+		Fee: v.about.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
 	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
-	var sent hopsDocument
+	var sent templates.Hops
 	if r.origin("/api/hops", "", &sent) {
-		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
+		home.Hops = &sent
 	}
 	shown := board
 	shown.Leaderboard = board.Leaderboard[:min(len(board.Leaderboard), topRows)]
@@ -70,7 +71,7 @@ var feeds = []templates.Feed{
 // drawMember draws the page of one member.
 func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	slug := strings.TrimPrefix(path, membersPath)
-	var detail struct{ Member memberDocument }
+	var detail struct{ Member describe.Member }
 	var around widgetDocument
 	var first boardDocument
 	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
@@ -84,37 +85,29 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	if !ok || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) || !r.document(standings, &first) {
 		return nil
 	}
-	var sent hopsDocument
+	var sent templates.Hops
 	hops := r.origin("/api/ring/"+m.Slug+"/hops", "", &sent)
 	view := templates.Member{
-		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(&first),
-		Owner: m.Owner, Claimed: m.Claimed,
+		Page: frame(&v.about, path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
+		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: wallet(&v.about, r.core.BaseURL()), Picture: v.picture(&first),
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.OriginData != nil {
 		view.Feeds = memberFeeds(m.Slug)
 	}
-	here := m.mark(cents(v.about.Payments.Fee))
+	here := mark(m, cents(v.about.Fee))
 	view.Picture.Here = &here
 	if around.Prev != nil && around.Next != nil {
-		view.Prev, view.Next = around.Prev.row(), around.Next.row()
+		view.Prev, view.Next = row(around.Prev), row(around.Next)
 	}
 	if hops {
-		view.Hops = sent.view()
+		view.Hops = &sent
 	}
 	view.Bid = bidAsked(query, &first)
 	if view.Bid == "" {
 		view.Bid = view.Row.Bid.Amount
 	}
 	view.Then = usd(cents(m.Paid) + cents(view.Bid))
-	for _, f := range m.Forecast {
-		p := templates.Price{Days: f.Days, At: f.At}
-		if f.TakeFirst != nil {
-			p.Amount = *f.TakeFirst
-		}
-		view.TakeFirst = append(view.TakeFirst, p)
-	}
 	return drawn(view.HTML())
 }
 
@@ -136,12 +129,12 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content.Content {
 		return nil
 	}
 	view := templates.Embed{
-		Page: v.about.frame(path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
+		Page: frame(&v.about, path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
 		Base: r.core.BaseURL(), From: from, Widget: static.Widget.Path, Integrity: static.Widget.Integrity(),
 	}
 	if around.Member != nil {
-		row := around.Member.row()
-		view.Member, view.Prev, view.Next = &row, around.Prev.row(), around.Next.row()
+		member := row(around.Member)
+		view.Member, view.Prev, view.Next = &member, row(around.Prev), row(around.Next)
 	}
 	return drawn(view.HTML())
 }
@@ -153,8 +146,8 @@ func drawAbout(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	about := &v.about
-	return drawn(templates.About{Page: about.frame(path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
-		Words: about.Description, Fee: about.Payments.Fee, MinBid: about.Payments.MinBid, Rule: about.Validation.Rule}.HTML())
+	return drawn(templates.About{Page: frame(about, path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
+		Words: about.Description, Fee: about.Fee, MinBid: about.MinBid, Rule: about.Validation.Rule}.HTML())
 }
 
 // drawBadge draws the badge of a member, or its button.
@@ -172,7 +165,7 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		}
 	}
 	var around widgetDocument
-	var about directoryDocument
+	var about describe.Ring
 	if !r.document("/api", &about) || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) {
 		return nil
 	}

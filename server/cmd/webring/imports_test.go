@@ -47,7 +47,7 @@ var importLaw = map[string][]string{
 	"webring/edge/voucher":  {"std", "webring/edge/front"},
 
 	"webring/static":    {"std"},
-	"webring/templates": {"std", "github.com/piglig/go-qr", "github.com/a-h/templ", "github.com/a-h/templ/"},
+	"webring/templates": {"std", "webring/core/api", "webring/edge/describe", "github.com/piglig/go-qr", "github.com/a-h/templ", "github.com/a-h/templ/"},
 
 	"webring/server":                         {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog", "github.com/prometheus/client_golang/prometheus", "webring/core/snap", "webring/edge", "webring/edge/follow", "webring/edge/forward", "webring/edge/voucher", "webring/edge/share"},
 	"webring/server/admin":                   {"std", "webring/server/ledger", "webring/server/paid", "webring/server/sites/score", "webring/server/sites/visits", "github.com/prometheus/client_golang/"},
