@@ -846,9 +846,9 @@ func TestPageOfAnError(t *testing.T) {
 	p := below("")
 	p.Script = ""
 	golden(t, "error", string(Error{Page: p, Status: 503, Heading: "Out of <reach>", Reason: "A & B.", Hint: "Try again in 2 seconds.", Code: "not_leader",
-		Explained: true, RequestID: "abcdefgh-1", Again: "./x?y=\"1\"", AgainWords: "Try again"}.HTML()))
-	empty := string(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true, Again: "javascript:alert(1)"}.HTML())
-	for _, not := range []string{"random", "search", "problems/", "javascript:"} {
+		Explained: true, RequestID: "abcdefgh-1", Again: "Try again"}.HTML()))
+	empty := string(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true}.HTML())
+	for _, not := range []string{"random", "search", "problems/"} {
 		if strings.Contains(empty, not) {
 			t.Errorf("%s in %s", not, empty)
 		}

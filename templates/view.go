@@ -309,7 +309,7 @@ type Error struct {
 	RequestID string // "" when it is not known
 	Empty     bool   // the ring has no members, so the page offers neither a search nor a random one
 
-	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
+	Again string // words of a link to the same address, or ""
 }
 
 // under is a path with a leading slash as a relative address.

@@ -12,6 +12,5 @@
 //
 // Routes are listed here and served by package edge, which also writes the header fields
 // that are not of the page. errorpage.go draws what people see in place of a problem
-// document; it is not cached, as it names its request. crowded.go has that of clients that ask
-// too often, which is cached with blanks for what differs.
+// document; it is not cached, as it names its request, but for clients that ask too often.
 package pages
