@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/a-h/templ"
+
 	"webring/core/api"
 	"webring/edge/describe"
 )
@@ -45,6 +47,9 @@ func golden(t *testing.T, name, page string) string {
 	}
 	return page
 }
+
+// textOf is a page as text.
+func textOf(page templ.Component) string { return string(Render(page)) }
 
 var page = Page{Title: "Ring", Ring: "Ring", Path: "/", Style: "/static/s.css", Script: "/static/p.js", Icon: "/static/i.svg"}
 
@@ -94,17 +99,17 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
-	golden(t, "home", string(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
+	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
 		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
 func TestHomeOfAnEmptyRing(t *testing.T) {
-	golden(t, "empty", string(Home{Page: page, Fee: "1.00", JoinAtFirst: "0.00"}.HTML()))
+	golden(t, "empty", textOf(Home{Page: page, Fee: "1.00", JoinAtFirst: "0.00"}.HTML()))
 }
 
 func TestThePagesOfARing(t *testing.T) {
 	rows := hostile()
-	golden(t, "ring", string(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
+	golden(t, "ring", textOf(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
 	var brought Hops
 	brought.Total.From, brought.Total.To = 1234, 5678
 	for i := range uint64(30) {
@@ -113,10 +118,10 @@ func TestThePagesOfARing(t *testing.T) {
 	slices.Reverse(brought.Days)
 	owned, asleep := rows[1], rows[0]
 	owned.Owner, asleep.Owner, asleep.Claimed = "0x00000000000000000000000000000000000000bb", "0x00000000000000000000000000000000000000aa", true
-	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
+	golden(t, "member", textOf(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
 		Hops: &brought}.HTML()))
-	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows)}.HTML()))
-	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
+	golden(t, "member-asleep", textOf(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows)}.HTML()))
+	golden(t, "embed", textOf(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 
 func TestThePagesOfALeaderboard(t *testing.T) {
@@ -133,15 +138,15 @@ func TestThePagesOfALeaderboard(t *testing.T) {
 	}
 	here := page(1)
 	here.Here = true
-	golden(t, "leaderboard", string(Leaderboard{Page: below("/leaderboard"), Board: first,
+	golden(t, "leaderboard", textOf(Leaderboard{Page: below("/leaderboard"), Board: first,
 		Pages:  Pages{Next: page(51), Last: page(101), Near: []PageLink{here, page(51), page(101)}},
 		Reigns: []Reign{reign("first", "First & Co", 3, ""), reign("second", "<script>alert(1)</script>", 30, "3 March"), reign("first", "First & Co", 0, "1 March"), reign("third", "Third", 1, "2 February"), reign("", "", 2, "15 January"), reign("fourth", "Fourth", 1, "1 February")},
 	}.HTML()))
 	later := ranked(rows[1:])
 	later.From, later.Members = 201, 2000
-	golden(t, "leaderboard-later", string(Leaderboard{Page: below("/leaderboard"), Board: later,
+	golden(t, "leaderboard-later", textOf(Leaderboard{Page: below("/leaderboard"), Board: later,
 		Pages: Pages{First: page(1), Prev: page(151), Next: page(251), Last: page(1951), Near: []PageLink{page(151), page(201), page(251)}}}.HTML()))
-	golden(t, "leaderboard-behind", string(Leaderboard{Page: below("/leaderboard"), Board: Board{Members: 3}, Pages: Pages{First: page(1), Prev: page(1)}}.HTML()))
+	golden(t, "leaderboard-behind", textOf(Leaderboard{Page: below("/leaderboard"), Board: Board{Members: 3}, Pages: Pages{First: page(1), Prev: page(1)}}.HTML()))
 }
 
 // A strip fills its width, in the order of time, and the shortest reign can be seen.
@@ -217,7 +222,7 @@ func TestThePagesOfTheOperator(t *testing.T) {
 	rows := hostile()
 	p := below("/members/second")
 	p.Policies = Policies{Terms: "https://operator.example/terms?a=1&b=2", Privacy: "https://operator.example/privacy", Report: "mailto:abuse@operator.example"}
-	golden(t, "member-policies", string(Member{Page: p, Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
+	golden(t, "member-policies", textOf(Member{Page: p, Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
 	for address, want := range map[string]string{
 		"mailto:abuse@operator.example":                  "mailto:abuse@operator.example?subject=Report%20of%20the%20member%20second",
 		"mailto:a+b@operator.example?cc=c%2Bd@e.example": "mailto:a+b@operator.example?cc=c%2Bd%40e.example&subject=Report%20of%20the%20member%20second",
@@ -232,7 +237,7 @@ func TestThePagesOfTheOperator(t *testing.T) {
 	for _, part := range []Policies{{Terms: "https://operator.example/"}, {Privacy: "https://operator.example/"}, {Report: "https://operator.example/"}} {
 		front := page
 		front.Policies = part
-		html := string(Home{Page: front, Fee: "1.00"}.HTML())
+		html := textOf(Home{Page: front, Fee: "1.00"}.HTML())
 		if n := strings.Count(html, "https://operator.example/"); n != 1 {
 			t.Errorf("%+v stands %d times on a page", part, n)
 		}
@@ -243,18 +248,18 @@ func TestJoin(t *testing.T) {
 	below := page
 	below.Title = "Join Ring"
 	v := Join{Page: below, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", JoinAtTen: "3.51", Rule: "A rule.", Payments: true, Wallet: wallet}
-	golden(t, "join", string(v.HTML()))
+	golden(t, "join", textOf(v.HTML()))
 	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
 	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required.", "kind": "Choose what it is.", "bid": "Too much."}}
-	golden(t, "join-wrong", string(v.HTML()))
+	golden(t, "join-wrong", textOf(v.HTML()))
 	v.Checked = &Checked{Readiness: ready(40), Price: "3.00", Rank: 1234, Slug: "x",
 		Body: string(v.Draft.JSON()), Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
-	golden(t, "join-right", string(v.HTML()))
+	golden(t, "join-right", textOf(v.HTML()))
 	v.Draft.Bid = "11.01"
 	v.Checked = &Checked{Readiness: ready(34), Refusal: "For programs.", Code: "agentic_score_too_low"}
-	golden(t, "join-low", string(v.HTML()))
+	golden(t, "join-low", textOf(v.HTML()))
 	v.Checked = &Checked{Refusal: "This URL is already in the ring.", Code: "already_registered", Existing: "first"}
-	golden(t, "join-taken", string(v.HTML()))
+	golden(t, "join-taken", textOf(v.HTML()))
 	// What is said of every other refusal, and of one that is new.
 	for code, want := range map[string][]string{
 		"not_admitted":          {"The operator does not admit this", "The detail.", "Not accepted", "icon bad"},
@@ -266,7 +271,7 @@ func TestJoin(t *testing.T) {
 		"another":               {"Not eligible right now", "The detail.", "icon bad"},
 	} {
 		v.Checked = &Checked{Refusal: "The detail.", Code: code}
-		html := string(v.HTML())
+		html := textOf(v.HTML())
 		title := "<title>Not accepted: Join Ring</title>"
 		if strings.Contains(html, "icon wait") {
 			title = "<title>Not now: Join Ring</title>"
@@ -359,14 +364,14 @@ func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 	p := drawing(rows)
 	p.Here = &p.Marks[1]
 	markup := regexp.MustCompile(`<[^>]*>`)
-	for of, page := range map[string][]byte{
+	for of, page := range map[string]templ.Component{
 		"home":        Home{Page: page, Members: 2, Leader: &rows[0], Board: ranked(rows), Picture: p}.HTML(),
 		"leaderboard": Leaderboard{Page: page, Board: ranked(rows), Reigns: []Reign{{Slug: "the-bank", Name: name, URL: rows[0].URL}}}.HTML(),
 		"ring":        Ring{Page: page, Members: 2, Rows: rows, Picture: p}.HTML(),
 		"member":      Member{Page: below("/members/the-bank-2"), Row: rows[1], Prev: rows[0], Next: rows[0], Members: 2, Picture: p}.HTML(),
 		"embed":       Embed{Page: page, From: "the-bank", Member: &rows[0], Prev: rows[1], Next: rows[1]}.HTML(),
 	} {
-		text := markup.ReplaceAllString(string(page), "")
+		text := markup.ReplaceAllString(textOf(page), "")
 		behind := strings.Split(text, name)[1:]
 		if len(behind) < 3 {
 			t.Errorf("%s shows %d names", of, len(behind))
@@ -659,9 +664,9 @@ func TestRaysPointOutwards(t *testing.T) {
 func TestASyntheticRingSaysSo(t *testing.T) {
 	p := page
 	p.Synthetic = true
-	for name, body := range map[string][]byte{"home": Home{Page: p}.HTML(), "ring": Ring{Page: p}.HTML(), "join": Join{Page: p}.HTML(),
+	for name, body := range map[string]templ.Component{"home": Home{Page: p}.HTML(), "ring": Ring{Page: p}.HTML(), "join": Join{Page: p}.HTML(),
 		"embed": Embed{Page: p}.HTML(), "docs": Docs{Page: p}.HTML(), "about": About{Page: p}.HTML(), "problem": Problem{Page: p}.HTML(), "member": Member{Page: p}.HTML(), "leaderboard": Leaderboard{Page: p}.HTML()} {
-		if !strings.Contains(string(body), "This ring is synthetic.") {
+		if !strings.Contains(textOf(body), "This ring is synthetic.") {
 			t.Errorf("%s does not", name)
 		}
 	}
@@ -669,7 +674,7 @@ func TestASyntheticRingSaysSo(t *testing.T) {
 
 func TestLinksThatAreNotHTTPAreNotDrawn(t *testing.T) {
 	row := Row{Member: describe.Member{Rank: 1, Name: "x", URL: "javascript:alert(1)", Report: "javascript:alert(2)", Score: "1"}}
-	pages := string(Home{Page: page, Members: 1, Leader: &row, Board: ranked([]Row{row})}.HTML()) + string(Member{Page: page, Row: row}.HTML())
+	pages := textOf(Home{Page: page, Members: 1, Leader: &row, Board: ranked([]Row{row})}.HTML()) + textOf(Member{Page: page, Row: row}.HTML())
 	if strings.Contains(pages, `="javascript:`) {
 		t.Error("a script became a link")
 	}
@@ -716,12 +721,12 @@ func TestEveryProblemTypeIsExplained(t *testing.T) {
 }
 
 func TestProblem(t *testing.T) {
-	golden(t, "problem", string(Problem{Page: below("/problems/unknown_member"),
+	golden(t, "problem", textOf(Problem{Page: below("/problems/unknown_member"),
 		Code: "unknown_member", Status: 404, Summary: "No such member", Meaning: "It is not there.", Remedy: "Look elsewhere."}.HTML()))
 }
 
 func TestReport(t *testing.T) {
-	page := golden(t, "report", string(Report{Page: Page{Title: "Agent readiness", Ring: "Ring", Root: "../", Style: "/static/s.css"},
+	page := golden(t, "report", textOf(Report{Page: Page{Title: "Agent readiness", Ring: "Ring", Root: "../", Style: "/static/s.css"},
 		ID: "abc", Site: "https://acme.com/?<b>", Score: 5, Rubric: "webring-1", Note: "What it means.", Requests: 21,
 		Scanned: time.Date(2026, 8, 23, 10, 23, 7, 0, time.UTC), Groups: []ReportGroup{{Name: "Reach", Earned: 5, Points: 9, Checks: []ReportCheck{
 			{Title: "Home page", Evidence: "Status 200.", Earned: 5, Points: 5},
@@ -734,7 +739,7 @@ func TestReport(t *testing.T) {
 
 // looks is a page as the system's Chromium shows it, with rules at the end of the
 // style sheet.
-func looks(t *testing.T, html []byte, rules string) *image.RGBA {
+func looks(t *testing.T, page templ.Component, rules string) *image.RGBA {
 	t.Helper()
 	chromium := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
@@ -755,7 +760,7 @@ func looks(t *testing.T, html []byte, rules string) *image.RGBA {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"page.html": html, "s.css": append(style, rules...), "face.woff2": face} {
+	for name, b := range map[string][]byte{"page.html": Render(page), "s.css": append(style, rules...), "face.woff2": face} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -798,7 +803,7 @@ func differing(a, b *image.RGBA) (r image.Rectangle) {
 // differ is the part in which a page and another one, with rules, do not look alike. A
 // browser that gets no processor may take its picture before all is drawn: so one part
 // that is not as it is to be is none yet.
-func differ(t *testing.T, one, other []byte, rules string, fits func(image.Rectangle) bool) (where image.Rectangle) {
+func differ(t *testing.T, one, other templ.Component, rules string, fits func(image.Rectangle) bool) (where image.Rectangle) {
 	t.Helper()
 	for range 3 {
 		if where = differing(looks(t, one, ""), looks(t, other, rules)); fits(where) {
@@ -817,9 +822,9 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 	}
 	at := page
 	at.Style, at.Script, at.Icon = "/s.css", "", ""
-	show := func(name string) (pages map[string][]byte) {
+	show := func(name string) (pages map[string]templ.Component) {
 		rows := hostile()
-		pages = map[string][]byte{"member": Member{Page: at, Row: rows[0], Prev: Row{Member: describe.Member{Name: name}}, Next: rows[1], Members: 3}.HTML()}
+		pages = map[string]templ.Component{"member": Member{Page: at, Row: rows[0], Prev: Row{Member: describe.Member{Name: name}}, Next: rows[1], Members: 3}.HTML()}
 		rows[1].Name = name
 		pages["ring"] = Ring{Page: at, Members: 3, From: 1, To: 3, Rows: rows}.HTML()
 		led := rows[1]
@@ -845,9 +850,9 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 func TestPageOfAnError(t *testing.T) {
 	p := below("")
 	p.Script = ""
-	golden(t, "error", string(Error{Page: p, Status: 503, Heading: "Out of <reach>", Reason: "A & B.", Hint: "Try again in 2 seconds.", Code: "not_leader",
+	golden(t, "error", textOf(Error{Page: p, Status: 503, Heading: "Out of <reach>", Reason: "A & B.", Hint: "Try again in 2 seconds.", Code: "not_leader",
 		Explained: true, RequestID: "abcdefgh-1", Again: "Try again"}.HTML()))
-	empty := string(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true}.HTML())
+	empty := textOf(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true}.HTML())
 	for _, not := range []string{"random", "search", "problems/"} {
 		if strings.Contains(empty, not) {
 			t.Errorf("%s in %s", not, empty)

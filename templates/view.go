@@ -1,6 +1,8 @@
 package templates
 
 import (
+	"bytes"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"sync"
@@ -345,4 +347,20 @@ func (p Page) name() string {
 		return "The ring"
 	}
 	return p.Ring
+}
+
+// SVG draws the badge. It is the one template that is read as XML.
+func (v Badge) SVG() []byte {
+	v.Ring, v.Name = inXML(v.Ring), inXML(v.Name)
+	return Render(badgeImage(v))
+}
+
+// Render draws a page. One that fails is a broken invariant: nothing in it
+// can but the writer, and that is a buffer.
+func Render(c templ.Component) []byte {
+	var b bytes.Buffer
+	if err := c.Render(context.Background(), &b); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
 }

@@ -8,8 +8,8 @@
 //     make of calls; reference.go: the same operations for the page about the API
 //   - texts.tmpl: how to check, pay, join, bid and change, as requests to send, in llms.txt and the
 //     skills, and the documents in XML; texts.go fills it
-//   - documents.go: the list of published documents; feeds.go: feeds and OPML; sitemap.go: sitemaps
-//     and the documents of which a ring has several; wellknown.go: catalogues and cards
+//   - documents.go: the list of published documents, sitemaps, and the documents of which a ring has
+//     several; feeds.go: feeds and OPML; wellknown.go: catalogues and cards
 //   - source.go: the facts, read from the same read surface that answers readers, so
 //     a document says what a read says
 //

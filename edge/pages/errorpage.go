@@ -86,7 +86,7 @@ type Failure struct {
 // a way on, and shows no word of the address: a stranger may have chosen that.
 func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
 	view, _ := s.fillError(c, f)
-	return view.HTML()
+	return templates.Render(view.HTML())
 }
 
 // fillError fills that page. It is not whole if the ring could not be read for it.
@@ -189,7 +189,7 @@ func (s *Pages) CrowdedPage(c Core, f *Failure) []byte {
 		blank := *f
 		blank.RequestID = blankID
 		view, whole := s.fillError(c, &blank)
-		if page = view.HTML(); whole {
+		if page = templates.Render(view.HTML()); whole {
 			c.Cache().Put(key, &cache.Entry{Build: c.Build(), Seq: seq, Until: cache.Forever, Value: page}, len(page))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a-h/templ"
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
@@ -43,7 +44,6 @@ type Pages struct {
 	site    describe.Site
 	now     func() time.Time
 	drawing [drawingStripes]sync.Mutex // held while a page is drawn, by its key
-	rooms   sync.Pool                  // of *[]api.Response
 	cards   cards
 }
 
@@ -134,7 +134,7 @@ func Target(sent []byte) (target, path string, query *fasthttp.Args) {
 var noQuery fasthttp.Args
 
 // drawn makes a page the content of an answer.
-func drawn(body []byte) *content.Content { return content.New(Media, body) }
+func drawn(page templ.Component) *content.Content { return content.New(Media, templates.Render(page)) }
 
 // wallet gives what the parts of pages in which a person pays have, on a ring with this base
 // URL.
