@@ -539,7 +539,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("%d members: %s", n, drawn)
 		}
 		for _, m := range p.Top {
-			if x, y := p.point(m.Position, radius+gap); !strings.Contains(drawn, "M"+x+" "+y+"L") {
+			if !strings.Contains(drawn, "M"+p.at(m.Position, foot)+"L") {
 				t.Errorf("%d members: no ray at %d", n, m.Position)
 			}
 		}
@@ -634,10 +634,10 @@ func TestNumeralsStandApart(t *testing.T) {
 func TestTheBrightPartOfARayStands(t *testing.T) {
 	p := Picture{Members: 4, Marks: []Mark{{Kind: "agent", Position: 1, Total: 10_000, Standing: 2500}}}
 	m := p.Marks[0]
-	if l := p.length(m); p.ray(m) != p.line(m, 0, l/4) || p.faded(m) != p.line(m, l/4, l) {
+	if l := p.length(m); p.ray(m) != p.line(1, foot, foot+l/4) || p.faded(m) != p.line(1, foot+l/4, foot+l) {
 		t.Errorf("%s, then %s", p.ray(m), p.faded(m))
 	}
-	if m.Standing = 0; p.ray(m) != "" || p.faded(m) != p.line(m, 0, p.length(m)) {
+	if m.Standing = 0; p.ray(m) != "" || p.faded(m) != p.whole(m) {
 		t.Error("a ray of which nothing stands is bright")
 	}
 	if m.Standing = m.Total; p.faded(m) != "" {
