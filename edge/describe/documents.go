@@ -62,7 +62,7 @@ func Documents() []Document {
 		{Path: apiCatalogPath, Media: linksetMedia, MaxAge: settledAge, make: apiCatalog, About: "API catalog (RFC 9727).", id: "getCatalog",
 			Link: `<` + apiCatalogPath + `>; rel="api-catalog"`},
 		{Path: aiCatalogPath, Media: aiCatalogMedia, MaxAge: settledAge, make: aiCatalog, About: "What agents can use here, and the members that are agents or MCP servers (AI Catalog).", id: "getAICatalog",
-			Link: `<` + aiCatalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", kindTarget("mcp", 0, 1), kindTarget("agent", 0, 1)}},
+			Link: `<` + aiCatalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", membersTarget("mcp", 0, 1), membersTarget("agent", 0, 1)}},
 		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, make: skillIndex, About: "Skills for agents: join, bid, change a listing.", id: "getSkills"},
 		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
 		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
@@ -118,13 +118,6 @@ func security(s *Source) []byte {
 // parts says in how many parts of size a list of total is cut, at least one.
 func parts(total, size int) int { return max(1, (total+size-1)/size) }
 
-// partNumber reads the number of a part in a path: from 1, in its
-// shortest spelling.
-func partNumber(s string) (int, bool) {
-	n, err := strconv.Atoi(s)
-	return n, err == nil && n >= 1 && strconv.Itoa(n) == s
-}
-
 const (
 	xmlMedia = "application/xml; charset=utf-8"
 
@@ -150,7 +143,7 @@ func sitemapIndex(s *Source) []byte {
 	ring := s.ring()
 	all := []string{ring.Base + "/sitemaps/pages.xml"}
 	if s.has("/members/x") {
-		_, total := s.members(0, 1)
+		_, total := s.members("", 0, 1)
 		for n := range parts(total, sitemapSize) {
 			if total > 0 {
 				all = append(all, ring.Base+"/sitemaps/members-"+strconv.Itoa(n+1)+".xml")
@@ -179,7 +172,7 @@ func sitemapPages(s *Source) []byte {
 
 // sitemapMembers gives the n-th sitemap of members, or nil if there is none.
 func sitemapMembers(s *Source, n int) []byte {
-	ring, list := s.ring(), s.part(n, sitemapSize)
+	ring, list := s.ring(), s.part("", n, sitemapSize)
 	if len(list) == 0 || !s.has("/members/x") {
 		return nil
 	}
@@ -190,10 +183,10 @@ func sitemapMembers(s *Source, n int) []byte {
 	return locations("urlset", "url", all)
 }
 
-// part reads the n-th part of the ring, in pieces that one read gives.
-func (s *Source) part(n, size int) (list []Member) {
+// part reads the n-th part of the members of a kind, in pieces that one read gives.
+func (s *Source) part(kind string, n, size int) (list []Member) {
 	for at := (n - 1) * size; at < n*size; at += readSize {
-		piece, total := s.members(at, min(readSize, n*size-at))
+		piece, total := s.members(kind, at, min(readSize, n*size-at))
 		list = append(list, piece...)
 		if at+readSize >= total {
 			break
@@ -202,58 +195,52 @@ func (s *Source) part(n, size int) (list []Member) {
 	return list
 }
 
-// partReads are the targets that part reads.
-func partReads(n, size int) (targets []string) {
-	for at := (n - 1) * size; at < n*size; at += readSize {
-		targets = append(targets, membersTarget(at, min(readSize, n*size-at)))
-	}
-	return targets
-}
-
-// maxPart bounds the number in the path of a part; no ring has so many.
-const maxPart = 100_000
-
 // Part gives the document at one of the paths of which there are as many as the
 // ring needs, /sitemaps/{name}, /opml/{name}, /ai-catalogs/{name} and
 // /feeds/members/{name}, or at that of a skill. ok is false when there is none of that
 // name, which for numbers beyond the end only its Build finds: it gives no bytes then.
 func Part(path string) (d Document, ok bool) {
-	if d, ok = memberCatalog(path); ok {
-		return d, true
+	d = Document{Path: path, Media: xmlMedia, MaxAge: settledAge}
+	// numbered is the n-th part of the members, if the path is that of one.
+	numbered := func(prefix, suffix, kind string, size int, build func(*Source, int) []byte) bool {
+		name, is := strings.CutPrefix(path, prefix)
+		name, ends := strings.CutSuffix(name, suffix)
+		n, err := strconv.Atoi(name)
+		if !is || !ends || err != nil || n < 1 || n > maxPart || strconv.Itoa(n) != name {
+			return false
+		}
+		for at := (n - 1) * size; at < n*size; at += readSize {
+			d.Reads = append(d.Reads, membersTarget(kind, at, min(readSize, n*size-at)))
+		}
+		d.make = func(s *Source) []byte { return build(s, n) }
+		return true
 	}
 	for _, k := range skills {
 		if k.path() == path {
-			return Document{Path: path, Media: "text/markdown; charset=utf-8", MaxAge: settledAge, make: k.document}, true
+			d.Media, d.make = "text/markdown; charset=utf-8", k.document
+			return d, true
 		}
 	}
-	d = Document{Path: path, Media: xmlMedia, MaxAge: settledAge}
+	for _, c := range catalogued {
+		if numbered(memberCatalogs+c.kind+"-", ".json", c.kind, catalogSize, func(s *Source, n int) []byte { return catalogPart(s, c.kind, n) }) {
+			d.Media = aiCatalogMedia
+			return d, true
+		}
+	}
+	if numbered("/opml/", ".opml", "", opmlSize, opmlPart) {
+		d.Media, d.MaxAge = opmlMedia, movingAge
+		return d, true
+	}
 	if path == "/sitemaps/pages.xml" {
 		d.make = sitemapPages
 		return d, true
-	}
-	if name, is := strings.CutPrefix(path, "/sitemaps/members-"); is {
-		name, is = strings.CutSuffix(name, ".xml")
-		n, number := partNumber(name)
-		if is = is && number && n <= maxPart; is {
-			d.Reads = partReads(n, sitemapSize)
-		}
-		d.make = func(s *Source) []byte { return sitemapMembers(s, n) }
-		return d, is
 	}
 	if strings.HasPrefix(path, memberFeedPath) {
 		d.MaxAge = movingAge
 		return memberFeed(d, path)
 	}
-	name, is := strings.CutPrefix(path, "/opml/")
-	if !is {
-		return d, false
-	}
-	name, is = strings.CutSuffix(name, ".opml")
-	n, number := partNumber(name)
-	d.Media, d.MaxAge = opmlMedia, movingAge
-	if is = is && number && n <= maxPart; is {
-		d.Reads = partReads(n, opmlSize)
-	}
-	d.make = func(s *Source) []byte { return opmlPart(s, n) }
-	return d, is
+	return d, numbered("/sitemaps/members-", ".xml", "", sitemapSize, sitemapMembers)
 }
+
+// maxPart bounds the number in the path of a part; no ring has so many.
+const maxPart = 100_000

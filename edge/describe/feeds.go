@@ -99,8 +99,8 @@ var (
 
 // joined gives the members that joined last.
 func joined(s *Source) []entry {
-	_, total := s.members(0, 1)
-	list, _ := s.members(max(0, total-feedSize), feedSize)
+	_, total := s.members("", 0, 1)
+	list, _ := s.members("", max(0, total-feedSize), feedSize)
 	var all []entry
 	for _, m := range list {
 		text := m.Name + " (" + m.Kind + ", " + m.Category + ") joined the ring: " + m.URL
@@ -139,7 +139,7 @@ type outline struct{ Text, Type, URL, Category string }
 // opml lists the members' sites in ring order; of a ring with more than one
 // document holds, it includes the parts.
 func opml(s *Source) []byte {
-	_, total := s.members(0, 1)
+	_, total := s.members("", 0, 1)
 	if total <= opmlSize {
 		return opmlPart(s, 1)
 	}
@@ -154,7 +154,7 @@ func opml(s *Source) []byte {
 // opmlPart gives the n-th document, or nil if there is none.
 func opmlPart(s *Source, n int) []byte {
 	var lines []outline
-	for _, m := range s.part(n, opmlSize) {
+	for _, m := range s.part("", n, opmlSize) {
 		lines = append(lines, outline{m.Name, "link", m.URL, m.Category})
 	}
 	if len(lines) == 0 && n > 1 {

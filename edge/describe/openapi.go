@@ -23,7 +23,7 @@ type node = map[string]any
 // the problems of each operation, and the published documents.
 func openAPI(s *Source) []byte {
 	ring := s.ring()
-	first, total := s.members(0, 1)
+	first, total := s.members("", 0, 1)
 	b := &openapi{source: s, ring: ring}
 	if total > 0 {
 		b.member = first[0].Slug

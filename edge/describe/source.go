@@ -228,18 +228,22 @@ type Forecast struct {
 	TakeFirst string `json:"to_take_first_usd"`     // for the member of the document, "" when it is first then
 }
 
-// members reads a part of the ring in ring order, and how many there are.
-func (s *Source) members(offset, limit int) (list []Member, total int) {
+// members reads a part of the members of a kind, "" for all, in ring order, and how many there are.
+func (s *Source) members(kind string, offset, limit int) (list []Member, total int) {
 	var doc struct {
 		Total   int
 		Members []Member
 	}
-	s.read(membersTarget(offset, limit), &doc)
+	s.read(membersTarget(kind, offset, limit), &doc)
 	return doc.Members, doc.Total
 }
 
-func membersTarget(offset, limit int) string {
-	return fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset)
+func membersTarget(kind string, offset, limit int) string {
+	target := fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset)
+	if kind != "" {
+		target += "&kind=" + kind
+	}
+	return target
 }
 
 // leader reads who holds rank 1; the list is empty in an empty ring.

@@ -68,7 +68,7 @@ func (s *Source) facts() facts { return facts{Ring: s.ring(), Client: cmp.Or(s.C
 func llms(s *Source) []byte {
 	f := s.facts()
 	f.Draft = string(inJSON(exampleDraft(s.example(f.Base))))
-	if first, _ := s.members(0, 1); len(first) > 0 {
+	if first, _ := s.members("", 0, 1); len(first) > 0 {
 		f.Member = first[0].Slug
 	}
 	f.News = s.has("/feeds/members/x.atom")

@@ -178,7 +178,7 @@ func aiCatalog(s *Source) []byte {
 		entries = append(entries, skill)
 	}
 	for _, c := range catalogued {
-		_, total := s.kind(c.kind, 0, 1)
+		_, total := s.members(c.kind, 0, 1)
 		for n := range parts(total, catalogSize) {
 			if total == 0 {
 				break
@@ -202,32 +202,12 @@ func catalogue(s *Source, ring *Ring, entries []node) node {
 		"host": node{"displayName": ring.Name, "identifier": hostOf(ring.Base), "documentationUrl": ring.Base + guide}}
 }
 
-// kind reads a part of the members of a kind, in ring order.
-func (s *Source) kind(kind string, offset, limit int) (list []Member, total int) {
-	var doc struct {
-		Total   int
-		Members []Member
-	}
-	s.read(kindTarget(kind, offset, limit), &doc)
-	return doc.Members, doc.Total
-}
-
-func kindTarget(kind string, offset, limit int) string {
-	return membersTarget(offset, limit) + "&kind=" + kind
-}
-
 // catalogPart gives the n-th nested catalogue of a kind, or nil if there is none.
 func catalogPart(s *Source, kind string, n int) []byte {
 	ring := s.ring()
 	var entries []node
-	for at := (n - 1) * catalogSize; at < n*catalogSize; at += readSize {
-		list, total := s.kind(kind, at, readSize)
-		for i := range list {
-			entries = append(entries, memberEntry(s, &ring, &list[i]))
-		}
-		if at+readSize >= total {
-			break
-		}
+	for _, m := range s.part(kind, n, catalogSize) {
+		entries = append(entries, memberEntry(s, &ring, &m))
 	}
 	if len(entries) == 0 {
 		return nil
@@ -275,26 +255,4 @@ func shortened(s string, most int) string {
 		cut = cut[:i]
 	}
 	return cut + "…"
-}
-
-// memberCatalog gives the nested catalogue at a path, as [Part] does.
-func memberCatalog(path string) (d Document, ok bool) {
-	name, is := strings.CutPrefix(path, memberCatalogs)
-	name, isJSON := strings.CutSuffix(name, ".json")
-	kind, number, cut := strings.Cut(name, "-")
-	n, counts := partNumber(number)
-	if !is || !isJSON || !cut || !counts || n > maxPart {
-		return d, false
-	}
-	for _, c := range catalogued {
-		if c.kind != kind {
-			continue
-		}
-		d = Document{Path: path, Media: aiCatalogMedia, MaxAge: settledAge, make: func(s *Source) []byte { return catalogPart(s, kind, n) }}
-		for at := (n - 1) * catalogSize; at < n*catalogSize; at += readSize {
-			d.Reads = append(d.Reads, kindTarget(kind, at, readSize))
-		}
-		return d, true
-	}
-	return d, false
 }
