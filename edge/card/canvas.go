@@ -200,19 +200,6 @@ func (c *canvas) png() []byte {
 // encode writes a picture as PNG.
 func encode(m image.Image) []byte {
 	var b bytes.Buffer
-	// A buffer takes all that is written to it.
-	_ = (&png.Encoder{BufferPool: &encoders}).Encode(&b, m)
+	_ = png.Encode(&b, m) // a buffer takes all that is written to it
 	return b.Bytes()
 }
-
-// encoders keeps the large buffers of encoders from one picture to the next.
-var encoders encoderPool
-
-type encoderPool struct{ sync.Pool }
-
-func (p *encoderPool) Get() *png.EncoderBuffer {
-	b, _ := p.Pool.Get().(*png.EncoderBuffer)
-	return b
-}
-
-func (p *encoderPool) Put(b *png.EncoderBuffer) { p.Pool.Put(b) }

@@ -235,47 +235,38 @@ func newsOf(s *Source, slug string) (all []entry) {
 	return all
 }
 
+// happened says what each type of news is, behind the member's name.
+var happened = map[string]string{
+	"joined":     " joined{rank}",
+	"bid":        " got a bid of ${amount}{rank}",
+	"credited":   " was credited ${amount}{rank}",
+	"outbid":     " was outbid{by}{rank}",
+	"rank":       " has another rank{rank}",
+	"fading":     " starts fading",
+	"asleep":     " is asleep: its site does not answer",
+	"awake":      " is awake again",
+	"changed":    " was changed by its owner",
+	"moved":      " moved to another address",
+	"claimed":    " was claimed by its site ({proof})",
+	"verified":   " was verified ({proof})",
+	"unverified": " is no longer verified",
+	"returned":   " returned to the ring",
+}
+
 // title says what happened to a member of this name.
 func (n *news) title(name string) string {
-	rank := ""
+	words, known := happened[n.Type]
+	if !known {
+		return name + ": " + n.Type
+	}
+	rank, by := "", ""
 	if n.Rank != 0 && n.Rank != n.WasRank {
-		rank = fmt.Sprintf(", rank %d", n.Rank)
-	}
-	if rank != "" && n.WasRank != 0 {
-		rank += fmt.Sprintf(" after %d", n.WasRank)
-	}
-	switch n.Type {
-	case "joined":
-		return name + " joined" + rank
-	case "bid":
-		return name + " got a bid of $" + n.Amount + rank
-	case "credited":
-		return name + " was credited $" + n.Amount + rank
-	case "outbid":
-		if n.By == "" {
-			return name + " was outbid" + rank
+		if rank = fmt.Sprintf(", rank %d", n.Rank); n.WasRank != 0 {
+			rank += fmt.Sprintf(" after %d", n.WasRank)
 		}
-		return name + " was outbid by " + n.By + rank
-	case "rank":
-		return name + " has another rank" + rank
-	case "fading":
-		return name + " starts fading"
-	case "asleep":
-		return name + " is asleep: its site does not answer"
-	case "awake":
-		return name + " is awake again"
-	case "changed":
-		return name + " was changed by its owner"
-	case "moved":
-		return name + " moved to another address"
-	case "claimed":
-		return name + " was claimed by its site (" + n.Proof + ")"
-	case "verified":
-		return name + " was verified (" + n.Proof + ")"
-	case "unverified":
-		return name + " is no longer verified"
-	case "returned":
-		return name + " returned to the ring"
 	}
-	return name + ": " + n.Type
+	if n.By != "" {
+		by = " by " + n.By
+	}
+	return name + strings.NewReplacer("{rank}", rank, "{amount}", n.Amount, "{by}", by, "{proof}", n.Proof).Replace(words)
 }
