@@ -40,33 +40,33 @@ func text(query *fasthttp.Args, name string) string {
 func (r *reader) list(path, category string, query *fasthttp.Args) *content.Content {
 	kind, page, words := text(query, "kind"), text(query, "page"), strings.TrimSpace(text(query, "q"))
 	newest := text(query, "sort") == newestFirst
-	filter := url.Values{}
-	for name, value := range map[string]string{"category": category, "kind": kind} {
-		if value != "" {
-			filter.Set(name, value)
-		}
-	}
-	var some listDocument
 	var board boardDocument
 	v, ok := r.survey()
 	if !ok || category != "" && !r.document(categoryInUse(category), &struct{}{}) || !r.document(standings, &board) {
 		return nil
 	}
+	fromCore := func(part string, into *listDocument) bool {
+		return r.document("/api/ring?"+listQuery("", kind, category, part), into)
+	}
+	fromOrigin := func(part string, into *listDocument) bool {
+		return r.origin("/api/ring", listQuery(words, kind, category, part), into)
+	}
+	var some listDocument
 	state := templates.Searched
-	if words == "" {
-		if !r.part(filter, page, newest, &some) {
+	switch {
+	case words == "":
+		if some, ok = pageOf(fromCore, page, newest); !ok {
 			return nil
 		}
-	} else {
-		// The core finds nothing, but it says whether the other parameters are right.
-		filter.Set("limit", "1")
-		if page != "" {
-			filter.Set("page", page)
+	// The core finds nothing, but it says whether the other parameters are right.
+	case !fromCore(pagePart(1, page), &listDocument{}):
+		return nil
+	case !searchable(words):
+		state = templates.SearchBad
+	default:
+		if some, ok = pageOf(fromOrigin, page, newest); !ok {
+			some, state = listDocument{}, templates.SearchAway
 		}
-		if !r.document("/api/ring?"+filter.Encode(), &listDocument{}) {
-			return nil
-		}
-		some, state = r.search(words, kind, category, page, newest)
 	}
 	title, description := "The ring", "All members of the ring, in the order of joining."
 	if newest {
@@ -95,7 +95,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	if some.Count > 0 {
 		view.From = (number-1)*listRows + 1
 		view.To = view.From + some.Count - 1
-		if filter.Get("category") == "" && kind == "" && words == "" {
+		if category == "" && kind == "" && words == "" {
 			view.Picture.From, view.Picture.To = some.Offset+1, some.Offset+some.Count
 		}
 	}
@@ -110,33 +110,29 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	return drawn(view.HTML())
 }
 
-// part reads a page of the members that a filter selects.
-func (r *reader) part(filter url.Values, page string, newest bool, some *listDocument) bool {
+// pageOf reads a page of a list, of which read reads a part.
+func pageOf(read func(part string, into *listDocument) bool, page string, newest bool) (some listDocument, ok bool) {
 	if !newest {
-		filter.Set("limit", strconv.Itoa(listRows))
-		if page != "" {
-			filter.Set("page", page)
-		}
-		return r.document("/api/ring?"+filter.Encode(), some)
+		ok = read(pagePart(listRows, page), &some)
+		return some, ok
 	}
 	// How many there are says where the page lies.
-	var all listDocument
-	filter.Set("limit", "1")
-	first := filter.Encode()
+	if !read(pagePart(1, page), &some) {
+		return some, false
+	}
+	offset, count := fromTheEnd(some.Total, page)
+	some = listDocument{Total: some.Total}
+	ok = count == 0 || read("limit="+strconv.Itoa(count)+"&offset="+strconv.Itoa(offset), &some)
+	return some, ok
+}
+
+// pagePart is the part of a list that a page of so many rows in its order shows.
+func pagePart(rows int, page string) string {
+	part := "limit=" + strconv.Itoa(rows)
 	if page != "" {
-		first += "&page=" + url.QueryEscape(page) // says whether it is one
+		part += "&page=" + url.QueryEscape(page)
 	}
-	if !r.document("/api/ring?"+first, &all) {
-		return false
-	}
-	some.Total = all.Total
-	offset, count := fromTheEnd(all.Total, page)
-	if count == 0 {
-		return true
-	}
-	filter.Set("offset", strconv.Itoa(offset))
-	filter.Set("limit", strconv.Itoa(count))
-	return r.document("/api/ring?"+filter.Encode(), some)
+	return part
 }
 
 // The bounds of a search, which the origin has.
@@ -145,29 +141,10 @@ const (
 	mostWords     = 8
 )
 
-// search reads a page of what a search finds. Only the origin searches.
-func (r *reader) search(words, kind, category, page string, newest bool) (some listDocument, state templates.SearchState) {
-	if utf8.RuneCountInString(words) > longestSearch || len(strings.Fields(words)) > mostWords ||
-		!strings.ContainsFunc(words, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }) {
-		return some, templates.SearchBad
-	}
-	part := pagePart(page)
-	if newest {
-		var all listDocument
-		if !r.origin("/api/ring", listQuery(words, kind, category, "limit=1"), &all) {
-			return some, templates.SearchAway
-		}
-		offset, count := fromTheEnd(all.Total, page)
-		if count == 0 {
-			some.Total = all.Total
-			return some, templates.Searched
-		}
-		part = "limit=" + strconv.Itoa(count) + "&offset=" + strconv.Itoa(offset)
-	}
-	if !r.origin("/api/ring", listQuery(words, kind, category, part), &some) {
-		return listDocument{}, templates.SearchAway
-	}
-	return some, templates.Searched
+// searchable says whether the origin, which alone searches, takes these words.
+func searchable(words string) bool {
+	return utf8.RuneCountInString(words) <= longestSearch && len(strings.Fields(words)) <= mostWords &&
+		strings.ContainsFunc(words, func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) })
 }
 
 // pageAddress is the address of a page of a list, relative to its other pages.
@@ -213,15 +190,6 @@ func listQuery(words, kind, category, part string) (query string) {
 		}
 	}
 	return query + part
-}
-
-// pagePart is the part of a list that a page in its order shows.
-func pagePart(page string) string {
-	part := "limit=" + strconv.Itoa(listRows)
-	if page != "" {
-		part += "&page=" + url.QueryEscape(page)
-	}
-	return part
 }
 
 // leaderboardPath is where the leaderboard for people is.
