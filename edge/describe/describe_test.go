@@ -560,7 +560,8 @@ func TestToolsHaveThePublicNames(t *testing.T) {
 		{"ring_categories", `{`, "must be one object"},
 	} {
 		tool := tools[c.tool]
-		got, err := tool.Target(json.RawMessage(c.arguments))
+		r, err := tool.Request(json.RawMessage(c.arguments))
+		got := r.Target
 		if err != nil {
 			got = err.Error()
 		}
@@ -671,10 +672,10 @@ func FuzzTarget(f *testing.F) {
 	tools := slices.DeleteFunc(Tools(), func(t Tool) bool { return t.Sends() || t.Makes() })
 	f.Fuzz(func(t *testing.T, n int, arguments string) {
 		tool := tools[int(uint(n)%uint(len(tools)))]
-		target, err := tool.Target(json.RawMessage(arguments))
-		path, _, _ := strings.Cut(target, "?")
+		r, err := tool.Request(json.RawMessage(arguments))
+		path, _, _ := strings.Cut(r.Target, "?")
 		if err == nil && !api.Serves([]byte(path)) {
-			t.Errorf("%s %q asks for %q", tool.Name, arguments, target)
+			t.Errorf("%s %q asks for %q", tool.Name, arguments, r.Target)
 		}
 	})
 }

@@ -136,7 +136,7 @@ func (op *Operation) arguments() []param {
 }
 
 // Sends says that a call is a request which only the origin answers; [Tool.Request] gives
-// it. Any other call is answered here, by [Tool.Target] or by [Tool.Build].
+// it. Any other call is answered here, by the read at the target of its request, or by [Tool.Build].
 func (t *Tool) Sends() bool { return t.op.Method != "GET" }
 
 // Changes says that a call may change the ring.
@@ -165,18 +165,14 @@ func (t *Tool) Makes() bool { return t.build != nil }
 // Build makes the result of a tool that has no arguments. It refuses with a *[Problem] or
 // an *[ArgumentError].
 func (t *Tool) Build(s *Source, arguments json.RawMessage) ([]byte, error) {
-	given, err := readArguments(arguments)
-	if err == nil {
-		err = unknown(given)
-	}
-	if err != nil {
+	if _, err := t.Request(arguments); err != nil {
 		return nil, err
 	}
 	b := t.build(s)
 	return b, s.err
 }
 
-// ErrNoMember is the error of [Tool.Target] and [Tool.Request] when no member can have the
+// ErrNoMember is the error of [Tool.Request] when no member can have the
 // slug that was given.
 var ErrNoMember = errors.New("describe: no such member")
 
@@ -233,22 +229,6 @@ func take(given map[string]json.RawMessage, name, kind string) (value string, er
 	return value, nil
 }
 
-// Target gives the target of the read that answers a call with these arguments,
-// a JSON object or nothing. Values are checked by the read itself, so that both
-// ways refuse alike; names are checked here. It refuses with an *[ArgumentError] or
-// [ErrNoMember].
-func (t *Tool) Target(arguments json.RawMessage) (string, error) {
-	given, err := readArguments(arguments)
-	if err != nil {
-		return "", err
-	}
-	target, err := t.target(given)
-	if err != nil {
-		return "", err
-	}
-	return target, unknown(given)
-}
-
 // target takes the parameters of the operation out of the arguments given.
 func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 	path, query := t.op.Path, url.Values{}
@@ -282,34 +262,29 @@ func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 // Request is a call of a tool as a request over HTTP.
 type Request struct {
 	Method, Target string
-	// Body is canonical JSON (RFC 8785): the same arguments are the same bytes, in
+	// Body is canonical JSON (RFC 8785), nil of a read: the same arguments are the same bytes, in
 	// whichever order and spelling they come. A challenge binds the body, and an agent may
 	// write its arguments anew before it pays.
 	Body           []byte
 	IdempotencyKey string // "" for none
 }
 
-// Request gives the request of a call of a tool that sends one. The values of the body are
-// checked by who answers it, so that both ways refuse alike. It refuses with an
-// *[ArgumentError] or [ErrNoMember].
+// Request gives the request of a call of a tool with these arguments, a JSON object or nothing.
+// Values are checked by who answers it, so that both ways refuse alike; names are checked here. It
+// refuses with an *[ArgumentError] or [ErrNoMember].
 func (t *Tool) Request(arguments json.RawMessage) (Request, error) {
 	r := Request{Method: t.op.Method}
 	given, err := readArguments(arguments)
 	if err != nil {
 		return r, err
 	}
-	if r.Target, err = t.target(given); err != nil {
-		return r, err
+	if r.Target, err = t.target(given); err == nil && t.Changes() {
+		r.IdempotencyKey, err = take(given, keyArgument, "string")
 	}
-	if t.Changes() {
-		if r.IdempotencyKey, err = take(given, keyArgument, "string"); err != nil {
-			return r, err
-		}
-	}
-	if t.op.body == "" {
+	if err == nil && t.op.body == "" {
 		err = unknown(given)
 	}
-	if err != nil {
+	if err != nil || !t.Sends() {
 		return r, err
 	}
 	rest, err := json.Marshal(given)
