@@ -97,16 +97,16 @@ func TestErrorsArePagesForPeople(t *testing.T) {
 		{s, "GET /ring?page=0", api.InvalidParameter, "This address is not valid", "", []way{random}},
 		{s, "GET /next?kind=mcp&from=alpha", api.EmptyRing, "No member matches", "", []way{random}},
 		{s, "GET /random?kind=robot", api.InvalidParameter, "kind", "", []way{random}},
-		{s, "POST /members/alpha", api.MethodNotAllowed, "This does not work here", "../", []way{{"./alpha", "Open this page"}, random}},
+		{s, "POST /members/alpha", api.MethodNotAllowed, "This does not work here", "../", []way{{"", "Open this page"}, random}},
 		{s, "PUT /nowhere", api.NotFound, "This page does not exist", "", []way{random}},
 		{s, "POST /join", api.InvalidRequest, "The form cannot be read", "", []way{random}},
 		{s, "GET /ring HTTP/1.1\r\nApi-Version: 2", api.UnsupportedAPIVersion, "This version", "", []way{random}},
-		{s, "GET /reports/x?y=1", api.NotLeader, "Try again in 2 seconds.", "../", []way{{"./x?y=1", "Try again"}, random}},
+		{s, "GET /reports/x?y=1", api.NotLeader, "Try again in 2 seconds.", "../", []way{{"", "Try again"}, random}},
 		{empty, "GET /next", api.EmptyRing, "The ring is empty", "", []way{{"join", "Be the first to join"}}},
 		{empty, "GET /nowhere", api.NotFound, "This page does not exist", "", []way{{"join", "Be the first to join"}}},
 		{empty, "GET /members/x", api.UnknownMember, "The ring is empty. Join now", "../", []way{{"join", "Be the first to join"}}},
-		{closed, "GET /next?from=a", api.Internal, "Something went wrong here", "", []way{{"./next?from=a", "Try again"}, random}},
-		{closed, "GET /", api.Internal, "Something went wrong here", "", []way{{"./", "Try again"}, random}},
+		{closed, "GET /next?from=a", api.Internal, "Something went wrong here", "", []way{{"", "Try again"}, random}},
+		{closed, "GET /", api.Internal, "Something went wrong here", "", []way{{"", "Try again"}, random}},
 		{broken, "GET /next", api.Internal, "It is not your fault", "", []way{random}},
 		{broken, "GET /about", api.Internal, "It is not your fault", "", []way{random}},
 	} {
@@ -132,7 +132,7 @@ func TestErrorsArePagesForPeople(t *testing.T) {
 			wants := []string{c.words, "<title>", "my-request-1</code>", fmt.Sprintf("Error %d<", c.code.Status()),
 				fmt.Sprintf(`href="%sproblems/%s"`, c.root, c.code)}
 			for _, w := range c.ways {
-				if !strings.HasPrefix(w.href, "./") {
+				if w.href != "" {
 					w.href = c.root + w.href
 				}
 				wants = append(wants, fmt.Sprintf(`href="%s">%s</a>`, w.href, w.text))
@@ -176,15 +176,12 @@ func TestTooManyRequestsIsAPage(t *testing.T) {
 	s.Get("/api")
 	r := s.Get("/next?from=alpha", "Accept", browsers)
 	wantFields(t, r, "Content-Type", pages.Media, "Retry-After", "60", "Vary", "Accept")
-	if r.Status != 429 || !strings.Contains(r.Body, "Try again in 60 seconds.") || !strings.Contains(r.Body, `href="./next?from=alpha">Try again</a>`) {
+	if r.Status != 429 || !strings.Contains(r.Body, "Try again in 60 seconds.") || !strings.Contains(r.Body, `href="">Try again</a>`) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}
 	wantProblem(t, s.Get("/next?from=alpha"), api.RateLimited)
-	// The page in the cache has the address, the request and the wait of each.
-	for target, again := range map[string]string{
-		"/members/alpha?amount=%22%3E": `href="./alpha?amount=%22%3E"`, "/members/x%3Cb%3E": `href="./x%3Cb%3E"`, "/a&b": `href="./a&amp;b"`, "/": `href="./"`,
-		"/" + strings.Repeat("a/", 9) + "b": `href="./b"`,
-	} {
+	// The page in the cache has the request and the wait of each.
+	for _, target := range []string{"/members/alpha?amount=%22%3E", "/members/x%3Cb%3E", "/a&b", "/", "/" + strings.Repeat("a/", 9) + "b", "/" + strings.Repeat("a", 700)} {
 		for _, id := range []string{"first-request", "second-request"} {
 			r := s.Get(target, "Accept", browsers, "X-Request-Id", id)
 			deep := strings.Count(target, "/") - 1
@@ -192,19 +189,16 @@ func TestTooManyRequestsIsAPage(t *testing.T) {
 			if deep > 8 {
 				home = `href="/random"`
 			}
-			for _, want := range []string{again + ">Try again</a>", "Request <code>" + id + "</code>", home} {
+			for _, want := range []string{`href="">Try again</a>`, "Request <code>" + id + "</code>", home} {
 				if r.Status != 429 || !strings.Contains(r.Body, want) {
 					t.Errorf("%s: %d, no %s in %s", target, r.Status, want, r.Body)
 				}
 			}
 		}
 	}
-	if r := s.Get("/"+strings.Repeat("a", 700), "Accept", browsers); strings.Contains(r.Body, "Try again</a>") || strings.Contains(r.Body, "7d0c4f1b") {
-		t.Errorf("an address that is too long: %s", r.Body)
-	}
 	for _, form := range []string{"name=x", ""} {
 		r := s.Do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
-		if r.Status != 429 || !strings.Contains(r.Body, `href="./join">Back to the form</a>`) || strings.Contains(r.Body, "7d0c4f1b") {
+		if r.Status != 429 || !strings.Contains(r.Body, `href="">Back to the form</a>`) || strings.Contains(r.Body, "7d0c4f1b") {
 			t.Errorf("a form: %d %s", r.Status, r.Body)
 		}
 	}

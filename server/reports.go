@@ -110,7 +110,7 @@ func draw(r *local.Report, media string, ring *core.Rules) []byte {
 	for _, g := range r.Groups {
 		v.Groups = append(v.Groups, templates.ReportGroup{Name: g.Name, Earned: g.Earned, Points: g.Points, Checks: shown(g)})
 	}
-	return v.HTML()
+	return templates.Render(v.HTML())
 }
 
 // preferred is the form that an Accept field ranks highest (RFC 9110, 12.5.1);

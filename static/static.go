@@ -54,8 +54,9 @@ const javaScript = "text/javascript; charset=utf-8"
 // its path, the script that refreshes numbers, the one that asks wallets, the
 // one that verifies the leaderboard, and the icon.
 var (
+	styles = bytes.Replace(styleSheet, []byte("face.woff2"), []byte(path.Base(Face.Path)), 1)
 	Face   = Asset{Path: named("/static/face", "woff2", face), Type: "font/woff2", Body: face}
-	Style  = styled("/static/style", bytes.Replace(styleSheet, []byte("face.woff2"), []byte(path.Base(Face.Path)), 1))
+	Style  = Asset{Path: named("/static/style", "css", styles), Type: "text/css; charset=utf-8", Body: styles}
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
 	Pay    = Asset{Path: named("/static/pay", "js", payScript), Type: javaScript, Body: payScript}
 	Verify = Asset{Path: named("/static/verify", "js", verifyScript), Type: javaScript, Body: verifyScript}
@@ -89,10 +90,6 @@ var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body:
 
 // Assets lists every file there is.
 func Assets() []Asset { return []Asset{Face, Style, Script, Pay, Verify, Icon, Widget} }
-
-func styled(path string, body []byte) Asset {
-	return Asset{Path: named(path, "css", body), Type: "text/css; charset=utf-8", Body: body}
-}
 
 // Core gives the core as WebAssembly, which is no part of this package, as a file.
 func Core(module []byte) Asset {

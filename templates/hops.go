@@ -2,19 +2,20 @@ package templates
 
 import (
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 )
 
-// Hops are the visitors that the ring has sent to a member and on from it.
+// Hops are visitors that the ring has sent on in the last days: in all, or to a member and on
+// from it.
 type Hops struct {
-	From, To uint64
-	Days     []HopsDay // the oldest first
+	Total struct{ From, To, Hops uint64 }
+	Days  []HopsDay // the newest first
 }
 
 // HopsDay is one day of them.
 type HopsDay struct {
-	Day      time.Time
+	Day      string // 2006-01-02
 	From, To uint64
 }
 
@@ -31,47 +32,33 @@ func (h *Hops) most() (n uint64) {
 	return n
 }
 
-func (h *Hops) viewBox() string {
-	return fmt.Sprintf("0 -2 %d %d", hopsStep*max(len(h.Days), 1), hopsHeight+4)
-}
-
-// height is that of a number of hops.
-func (h *Hops) height(n uint64) int {
-	return hopsHeight - int(n*hopsHeight/max(h.most(), 1))
-}
-
-// bars has a bar for the hops to it of each day.
-func (h *Hops) bars() string {
-	var b strings.Builder
-	for i, d := range h.Days {
+// picture has a bar for the hops to the member of each day, and a line through those from it.
+func (h *Hops) picture() (viewBox, bars, line string) {
+	height := func(n uint64) int { return hopsHeight - int(n*hopsHeight/max(h.most(), 1)) }
+	x, to := hopsStep/2, "M"
+	for _, d := range slices.Backward(h.Days) {
 		if d.To > 0 {
-			fmt.Fprintf(&b, "M%d %dV%d", i*hopsStep+hopsStep/2, hopsHeight, min(h.height(d.To), hopsHeight-1))
+			bars += fmt.Sprintf("M%d %dV%d", x, hopsHeight, min(height(d.To), hopsHeight-1))
 		}
+		line += fmt.Sprintf("%s%d %d", to, x, height(d.From))
+		x, to = x+hopsStep, "L"
 	}
-	return b.String()
-}
-
-// line leads through the hops from it.
-func (h *Hops) line() string {
-	var b strings.Builder
-	for i, d := range h.Days {
-		fmt.Fprintf(&b, "%s%d %d", map[bool]string{true: "M", false: "L"}[i == 0], i*hopsStep+hopsStep/2, h.height(d.From))
-	}
-	return b.String()
+	return fmt.Sprintf("0 -2 %d %d", hopsStep*max(len(h.Days), 1), hopsHeight+4), bars, line
 }
 
 // words say which day was the best, with a space behind them, or are "".
 func (h *Hops) words() string {
-	best := HopsDay{}
+	var best HopsDay
 	for _, d := range h.Days {
-		if d.To > best.To {
-			best = d
+		if d.To >= best.To {
+			best = d // of several, the first
 		}
 	}
-	if best.To == 0 {
+	day, err := time.Parse(time.DateOnly, best.Day)
+	if best.To == 0 || err != nil {
 		return ""
 	}
-	return "Best day: " + best.Day.UTC().Format("2 January") + ": " + groupedAll(best.To) + ". "
+	return "Best day: " + day.Format("2 January") + ": " + groupedAll(best.To) + ". "
 }
 
 // groupedAll is grouped for numbers of any length.

@@ -119,26 +119,6 @@ func (v Join) ownBid() string {
 	return ""
 }
 
-// refusals has, by code, the words in which the page to join says why a draft would not be
-// taken. Without a reason there, that of the problem is shown.
-var refusals = map[string]refusal{
-	"already_registered":    {"This site is already in the ring", "To raise its rank, bid on it.", bad},
-	"agentic_score_too_low": {"We could not examine the site", "", bad},
-	"invalid_url":           {"This address cannot join", "", bad},
-	"not_admitted":          {"The operator does not admit this", "", bad},
-	"category_unavailable":  {"No new category can be opened", "The ring has as many categories as it can hold.", bad},
-	"ring_full":             {"The ring is full", "It cannot take more members.", bad},
-	"payments_unconfigured": {"This ring takes no payments", "The site passes. You can join once the operator sets up payments.", bad},
-	"payment_pending":       {"A payment for this site is pending", "Check again in a minute.", wait},
-	"score_unavailable":     {"The check is unavailable right now", "Check again in a minute or two.", wait},
-	"score_pending":         {"The check is still running", "Check again in a moment.", wait},
-	"rate_limited":          {"Too many checks", "Your network sent too many requests. Check again in a minute.", wait},
-	"origin_unavailable":    {"The check is unavailable right now", "Your form is still filled in. Check again in a moment.", wait},
-	"payments_unavailable":  {"The check is unavailable right now", "Your form is still filled in. Check again in a moment.", wait},
-	"not_leader":            {"The check is unavailable right now", "It is moving to another machine. Your form is still filled in. Check again in a moment.", wait},
-	"internal":              {"Something went wrong here", "It is not your fault. Your form is still filled in. Check again in a moment.", wait},
-}
-
 // refusal says why a draft would not be taken, and whether waiting helps.
 type refusal struct {
 	heading, reason string
@@ -155,9 +135,13 @@ func (i icon) refuses() string {
 
 // refused gives the words for the refusal of a draft.
 func (c *Checked) refused() refusal {
-	r, ok := refusals[c.Code]
+	words := problemWords()[c.Code].Draft
+	r := refusal{words.Heading, words.Reason, bad}
+	if words.Wait {
+		r.kind = wait
+	}
 	switch {
-	case !ok:
+	case words.Heading == "":
 		r = refusal{"Not eligible right now", c.Refusal, bad}
 	case c.Code == "agentic_score_too_low" && c.Readiness != nil:
 		r.heading, r.reason = points(c.Readiness.missing())+" missing", "Joining takes "+strconv.Itoa(c.Readiness.Required)+" of 100 points for readiness, and the site has "+strconv.Itoa(c.Readiness.Score)+"."

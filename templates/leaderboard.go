@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
+
+	"webring/edge/describe"
 )
 
 // Leaderboard is a page of the leaderboard.
@@ -22,17 +23,9 @@ type Board struct {
 	From, To     int // the ranks that are shown; 0 when none
 	Rows         []Row
 	Fee, MinBid  string
-	Grace, Decay string  // how long a bid counts in full, and how long it then fades
-	First        []Price // the opening bid that takes rank 1, now and later
-	AtTen        string  // the opening bid that passes rank 10 and takes less than rank 1, or ""
-}
-
-// Price is the price of first place at one time if no bid comes until then, or "" if the member
-// is first then.
-type Price struct {
-	Days   int // from now, 0 for now
-	At     time.Time
-	Amount string
+	Grace, Decay string              // how long a bid counts in full, and how long it then fades
+	First        []describe.Forecast // the opening bid that takes rank 1, now and later
+	AtTen        string              // the opening bid that passes rank 10 and takes less than rank 1, or ""
 }
 
 // Reign is a time for which a member held rank 1.
@@ -109,11 +102,11 @@ func total(usd ...string) string {
 	return fmt.Sprintf("%d.%02d", sum/100, sum%100)
 }
 
-// atHost says in a narrow place where the member's site lies. A long host is cut at its
+// atHost says in a narrow place where a member's site lies. A long host is cut at its
 // beginning: its end says who owns it.
-func (r Row) atHost() string {
+func atHost(url string) string {
 	const longest = 34
-	where := Where(r.URL)
+	where := Where(url)
 	if len(where) <= longest {
 		return where
 	}
@@ -168,34 +161,34 @@ func strip(list []Reign) []stretch {
 
 // takeFirst is what takes the member to rank 1 now, "" when it is there.
 func (v Member) takeFirst() string {
-	if len(v.TakeFirst) == 0 {
+	if len(v.Row.Forecast) == 0 {
 		return ""
 	}
-	return v.TakeFirst[0].Amount
+	return v.Row.Forecast[0].TakeFirst
 }
 
 // later returns the later price of first place if no bid comes until then, or "".
 func (v Member) later() string {
-	if len(v.TakeFirst) < 2 {
+	if len(v.Row.Forecast) < 2 {
 		return ""
 	}
 	words, before := "If nobody bids,", ""
-	for i, p := range v.TakeFirst[1:] {
+	for i, p := range v.Row.Forecast[1:] {
 		if i > 0 {
 			words += " and"
 		}
 		switch {
-		case i > 0 && p.Amount == before: // in so many days, too
-		case p.Amount != "" && before != "":
-			words += " " + Dollars(p.Amount)
-		case p.Amount != "":
-			words += " first place costs " + Dollars(p.Amount)
+		case i > 0 && p.TakeFirst == before: // in so many days, too
+		case p.TakeFirst != "" && before != "":
+			words += " " + Dollars(p.TakeFirst)
+		case p.TakeFirst != "":
+			words += " first place costs " + Dollars(p.TakeFirst)
 		case v.takeFirst() == "":
 			words += " it is still first"
 		default:
 			words += " it is first"
 		}
-		before = p.Amount
+		before = p.TakeFirst
 		words += " in " + strconv.Itoa(p.Days) + " days"
 	}
 	return words + "."
@@ -206,17 +199,17 @@ func (b Board) falls() string {
 	if len(b.First) == 0 {
 		return ""
 	}
-	if b.First[0].Amount == "0.00" {
+	if b.First[0].JoinFirst == "0.00" {
 		return "The fee alone takes first place."
 	}
-	words := "First place costs " + Dollars(total(b.Fee, b.First[0].Amount)) + " today"
+	words := "First place costs " + Dollars(total(b.Fee, b.First[0].JoinFirst)) + " today"
 	for i, p := range b.First[1:] {
 		if i == len(b.First)-2 {
 			words += " and "
 		} else {
 			words += ", "
 		}
-		words += Dollars(total(b.Fee, p.Amount)) + " in " + strconv.Itoa(p.Days) + " days"
+		words += Dollars(total(b.Fee, p.JoinFirst)) + " in " + strconv.Itoa(p.Days) + " days"
 	}
 	return words + " if nobody bids, fee included."
 }

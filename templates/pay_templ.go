@@ -603,7 +603,7 @@ func payOwner(p Page, w Wallet, v Member) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = walletForm(p, w, request{ID: "pay-change", Method: "PATCH", Path: "api/ring/" + v.Row.Slug, Fixed: "{}", What: "Change", Name: v.Row.Name, Owner: v.Owner}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = walletForm(p, w, request{ID: "pay-change", Method: "PATCH", Path: "api/ring/" + v.Row.Slug, Fixed: "{}", What: "Change", Name: v.Row.Name, Owner: v.Row.Owner}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var16), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -668,7 +668,7 @@ func payOwner(p Page, w Wallet, v Member) templ.Component {
 			}
 			return nil
 		})
-		templ_7745c5c3_Err = walletForm(p, w, request{ID: "pay-leave", Method: "DELETE", Path: "api/ring/" + v.Row.Slug, What: "Leave", Name: v.Row.Name, Owner: v.Owner}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var29), templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = walletForm(p, w, request{ID: "pay-leave", Method: "DELETE", Path: "api/ring/" + v.Row.Slug, What: "Leave", Name: v.Row.Name, Owner: v.Row.Owner}).Render(templ.WithChildren(ctx, templ_7745c5c3_Var29), templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // Picture is the ring, drawn: members are around it in ring order, and a ray shows what
@@ -53,16 +52,15 @@ func (p Picture) angle(position int) float64 {
 	return 2*math.Pi*float64(position-1)/float64(max(p.Members, 1)) - math.Pi/2
 }
 
-// point gives the point at a distance from the middle, in the direction of a position.
-func (p Picture) point(position int, distance float64) (x, y string) {
-	return units(spot(p.angle(position), distance))
+// at gives the point at a distance from the middle, in the direction of a position, as paths have it.
+func (p Picture) at(position int, distance float64) string {
+	x, y := spot(p.angle(position), distance)
+	return unit(x) + " " + unit(y)
 }
 
 func spot(angle, distance float64) (x, y float64) {
 	return middle + distance*math.Cos(angle), middle + distance*math.Sin(angle)
 }
-
-func units(x, y float64) (string, string) { return unit(x), unit(y) }
 
 func unit(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) }
 
@@ -82,12 +80,13 @@ func (p Picture) length(m Mark) float64 {
 	return 5 + (longest-5)*math.Log(max(1, float64(m.Total)/100))/math.Log(float64(most)/100)
 }
 
-// line is the part of a member's ray between two distances from its foot.
-func (p Picture) line(m Mark, from, to float64) string {
-	x, y := p.point(m.Position, radius+gap+from)
-	tipX, tipY := p.point(m.Position, radius+gap+to)
-	return "M" + x + " " + y + "L" + tipX + " " + tipY
+// line is the part of the direction of a position between two distances from the middle.
+func (p Picture) line(position int, from, to float64) string {
+	return "M" + p.at(position, from) + "L" + p.at(position, to)
 }
+
+// foot is where rays begin, from the middle.
+const foot = radius + gap
 
 // bright is how much of the ray still counts.
 func (p Picture) bright(m Mark) float64 {
@@ -101,14 +100,14 @@ func (p Picture) bright(m Mark) float64 {
 // faded that of the rest, "" for none.
 func (p Picture) ray(m Mark) string {
 	if b := p.bright(m); b > 0 {
-		return p.line(m, 0, b)
+		return p.line(m.Position, foot, foot+b)
 	}
 	return ""
 }
 
 func (p Picture) faded(m Mark) string {
 	if b, l := p.bright(m), p.length(m); l-b >= 0.5 {
-		return p.line(m, b, l)
+		return p.line(m.Position, foot+b, foot+l)
 	}
 	return ""
 }
@@ -151,56 +150,40 @@ func (p Picture) top(m Mark) bool {
 	return slices.ContainsFunc(p.Top, func(t Mark) bool { return t.Position == m.Position })
 }
 
-// rays are the parts of rays that still count, of several members, pales those that have faded,
-// and wholes both. dots are the marks on the ring: lines of length 0 with round ends.
-func (p Picture) rays(marks []Mark) string { return joined(marks, p.ray) }
+// whole is the path of one member's ray, and dot its mark on the ring: a line of length 0 with
+// round ends.
+func (p Picture) whole(m Mark) string { return p.line(m.Position, foot, foot+p.length(m)) }
+func (p Picture) dot(m Mark) string   { return "M" + p.at(m.Position, radius) + "h0" }
 
-func (p Picture) wholes(marks []Mark) string {
-	return joined(marks, func(m Mark) string { return p.line(m, 0, p.length(m)) })
-}
-
-func (p Picture) pales(marks []Mark) string { return joined(marks, p.faded) }
-
-func (p Picture) dots(marks []Mark) string {
-	return joined(marks, func(m Mark) string {
-		x, y := p.point(m.Position, radius)
-		return "M" + x + " " + y + "h0"
-	})
-}
-
-func joined(marks []Mark, path func(Mark) string) string {
-	var b strings.Builder
+// joined is one path for several members.
+func joined(marks []Mark, path func(Mark) string) (all string) {
 	for _, m := range marks {
-		b.WriteString(path(m))
+		all += path(m)
 	}
-	return b.String()
+	return all
 }
 
-// size is that of the marks of single members.
-func (p Picture) size() float64 {
-	if p.Members > linked {
-		return 3
-	}
-	return 5.2
-}
-
-// shape is the outline of one member's mark. Kinds differ in form, too: agents
-// are round, MCP servers square, websites are on a corner.
+// shape is the outline of one member's mark.
 func (p Picture) shape(m Mark) string {
-	x, y := p.point(m.Position, radius)
-	return outline(m.Kind, x, y, p.size())
+	size := 5.2
+	if p.Members > linked {
+		size = 3
+	}
+	return outline(m.Kind, p.at(m.Position, radius), size)
 }
 
-func outline(kind, x, y string, size float64) string {
+// outline is the outline of a mark. Kinds differ in form, too: agents are round, MCP servers
+// square, websites are on a corner.
+func outline(kind, middle string, size float64) string {
 	switch s := unit(size); kind {
 	case "mcp":
 		e, w := unit(size*0.9), unit(size*1.8)
-		return "M" + x + " " + y + "m-" + e + "-" + e + "h" + w + "v" + w + "h-" + w + "z"
+		return "M" + middle + "m-" + e + "-" + e + "h" + w + "v" + w + "h-" + w + "z"
 	case "website":
 		d := unit(size * 1.2)
-		return "M" + x + " " + y + "m0-" + d + "l" + d + " " + d + "l-" + d + " " + d + "l-" + d + "-" + d + "z"
+		return "M" + middle + "m0-" + d + "l" + d + " " + d + "l-" + d + " " + d + "l-" + d + "-" + d + "z"
 	default:
-		return "M" + x + " " + y + "m-" + s + " 0a" + s + " " + s + " 0 1 0 " + unit(2*size) + " 0a" + s + " " + s + " 0 1 0-" + unit(2*size) + " 0z"
+		return "M" + middle + "m-" + s + " 0a" + s + " " + s + " 0 1 0 " + unit(2*size) + " 0a" + s + " " + s + " 0 1 0-" + unit(2*size) + " 0z"
 	}
 }
 
@@ -237,29 +220,10 @@ func (p Picture) numerals() []numeral {
 	var all []numeral
 	for i, m := range first {
 		x, y := spot(angles[i], outside)
-		fromX, fromY := p.point(m.Position, radius+gap+p.length(m)+3)
-		toX, toY := units(spot(angles[i], outside-10))
-		all = append(all, numeral{Rank: i + 1, X: unit(x), Y: unit(y), Baseline: unit(y + 4.8), Lead: "M" + fromX + " " + fromY + "L" + toX + " " + toY})
+		toX, toY := spot(angles[i], outside-10)
+		all = append(all, numeral{Rank: i + 1, X: unit(x), Y: unit(y), Baseline: unit(y + 4.8), Lead: "M" + p.at(m.Position, foot+p.length(m)+3) + "L" + unit(toX) + " " + unit(toY)})
 	}
 	return all
-}
-
-// x and y are where a mark is.
-func (p Picture) x(m Mark) string {
-	x, _ := p.point(m.Position, radius)
-	return x
-}
-
-func (p Picture) y(m Mark) string {
-	_, y := p.point(m.Position, radius)
-	return y
-}
-
-// thread leads from the middle to a mark.
-func (p Picture) thread(m Mark) string {
-	x, y := p.point(m.Position, radius-10)
-	fromX, fromY := p.point(m.Position, radius*0.6)
-	return "M" + fromX + " " + fromY + "L" + x + " " + y
 }
 
 // stretch is the arc of the part of the ring that a page lists, or "" when that
@@ -269,14 +233,12 @@ func (p Picture) stretch() string {
 		return ""
 	}
 	to := max(p.To, p.From+p.Members/60)
-	x, y := p.point(p.From, radius-12)
-	endX, endY := p.point(to, radius-12)
 	wide := "0"
 	if 2*(to-p.From) > p.Members {
 		wide = "1"
 	}
 	r := unit(radius - 12)
-	return "M" + x + " " + y + "A" + r + " " + r + " 0 " + wide + " 1 " + endX + " " + endY
+	return "M" + p.at(p.From, radius-12) + "A" + r + " " + r + " 0 " + wide + " 1 " + p.at(to, radius-12)
 }
 
 // longestTitle is how many characters of a name, and of a host, appear where a pointer
@@ -293,18 +255,6 @@ func clipped(s string, most int) string {
 		return string(runes[:most-1]) + "…"
 	}
 	return s
-}
-
-// sample is a sort of ray, and what it means.
-type sample struct{ Class, Words string }
-
-// key says what the sorts of rays mean.
-func (p Picture) key() []sample {
-	key := []sample{{"", "still counts"}, {"pale", "has faded"}}
-	if p.Members > linked {
-		key = append(key, sample{"thin", "below rank " + strconv.Itoa(len(p.Top))})
-	}
-	return key
 }
 
 // words say what the picture shows.

@@ -19,6 +19,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/a-h/templ"
+
+	"webring/core/api"
+	"webring/edge/describe"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -43,6 +48,9 @@ func golden(t *testing.T, name, page string) string {
 	return page
 }
 
+// textOf is a page as text.
+func textOf(page templ.Component) string { return string(Render(page)) }
+
 var page = Page{Title: "Ring", Ring: "Ring", Path: "/", Style: "/static/s.css", Script: "/static/p.js", Icon: "/static/i.svg"}
 
 func below(path string) Page {
@@ -57,16 +65,16 @@ var wallet = Wallet{Base: "https://ring.example", Script: "/static/w.js", Networ
 func hostile() []Row {
 	joined := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	return []Row{
-		{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
+		{Member: describe.Member{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
 			Standing: "12.00", Paid: "51.00", Bids: "50.00", Joined: joined, Score: "72", Report: "https://reports.example/first",
+			Verified: "dns", VerifiedAt: joined.AddDate(0, 2, 0), Health: "asleep", HealthSince: joined.AddDate(0, 3, 0), Changed: joined.AddDate(0, 1, 0)},
 			Percent: 23, Faded: "39.00", Fresh: Freshness{State: Fading, Until: When{joined.AddDate(0, 4, 0), "31 May"}},
-			LastBid: When{joined.AddDate(0, 3, 0), "3 days ago"}, Bid: Bid{Amount: "1.00", Rank: 1, Then: "52.00"},
-			Verified: "dns", VerifiedAt: joined.AddDate(0, 2, 0), Asleep: true, HealthSince: joined.AddDate(0, 3, 0), Changed: joined.AddDate(0, 1, 0)},
-		{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
-			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined,
+			LastBid: When{joined.AddDate(0, 3, 0), "3 days ago"}, Bid: Bid{Amount: "1.00", Rank: 1, Then: "52.00"}},
+		{Member: describe.Member{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
+			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined},
 			Percent: 100, Bid: Bid{Amount: "11.01", Rank: 1, Above: 1, Then: "12.01"}},
-		{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
-			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined,
+		{Member: describe.Member{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
+			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined},
 			Faded: "7.00", Fresh: Freshness{State: Faded, Until: When{joined, "31 January"}}, LastBid: When{joined, "on 1 January"}, Bid: Bid{Amount: "1.00", Rank: 2, Above: 2, Then: "8.00"}},
 	}
 }
@@ -91,26 +99,29 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
-	golden(t, "home", string(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
+	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
 		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
 func TestHomeOfAnEmptyRing(t *testing.T) {
-	golden(t, "empty", string(Home{Page: page, Fee: "1.00", JoinAtFirst: "0.00"}.HTML()))
+	golden(t, "empty", textOf(Home{Page: page, Fee: "1.00", JoinAtFirst: "0.00"}.HTML()))
 }
 
 func TestThePagesOfARing(t *testing.T) {
 	rows := hostile()
-	golden(t, "ring", string(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
-	brought := Hops{From: 1234, To: 5678}
+	golden(t, "ring", textOf(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
+	var brought Hops
+	brought.Total.From, brought.Total.To = 1234, 5678
 	for i := range uint64(30) {
-		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)), From: i % 7, To: 100 * (i % 5)})
+		brought.Days = append(brought.Days, HopsDay{Day: rows[0].Joined.AddDate(0, 0, int(i)).Format(time.DateOnly), From: i % 7, To: 100 * (i % 5)})
 	}
-	golden(t, "member", string(Member{Page: below("/members/second"), Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
-		Owner: "0x00000000000000000000000000000000000000bb", Hops: &brought}.HTML()))
-	golden(t, "member-asleep", string(Member{Page: below("/members/first"), Base: "https://ring.example", Row: rows[0], Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
-		Owner: "0x00000000000000000000000000000000000000aa", Claimed: true}.HTML()))
-	golden(t, "embed", string(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
+	slices.Reverse(brought.Days)
+	owned, asleep := rows[1], rows[0]
+	owned.Owner, asleep.Owner, asleep.Claimed = "0x00000000000000000000000000000000000000bb", "0x00000000000000000000000000000000000000aa", true
+	golden(t, "member", textOf(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
+		Hops: &brought}.HTML()))
+	golden(t, "member-asleep", textOf(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows)}.HTML()))
+	golden(t, "embed", textOf(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 
 func TestThePagesOfALeaderboard(t *testing.T) {
@@ -118,7 +129,7 @@ func TestThePagesOfALeaderboard(t *testing.T) {
 	began := rows[0].Joined
 	first := ranked(rows)
 	first.Members = 120
-	first.First = []Price{{Amount: "11.01"}, {Days: 7, At: began.AddDate(0, 0, 7), Amount: "8.00"}, {Days: 30, At: began.AddDate(0, 0, 30), Amount: "0.00"}}
+	first.First = []describe.Forecast{{JoinFirst: "11.01"}, {Days: 7, At: began.AddDate(0, 0, 7), JoinFirst: "8.00"}, {Days: 30, At: began.AddDate(0, 0, 30), JoinFirst: "0.00"}}
 	reign := func(slug, name string, days int64, until string) Reign {
 		return Reign{Slug: slug, Name: name, URL: "https://" + slug + ".example/", From: When{began, "31 January"}, Until: When{began, until}, For: "some days", Seconds: days * 86_400}
 	}
@@ -127,15 +138,15 @@ func TestThePagesOfALeaderboard(t *testing.T) {
 	}
 	here := page(1)
 	here.Here = true
-	golden(t, "leaderboard", string(Leaderboard{Page: below("/leaderboard"), Board: first,
+	golden(t, "leaderboard", textOf(Leaderboard{Page: below("/leaderboard"), Board: first,
 		Pages:  Pages{Next: page(51), Last: page(101), Near: []PageLink{here, page(51), page(101)}},
 		Reigns: []Reign{reign("first", "First & Co", 3, ""), reign("second", "<script>alert(1)</script>", 30, "3 March"), reign("first", "First & Co", 0, "1 March"), reign("third", "Third", 1, "2 February"), reign("", "", 2, "15 January"), reign("fourth", "Fourth", 1, "1 February")},
 	}.HTML()))
 	later := ranked(rows[1:])
 	later.From, later.Members = 201, 2000
-	golden(t, "leaderboard-later", string(Leaderboard{Page: below("/leaderboard"), Board: later,
+	golden(t, "leaderboard-later", textOf(Leaderboard{Page: below("/leaderboard"), Board: later,
 		Pages: Pages{First: page(1), Prev: page(151), Next: page(251), Last: page(1951), Near: []PageLink{page(151), page(201), page(251)}}}.HTML()))
-	golden(t, "leaderboard-behind", string(Leaderboard{Page: below("/leaderboard"), Board: Board{Members: 3}, Pages: Pages{First: page(1), Prev: page(1)}}.HTML()))
+	golden(t, "leaderboard-behind", textOf(Leaderboard{Page: below("/leaderboard"), Board: Board{Members: 3}, Pages: Pages{First: page(1), Prev: page(1)}}.HTML()))
 }
 
 // A strip fills its width, in the order of time, and the shortest reign can be seen.
@@ -160,23 +171,23 @@ func TestStrips(t *testing.T) {
 
 func TestWhatABidDoes(t *testing.T) {
 	for want, row := range map[string]Row{
-		"keeps it first, at $52": {Rank: 1, Bid: Bid{Rank: 1, Then: "52.00"}},
-		"takes first place":      {Rank: 2, Bid: Bid{Rank: 1, Above: 1}},
-		"passes number 19":       {Rank: 20, Bid: Bid{Rank: 19, Above: 19}},
-		"passes 1\u202f100 members, to number 7, restores $1\u202f234.50": {Rank: 1107, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
-		"takes first place, restores $3":                                  {Rank: 9, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
+		"keeps it first, at $52": {Member: describe.Member{Rank: 1}, Bid: Bid{Rank: 1, Then: "52.00"}},
+		"takes first place":      {Member: describe.Member{Rank: 2}, Bid: Bid{Rank: 1, Above: 1}},
+		"passes number 19":       {Member: describe.Member{Rank: 20}, Bid: Bid{Rank: 19, Above: 19}},
+		"passes 1\u202f100 members, to number 7, restores $1\u202f234.50": {Member: describe.Member{Rank: 1107}, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
+		"takes first place, restores $3":                                  {Member: describe.Member{Rank: 9}, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
 	} {
 		if got := row.does(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	days := func(amounts ...string) (list []Price) {
+	days := func(amounts ...string) (list []describe.Forecast) {
 		for i, a := range amounts {
-			list = append(list, Price{Days: []int{0, 7, 30}[i], Amount: a})
+			list = append(list, describe.Forecast{Days: []int{0, 7, 30}[i], JoinFirst: a, TakeFirst: a})
 		}
 		return list
 	}
-	for want, prices := range map[string][]Price{
+	for want, prices := range map[string][]describe.Forecast{
 		"": nil,
 		"If nobody bids, first place costs $1\u202f009 in 7 days and $4 in 30 days.":       days("1010.00", "1009.00", "4.00"),
 		"If nobody bids, first place costs $9 in 7 days and in 30 days.":                   days("10.00", "9.00", "9.00"),
@@ -185,11 +196,11 @@ func TestWhatABidDoes(t *testing.T) {
 		"If nobody bids, it is still first in 7 days and in 30 days.":                      days("", "", ""),
 		"If nobody bids, first place costs $2 in 7 days and it is still first in 30 days.": days("", "2.00", ""),
 	} {
-		if got := (Member{TakeFirst: prices}).later(); got != want {
+		if got := (Member{Row: Row{Member: describe.Member{Forecast: prices}}}).later(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	for want, prices := range map[string][]Price{
+	for want, prices := range map[string][]describe.Forecast{
 		"": nil,
 		"First place costs $11.01 today, $1\u202f200 in 7 days and $0 in 30 days if nobody bids, fee included.": days("11.01", "1200.00", "0.00"),
 		"First place costs $9.26 today, $7.26 in 7 days and $7.26 in 30 days if nobody bids, fee included.":     days("9.26", "7.26", "7.26"),
@@ -200,8 +211,7 @@ func TestWhatABidDoes(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	long := Row{URL: "https://" + strings.Repeat("bank.example.", 9) + "thief.example/"}
-	if where := long.atHost(); len(where) > 36 || !strings.HasPrefix(where, "…") || !strings.HasSuffix(where, ".thief.example") {
+	if where := atHost("https://" + strings.Repeat("bank.example.", 9) + "thief.example/"); len(where) > 36 || !strings.HasPrefix(where, "…") || !strings.HasSuffix(where, ".thief.example") {
 		t.Errorf("a long host is cut to %q", where)
 	}
 }
@@ -212,7 +222,7 @@ func TestThePagesOfTheOperator(t *testing.T) {
 	rows := hostile()
 	p := below("/members/second")
 	p.Policies = Policies{Terms: "https://operator.example/terms?a=1&b=2", Privacy: "https://operator.example/privacy", Report: "mailto:abuse@operator.example"}
-	golden(t, "member-policies", string(Member{Page: p, Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
+	golden(t, "member-policies", textOf(Member{Page: p, Base: "https://ring.example", Row: rows[1], Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Picture: drawing(rows)}.HTML()))
 	for address, want := range map[string]string{
 		"mailto:abuse@operator.example":                  "mailto:abuse@operator.example?subject=Report%20of%20the%20member%20second",
 		"mailto:a+b@operator.example?cc=c%2Bd@e.example": "mailto:a+b@operator.example?cc=c%2Bd%40e.example&subject=Report%20of%20the%20member%20second",
@@ -227,7 +237,7 @@ func TestThePagesOfTheOperator(t *testing.T) {
 	for _, part := range []Policies{{Terms: "https://operator.example/"}, {Privacy: "https://operator.example/"}, {Report: "https://operator.example/"}} {
 		front := page
 		front.Policies = part
-		html := string(Home{Page: front, Fee: "1.00"}.HTML())
+		html := textOf(Home{Page: front, Fee: "1.00"}.HTML())
 		if n := strings.Count(html, "https://operator.example/"); n != 1 {
 			t.Errorf("%+v stands %d times on a page", part, n)
 		}
@@ -238,18 +248,18 @@ func TestJoin(t *testing.T) {
 	below := page
 	below.Title = "Join Ring"
 	v := Join{Page: below, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", JoinAtTen: "3.51", Rule: "A rule.", Payments: true, Wallet: wallet}
-	golden(t, "join", string(v.HTML()))
+	golden(t, "join", textOf(v.HTML()))
 	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
 	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required.", "kind": "Choose what it is.", "bid": "Too much."}}
-	golden(t, "join-wrong", string(v.HTML()))
+	golden(t, "join-wrong", textOf(v.HTML()))
 	v.Checked = &Checked{Readiness: ready(40), Price: "3.00", Rank: 1234, Slug: "x",
 		Body: string(v.Draft.JSON()), Command: RegisterCommand("https://ring.example", "", v.Draft.JSON())}
-	golden(t, "join-right", string(v.HTML()))
+	golden(t, "join-right", textOf(v.HTML()))
 	v.Draft.Bid = "11.01"
 	v.Checked = &Checked{Readiness: ready(34), Refusal: "For programs.", Code: "agentic_score_too_low"}
-	golden(t, "join-low", string(v.HTML()))
+	golden(t, "join-low", textOf(v.HTML()))
 	v.Checked = &Checked{Refusal: "This URL is already in the ring.", Code: "already_registered", Existing: "first"}
-	golden(t, "join-taken", string(v.HTML()))
+	golden(t, "join-taken", textOf(v.HTML()))
 	// What is said of every other refusal, and of one that is new.
 	for code, want := range map[string][]string{
 		"not_admitted":          {"The operator does not admit this", "The detail.", "Not accepted", "icon bad"},
@@ -261,7 +271,7 @@ func TestJoin(t *testing.T) {
 		"another":               {"Not eligible right now", "The detail.", "icon bad"},
 	} {
 		v.Checked = &Checked{Refusal: "The detail.", Code: code}
-		html := string(v.HTML())
+		html := textOf(v.HTML())
 		title := "<title>Not accepted: Join Ring</title>"
 		if strings.Contains(html, "icon wait") {
 			title = "<title>Not now: Join Ring</title>"
@@ -348,20 +358,20 @@ func TestOpeningBids(t *testing.T) {
 func TestAHostStandsBesideAMembersNameWhereverItIsShown(t *testing.T) {
 	const name = "The Bank"
 	rows := []Row{
-		{Slug: "the-bank", Rank: 1, Position: 1, Name: name, URL: "https://bank.example/", Description: "Trust us.", Kind: "website", Category: "general"},
-		{Slug: "the-bank-2", Rank: 2, Position: 2, Name: name, URL: "http://www.hill.example/bank/?q=1", Kind: "website", Category: "general"},
+		{Member: describe.Member{Slug: "the-bank", Rank: 1, Position: 1, Name: name, URL: "https://bank.example/", Description: "Trust us.", Kind: "website", Category: "general"}},
+		{Member: describe.Member{Slug: "the-bank-2", Rank: 2, Position: 2, Name: name, URL: "http://www.hill.example/bank/?q=1", Kind: "website", Category: "general"}},
 	}
 	p := drawing(rows)
 	p.Here = &p.Marks[1]
 	markup := regexp.MustCompile(`<[^>]*>`)
-	for of, page := range map[string][]byte{
+	for of, page := range map[string]templ.Component{
 		"home":        Home{Page: page, Members: 2, Leader: &rows[0], Board: ranked(rows), Picture: p}.HTML(),
 		"leaderboard": Leaderboard{Page: page, Board: ranked(rows), Reigns: []Reign{{Slug: "the-bank", Name: name, URL: rows[0].URL}}}.HTML(),
 		"ring":        Ring{Page: page, Members: 2, Rows: rows, Picture: p}.HTML(),
 		"member":      Member{Page: below("/members/the-bank-2"), Row: rows[1], Prev: rows[0], Next: rows[0], Members: 2, Picture: p}.HTML(),
 		"embed":       Embed{Page: page, From: "the-bank", Member: &rows[0], Prev: rows[1], Next: rows[1]}.HTML(),
 	} {
-		text := markup.ReplaceAllString(string(page), "")
+		text := markup.ReplaceAllString(textOf(page), "")
 		behind := strings.Split(text, name)[1:]
 		if len(behind) < 3 {
 			t.Errorf("%s shows %d names", of, len(behind))
@@ -442,13 +452,13 @@ func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
 			t.Errorf("joining: %q", words)
 		}
 	}
-	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Slug: "a-2"}, Bid: "1.00"})) {
+	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Member: describe.Member{Slug: "a-2"}}, Bid: "1.00"})) {
 		var got map[string]string
 		if member(words, &got); got["member"] != "a-2" || got["amount"] != "1.00" || words[2] != url+"/api/bid" {
 			t.Errorf("bidding: %q", words)
 		}
 	}
-	for line := range strings.Lines(Docs{Base: base}.examples()) {
+	for line := range strings.Lines(Docs{About: describe.Ring{Base: base}}.examples()) {
 		for _, words := range shells(t, strings.TrimSuffix(line, "\n")) {
 			if !slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, url+"/api/") }) {
 				t.Errorf("an example: %q", words)
@@ -529,7 +539,7 @@ func TestPictures(t *testing.T) {
 			t.Errorf("%d members: %s", n, drawn)
 		}
 		for _, m := range p.Top {
-			if x, y := p.point(m.Position, radius+gap); !strings.Contains(drawn, "M"+x+" "+y+"L") {
+			if !strings.Contains(drawn, "M"+p.at(m.Position, foot)+"L") {
 				t.Errorf("%d members: no ray at %d", n, m.Position)
 			}
 		}
@@ -624,10 +634,10 @@ func TestNumeralsStandApart(t *testing.T) {
 func TestTheBrightPartOfARayStands(t *testing.T) {
 	p := Picture{Members: 4, Marks: []Mark{{Kind: "agent", Position: 1, Total: 10_000, Standing: 2500}}}
 	m := p.Marks[0]
-	if l := p.length(m); p.ray(m) != p.line(m, 0, l/4) || p.faded(m) != p.line(m, l/4, l) {
+	if l := p.length(m); p.ray(m) != p.line(1, foot, foot+l/4) || p.faded(m) != p.line(1, foot+l/4, foot+l) {
 		t.Errorf("%s, then %s", p.ray(m), p.faded(m))
 	}
-	if m.Standing = 0; p.ray(m) != "" || p.faded(m) != p.line(m, 0, p.length(m)) {
+	if m.Standing = 0; p.ray(m) != "" || p.faded(m) != p.whole(m) {
 		t.Error("a ray of which nothing stands is bright")
 	}
 	if m.Standing = m.Total; p.faded(m) != "" {
@@ -654,17 +664,17 @@ func TestRaysPointOutwards(t *testing.T) {
 func TestASyntheticRingSaysSo(t *testing.T) {
 	p := page
 	p.Synthetic = true
-	for name, body := range map[string][]byte{"home": Home{Page: p}.HTML(), "ring": Ring{Page: p}.HTML(), "join": Join{Page: p}.HTML(),
+	for name, body := range map[string]templ.Component{"home": Home{Page: p}.HTML(), "ring": Ring{Page: p}.HTML(), "join": Join{Page: p}.HTML(),
 		"embed": Embed{Page: p}.HTML(), "docs": Docs{Page: p}.HTML(), "about": About{Page: p}.HTML(), "problem": Problem{Page: p}.HTML(), "member": Member{Page: p}.HTML(), "leaderboard": Leaderboard{Page: p}.HTML()} {
-		if !strings.Contains(string(body), "This ring is synthetic.") {
+		if !strings.Contains(textOf(body), "This ring is synthetic.") {
 			t.Errorf("%s does not", name)
 		}
 	}
 }
 
 func TestLinksThatAreNotHTTPAreNotDrawn(t *testing.T) {
-	row := Row{Rank: 1, Name: "x", URL: "javascript:alert(1)", Report: "javascript:alert(2)", Score: "1"}
-	pages := string(Home{Page: page, Members: 1, Leader: &row, Board: ranked([]Row{row})}.HTML()) + string(Member{Page: page, Row: row}.HTML())
+	row := Row{Member: describe.Member{Rank: 1, Name: "x", URL: "javascript:alert(1)", Report: "javascript:alert(2)", Score: "1"}}
+	pages := textOf(Home{Page: page, Members: 1, Leader: &row, Board: ranked([]Row{row})}.HTML()) + textOf(Member{Page: page, Row: row}.HTML())
 	if strings.Contains(pages, `="javascript:`) {
 		t.Error("a script became a link")
 	}
@@ -694,13 +704,29 @@ func TestABadgeIsXMLWhateverTheNames(t *testing.T) {
 	}
 }
 
+func TestEveryProblemTypeIsExplained(t *testing.T) {
+	seen := map[string]string{}
+	for _, p := range Explain(api.Codes()...) {
+		if !strings.HasSuffix(p.Meaning, ".") || !strings.HasSuffix(p.Remedy, ".") {
+			t.Errorf("no explanation: %+v", p)
+		}
+		if other, ok := seen[p.Meaning]; ok {
+			t.Errorf("%s and %s mean the same", p.Code, other)
+		}
+		seen[p.Meaning] = p.Code
+	}
+	if len(problemWords()) != len(api.Codes()) {
+		t.Errorf("%d explanations of %d codes", len(problemWords()), len(api.Codes()))
+	}
+}
+
 func TestProblem(t *testing.T) {
-	golden(t, "problem", string(Problem{Page: below("/problems/unknown_member"),
+	golden(t, "problem", textOf(Problem{Page: below("/problems/unknown_member"),
 		Code: "unknown_member", Status: 404, Summary: "No such member", Meaning: "It is not there.", Remedy: "Look elsewhere."}.HTML()))
 }
 
 func TestReport(t *testing.T) {
-	page := golden(t, "report", string(Report{Page: Page{Title: "Agent readiness", Ring: "Ring", Root: "../", Style: "/static/s.css"},
+	page := golden(t, "report", textOf(Report{Page: Page{Title: "Agent readiness", Ring: "Ring", Root: "../", Style: "/static/s.css"},
 		ID: "abc", Site: "https://acme.com/?<b>", Score: 5, Rubric: "webring-1", Note: "What it means.", Requests: 21,
 		Scanned: time.Date(2026, 8, 23, 10, 23, 7, 0, time.UTC), Groups: []ReportGroup{{Name: "Reach", Earned: 5, Points: 9, Checks: []ReportCheck{
 			{Title: "Home page", Evidence: "Status 200.", Earned: 5, Points: 5},
@@ -713,7 +739,7 @@ func TestReport(t *testing.T) {
 
 // looks is a page as the system's Chromium shows it, with rules at the end of the
 // style sheet.
-func looks(t *testing.T, html []byte, rules string) *image.RGBA {
+func looks(t *testing.T, page templ.Component, rules string) *image.RGBA {
 	t.Helper()
 	chromium := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome"} {
@@ -734,7 +760,7 @@ func looks(t *testing.T, html []byte, rules string) *image.RGBA {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, b := range map[string][]byte{"page.html": html, "s.css": append(style, rules...), "face.woff2": face} {
+	for name, b := range map[string][]byte{"page.html": Render(page), "s.css": append(style, rules...), "face.woff2": face} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -777,7 +803,7 @@ func differing(a, b *image.RGBA) (r image.Rectangle) {
 // differ is the part in which a page and another one, with rules, do not look alike. A
 // browser that gets no processor may take its picture before all is drawn: so one part
 // that is not as it is to be is none yet.
-func differ(t *testing.T, one, other []byte, rules string, fits func(image.Rectangle) bool) (where image.Rectangle) {
+func differ(t *testing.T, one, other templ.Component, rules string, fits func(image.Rectangle) bool) (where image.Rectangle) {
 	t.Helper()
 	for range 3 {
 		if where = differing(looks(t, one, ""), looks(t, other, rules)); fits(where) {
@@ -796,9 +822,9 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 	}
 	at := page
 	at.Style, at.Script, at.Icon = "/s.css", "", ""
-	show := func(name string) (pages map[string][]byte) {
+	show := func(name string) (pages map[string]templ.Component) {
 		rows := hostile()
-		pages = map[string][]byte{"member": Member{Page: at, Row: rows[0], Prev: Row{Name: name}, Next: rows[1], Members: 3}.HTML()}
+		pages = map[string]templ.Component{"member": Member{Page: at, Row: rows[0], Prev: Row{Member: describe.Member{Name: name}}, Next: rows[1], Members: 3}.HTML()}
 		rows[1].Name = name
 		pages["ring"] = Ring{Page: at, Members: 3, From: 1, To: 3, Rows: rows}.HTML()
 		led := rows[1]
@@ -824,10 +850,10 @@ func TestWordsKeepToTheirPlace(t *testing.T) {
 func TestPageOfAnError(t *testing.T) {
 	p := below("")
 	p.Script = ""
-	golden(t, "error", string(Error{Page: p, Status: 503, Heading: "Out of <reach>", Reason: "A & B.", Hint: "Try again in 2 seconds.", Code: "not_leader",
-		Explained: true, RequestID: "abcdefgh-1", Again: "./x?y=\"1\"", AgainWords: "Try again"}.HTML()))
-	empty := string(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true, Again: "javascript:alert(1)"}.HTML())
-	for _, not := range []string{"random", "search", "problems/", "javascript:"} {
+	golden(t, "error", textOf(Error{Page: p, Status: 503, Heading: "Out of <reach>", Reason: "A & B.", Hint: "Try again in 2 seconds.", Code: "not_leader",
+		Explained: true, RequestID: "abcdefgh-1", Again: "Try again"}.HTML()))
+	empty := textOf(Error{Page: p, Status: 404, Heading: "Nobody", Code: "another's", Empty: true}.HTML())
+	for _, not := range []string{"random", "search", "problems/"} {
 		if strings.Contains(empty, not) {
 			t.Errorf("%s in %s", not, empty)
 		}

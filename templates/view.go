@@ -1,9 +1,17 @@
 package templates
 
 import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"sync"
 	"time"
 
 	"github.com/a-h/templ"
+
+	"webring/core/api"
+	"webring/edge/describe"
 )
 
 // Policy is the Content-Security-Policy of every page: all that it loads comes from the
@@ -34,10 +42,7 @@ type Page struct {
 }
 
 // Policies are pages of the operator; a field is "" when there is none.
-type Policies struct {
-	Terms, Privacy string
-	Report         string // where to report a member: a page, or a mailto address
-}
+type Policies = describe.Policies
 
 // Feed is another form of what the page shows.
 type Feed struct{ Type, Title, Path string }
@@ -54,13 +59,7 @@ type Home struct {
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
 	Categories  []Category
 	Picture     Picture
-	Hops        *HopsTotal // nil when they are not known
-}
-
-// HopsTotal is how many visitors the ring has sent on in the last days.
-type HopsTotal struct {
-	Hops uint64
-	Days int
+	Hops        *Hops // nil when they are not known
 }
 
 // Kind is how many members of one kind there are.
@@ -71,38 +70,23 @@ type Kind struct {
 
 // Category is a category in use.
 type Category struct {
-	Name    string
+	Name    string `json:"category"`
 	Members int
 }
 
-// Row is a member as lists show it. Fields that a list does not have are empty.
+// Row is a member as lists show it: what documents say of it, and what that means. Fields that a
+// list does not have are empty.
 type Row struct {
-	Slug        string
-	Name        string
-	URL         string
-	Description string
-	Kind        string
-	Category    string
-	Position    int
-	Joined      time.Time
-	Score       string // "" when there is none
-	Report      string // address of the score's report, or ""
-	Rank        int
-	Standing    string
-	Paid        string
-	Bids        string
-	Percent     int    // of what was paid that still counts
-	Faded       string // what was paid and no longer counts, or ""
-	Fresh       Freshness
-	LastBid     When   // zero for none
-	Bid         Bid    // the least one that does something
-	TakeFirst   string // "" for the leader
-	Verified    string // how the site proved itself, as documents spell it, or ""
-	VerifiedAt  time.Time
-	Asleep      bool
-	HealthSince time.Time // since when it is asleep or awake
-	Changed     time.Time // zero for never
+	describe.Member
+	Percent int    // of what was paid that still counts
+	Faded   string // what was paid and no longer counts, or ""
+	Fresh   Freshness
+	LastBid When // zero for none
+	Bid     Bid  // the least one that does something
 }
+
+// Asleep says that the site does not answer, so that the ring skips the member.
+func (r Row) Asleep() bool { return r.Health == "asleep" }
 
 // Bid is what a bid on a member does.
 type Bid struct {
@@ -170,14 +154,11 @@ type Member struct {
 	Members    int // in the ring
 	Prev, Next Row
 	MinBid     string
-	Bid        string  // that the page begins with
-	Then       string  // its standing after that bid
-	TakeFirst  []Price // "" when it is first then
+	Bid        string // that the page begins with
+	Then       string // its standing after that bid
 	Wallet     Wallet
 	Picture    Picture
-	Hops       *Hops  // nil when they are not known
-	Owner      string // the account, "" when it is not known
-	Claimed    bool   // the site has named it
+	Hops       *Hops // nil when they are not known
 }
 
 // Join is the page on which a draft can be checked, and the answer to a check.
@@ -253,6 +234,20 @@ func (v Verify) command() string {
 	return "webring edge --origin " + v.Base + " --origin-key KEY"
 }
 
+// Docs is the page about the API.
+type Docs struct {
+	Page
+	About   describe.Ring
+	Member  string            // slug in the examples, "" in an empty ring
+	Answers map[string]string // to the examples, by the ids of operations
+}
+
+func (v Docs) examples() string {
+	return "curl " + quotedURL(v.About.Base+"/api/leaderboard?limit=3") + "\n" +
+		"curl " + quotedURL(v.About.Base+"/api/ring/next") + "\n" +
+		joinCommand(v.About.Base)
+}
+
 // Problem explains a problem code.
 type Problem struct {
 	Page
@@ -261,6 +256,47 @@ type Problem struct {
 	Summary string
 	Meaning string
 	Remedy  string
+}
+
+// Problems is the page of all problem codes.
+type Problems struct {
+	Page
+	All []Problem
+}
+
+//go:embed problems.json
+var problemsFile []byte
+
+// problemWords has what pages say of each problem code: what it means and what to do, the
+// heading and reason of an error page, and those of the refusal of a draft, which may pass. An
+// empty reason stands for the detail of the problem.
+var problemWords = sync.OnceValue(func() (all map[string]struct {
+	Meaning, Remedy string
+	Page, Draft     struct {
+		Heading, Reason string
+		Wait            bool
+	}
+}) {
+	if err := json.Unmarshal(problemsFile, &all); err != nil {
+		panic(err) // a constant of this package
+	}
+	return all
+})
+
+// Explain says what problem codes mean.
+func Explain(codes ...api.Code) (all []Problem) {
+	for _, code := range codes {
+		words := problemWords()[string(code)]
+		all = append(all, Problem{Code: string(code), Status: code.Status(), Summary: code.Title(), Meaning: words.Meaning, Remedy: words.Remedy})
+	}
+	return all
+}
+
+// Plainly gives the heading and the reason of the error page of a problem code, "" where those of
+// the problem are plain enough. known says that there is a page about the code.
+func Plainly(code string) (heading, reason string, known bool) {
+	words, known := problemWords()[code]
+	return words.Page.Heading, words.Page.Reason, known
 }
 
 // Error is what people see when a page cannot be shown, or a form cannot be taken.
@@ -275,7 +311,7 @@ type Error struct {
 	RequestID string // "" when it is not known
 	Empty     bool   // the ring has no members, so the page offers neither a search nor a random one
 
-	Again, AgainWords string // relative address of what may be loaded instead, or "", and its name
+	Again string // words of a link to the same address, or ""
 }
 
 // under is a path with a leading slash as a relative address.
@@ -311,4 +347,20 @@ func (p Page) name() string {
 		return "The ring"
 	}
 	return p.Ring
+}
+
+// SVG draws the badge. It is the one template that is read as XML.
+func (v Badge) SVG() []byte {
+	v.Ring, v.Name = inXML(v.Ring), inXML(v.Name)
+	return Render(badgeImage(v))
+}
+
+// Render draws a page. One that fails is a broken invariant: nothing in it
+// can but the writer, and that is a buffer.
+func Render(c templ.Component) []byte {
+	var b bytes.Buffer
+	if err := c.Render(context.Background(), &b); err != nil {
+		panic(err)
+	}
+	return b.Bytes()
 }

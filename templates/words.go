@@ -123,31 +123,14 @@ func bidCommand(v Member) string {
 	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.Bid+`"}`))
 }
 
-// changeCommand changes the member, by a signature of its owner.
-func changeCommand(base, slug string) string {
-	return client + quotedURL(base+"/api/ring/"+slug) + " -X PATCH -J " + quotedJSON([]byte(`{"description":"…"}`))
+// ownerCommand is what an owner asks of a member, by a signature: arguments follow the address,
+// which ends in path.
+func ownerCommand(base, slug, path, arguments string) string {
+	return client + quotedURL(base+"/api/ring/"+slug+path) + " " + arguments
 }
 
-// leaveCommand takes the member out of the ring.
-func leaveCommand(base, slug string) string {
-	return client + quotedURL(base+"/api/ring/"+slug) + " -X DELETE"
-}
-
-// returnCommand puts the member back into the ring.
-func returnCommand(base, slug string) string {
-	return client + quotedURL(base+"/api/ring/"+slug+"/return") + " -J '{}'"
-}
-
-// visitCommand has the site of the member visited.
-func visitCommand(base, slug string) string {
-	return client + quotedURL(base+"/api/ring/"+slug+"/visit") + " -J '{}'"
-}
-
-// claimCommand has the site of the member name its owner: first with an account, which gives
-// a token, then with the token.
-func claimCommand(base, slug, field, value string) string {
-	return client + quotedURL(base+"/api/ring/"+slug+"/claim") + " -J " + quotedJSON([]byte(`{"`+field+`":"`+value+`"}`))
-}
+// changing are the arguments that change a description.
+const changing = `-X PATCH -J '{"description":"…"}'`
 
 // proved says how a site proved itself.
 func proved(how string) string {

@@ -101,20 +101,16 @@ func bezier(i int, of func(k int) fixed.Int26_6, degree int) fixed.Int26_6 {
 
 // circle adds a circle, as a hole when it is turned.
 func (o *outline) circle(x, y, radius float64, hole bool) {
-	corners := max(16, int(radius)&^3)
+	corners := make([]fixed.Point26_6, max(16, int(radius)&^3))
 	for i := range corners {
-		angle := 2 * math.Pi * float64(i) / float64(corners)
+		angle := 2 * math.Pi * float64(i) / float64(len(corners))
 		if hole {
 			angle = -angle
 		}
 		sin, cos := math.Sincos(angle)
-		p := at(x+float64(radius*cos), y+float64(radius*sin))
-		if i == 0 {
-			o.moveTo(p)
-		} else {
-			o.lineTo(p)
-		}
+		corners[i] = at(x+float64(radius*cos), y+float64(radius*sin))
 	}
+	o.polygon(corners...)
 }
 
 // polygon adds corners.
@@ -204,19 +200,6 @@ func (c *canvas) png() []byte {
 // encode writes a picture as PNG.
 func encode(m image.Image) []byte {
 	var b bytes.Buffer
-	// A buffer takes all that is written to it.
-	_ = (&png.Encoder{BufferPool: &encoders}).Encode(&b, m)
+	_ = png.Encode(&b, m) // a buffer takes all that is written to it
 	return b.Bytes()
 }
-
-// encoders keeps the large buffers of encoders from one picture to the next.
-var encoders encoderPool
-
-type encoderPool struct{ sync.Pool }
-
-func (p *encoderPool) Get() *png.EncoderBuffer {
-	b, _ := p.Pool.Get().(*png.EncoderBuffer)
-	return b
-}
-
-func (p *encoderPool) Put(b *png.EncoderBuffer) { p.Pool.Put(b) }

@@ -4,7 +4,7 @@
 //
 // A picture depends on its view struct alone. canvas.go fills outlines with colour and
 // writes PNG, text.go sets words in the face of the pages, ring.go draws the ring, card.go
-// and button.go lay the pictures out. The icons of the site are drawn by a test.
+// lays the pictures out. The icons of the site are drawn by a test.
 //
 // All nodes of a ring draw the same bytes, whatever their processor: points are rounded to
 // 1/64 of a pixel before they are filled, and filling reckons in fixed point. The work of

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"golang.org/x/image/math/fixed"
 )
 
 // Ring is what a picture shows of the ring: the first by standing, each with a ray that is
@@ -57,10 +59,7 @@ func (r *Ring) direction(position int) (x, y float64) {
 // length is that of a ray: the logarithm of what was paid, in relation to the most paid in
 // the picture.
 func (r *Ring) length(m Mark, most int64) float64 {
-	if most <= 100 {
-		return longest
-	}
-	return 10 + (longest-10)*min(1, math.Log(max(1, float64(m.Total)/100))/math.Log(float64(most)/100))
+	return 10 + (longest-10)*math.Log(max(1, float64(m.Total)/100))/math.Log(float64(most)/100)
 }
 
 // most is the most paid for a member in the picture.
@@ -78,23 +77,18 @@ func (r *Ring) most(here *Mark) int64 {
 // ray gives a line with round ends, from a distance from the middle to another.
 func (r *Ring) ray(position int, from, to, breadth float64) *outline {
 	const corners = 8 // of a round end
+	var around [2 * (corners + 1)]fixed.Point26_6
 	x, y := r.direction(position)
-	o := new(outline)
 	half := math.Atan2(y, x)
-	for i := range 2 * (corners + 1) {
+	for i := range around {
 		end, turn := to, -math.Pi/2+math.Pi*float64(i)/corners
 		if i > corners {
 			end, turn = from, math.Pi/2+math.Pi*float64(i-corners-1)/corners
 		}
 		sin, cos := math.Sincos(half + turn)
-		p := at(middleX+float64(x*end)+float64(cos*breadth/2), middleY+float64(y*end)+float64(sin*breadth/2))
-		if i == 0 {
-			o.moveTo(p)
-		} else {
-			o.lineTo(p)
-		}
+		around[i] = at(middleX+float64(x*end)+float64(cos*breadth/2), middleY+float64(y*end)+float64(sin*breadth/2))
 	}
-	return o
+	return &outline{[][]fixed.Point26_6{around[:]}}
 }
 
 // dot gives a member's mark. Kinds differ in form, too: agents are round, MCP servers square,

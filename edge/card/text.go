@@ -1,6 +1,7 @@
 package card
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 
@@ -80,17 +81,13 @@ func (s *setter) each(text string, size float64, f func(i sfnt.GlyphIndex, from,
 const (
 	start = iota
 	centre
-	end
 )
 
 // line returns the outline of a line of text with its base line at y.
 func (s *setter) line(text string, size, x, y float64, align int) *outline {
 	o, from := new(outline), at(x, y)
-	switch width := s.width(text, size); align {
-	case centre:
-		from.X -= width / 2
-	case end:
-		from.X -= width
+	if align == centre {
+		from.X -= s.width(text, size) / 2
 	}
 	s.each(text, size, func(i sfnt.GlyphIndex, x, _ fixed.Int26_6) {
 		segments, err := face.LoadGlyph(&s.buffer, i, fixed.Int26_6(size*64), nil)
@@ -155,37 +152,18 @@ func (s *setter) wrap(text string, size, width float64, lines int) (_ []string, 
 // fits gives how many bytes of a word fit into a line: at least its first character, and up
 // to a character after which words are broken, if the second half of the line has one.
 func (s *setter) fits(word string, size float64, limit fixed.Int26_6) int {
-	good := 0
+	good, before := 0, 0
 	for i := range word {
-		if i > 0 {
-			width := s.width(word[:i], size)
-			if width > limit {
-				if good > 0 {
-					return good
-				}
-				return max(i-len(lastRune(word[:i])), len(firstRune(word)))
-			}
-			if strings.ContainsRune(".-/_", rune(word[i-1])) && 2*width > limit {
-				good = i
-			}
+		if i == 0 {
+			continue
+		}
+		width := s.width(word[:i], size)
+		if width > limit {
+			return cmp.Or(good, before, i)
+		}
+		if before = i; strings.ContainsRune(".-/_", rune(word[i-1])) && 2*width > limit {
+			good = i
 		}
 	}
-	if good > 0 {
-		return good
-	}
-	return len(word)
-}
-
-func firstRune(s string) string {
-	for i := range s {
-		if i > 0 {
-			return s[:i]
-		}
-	}
-	return s
-}
-
-func lastRune(s string) string {
-	r := []rune(s)
-	return string(r[len(r)-1:])
+	return cmp.Or(good, len(word))
 }

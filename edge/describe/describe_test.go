@@ -401,6 +401,35 @@ func TestOnlyIfRankIsDescribed(t *testing.T) {
 	}
 }
 
+// What readers of feeds, OPML and sitemaps know of them.
+type (
+	atomText struct {
+		Type string `xml:"type,attr"`
+		Text string `xml:",chardata"`
+	}
+	atomFeed struct {
+		XMLName xml.Name `xml:"http://www.w3.org/2005/Atom feed"`
+		ID      string   `xml:"id"`
+		Updated string   `xml:"updated"`
+		Entries []struct {
+			ID      string   `xml:"id"`
+			Title   atomText `xml:"title"`
+			Updated string   `xml:"updated"`
+			Summary atomText `xml:"summary"`
+		} `xml:"entry"`
+	}
+	opmlDocument struct {
+		XMLName  xml.Name `xml:"opml"`
+		Outlines []struct {
+			Type string `xml:"type,attr"`
+		} `xml:"body>outline"`
+	}
+	sitemap struct {
+		XMLName   xml.Name `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 urlset"`
+		Locations []string `xml:"url>loc"`
+	}
+)
+
 func TestFeeds(t *testing.T) {
 	r := coretest.NewRing(t)
 	for _, path := range []string{"/feeds/joins", "/feeds/lead"} {
@@ -451,18 +480,18 @@ func TestLargeRingsComeInParts(t *testing.T) {
 	}
 	part := func(path string) string { return partOf(t, r, path) }
 	var doc opmlDocument
-	if err := xml.Unmarshal([]byte(build(t, r, "/ring.opml", Site{})), &doc); err != nil || len(doc.Body.Outlines) != 2 || doc.Body.Outlines[1].Type != "include" {
-		t.Fatalf("%v: %+v", err, doc.Body.Outlines)
+	if err := xml.Unmarshal([]byte(build(t, r, "/ring.opml", Site{})), &doc); err != nil || len(doc.Outlines) != 2 || doc.Outlines[1].Type != "include" {
+		t.Fatalf("%v: %+v", err, doc.Outlines)
 	}
 	for n, want := range map[int]int{1: opmlSize, 2: 1} {
 		var doc opmlDocument
-		if err := xml.Unmarshal([]byte(part(fmt.Sprintf("/opml/%d.opml", n))), &doc); err != nil || len(doc.Body.Outlines) != want {
-			t.Errorf("part %d: %v, %d outlines", n, err, len(doc.Body.Outlines))
+		if err := xml.Unmarshal([]byte(part(fmt.Sprintf("/opml/%d.opml", n))), &doc); err != nil || len(doc.Outlines) != want {
+			t.Errorf("part %d: %v, %d outlines", n, err, len(doc.Outlines))
 		}
 	}
 	var members sitemap
-	if err := xml.Unmarshal([]byte(part("/sitemaps/members-1.xml")), &members); err != nil || len(members.URLs) != opmlSize+1 || members.URLs[0].Location != "https://ring.example/members/m0" {
-		t.Errorf("%v: %d members", err, len(members.URLs))
+	if err := xml.Unmarshal([]byte(part("/sitemaps/members-1.xml")), &members); err != nil || len(members.Locations) != opmlSize+1 || members.Locations[0] != "https://ring.example/members/m0" {
+		t.Errorf("%v: %d members", err, len(members.Locations))
 	}
 	for _, path := range []string{"/opml/3.opml", "/opml/0.opml", "/opml/01.opml", "/opml/-1.opml", "/opml/1", "/opml/999999999999.opml", "/opml/",
 		"/sitemaps/members-2.xml", "/sitemaps/members-.xml", "/sitemaps/other.xml", "/sitemaps/pages", "/sitemaps/members-1.xml/x"} {
@@ -531,7 +560,8 @@ func TestToolsHaveThePublicNames(t *testing.T) {
 		{"ring_categories", `{`, "must be one object"},
 	} {
 		tool := tools[c.tool]
-		got, err := tool.Target(json.RawMessage(c.arguments))
+		r, err := tool.Request(json.RawMessage(c.arguments))
+		got := r.Target
 		if err != nil {
 			got = err.Error()
 		}
@@ -642,10 +672,10 @@ func FuzzTarget(f *testing.F) {
 	tools := slices.DeleteFunc(Tools(), func(t Tool) bool { return t.Sends() || t.Makes() })
 	f.Fuzz(func(t *testing.T, n int, arguments string) {
 		tool := tools[int(uint(n)%uint(len(tools)))]
-		target, err := tool.Target(json.RawMessage(arguments))
-		path, _, _ := strings.Cut(target, "?")
+		r, err := tool.Request(json.RawMessage(arguments))
+		path, _, _ := strings.Cut(r.Target, "?")
 		if err == nil && !api.Serves([]byte(path)) {
-			t.Errorf("%s %q asks for %q", tool.Name, arguments, target)
+			t.Errorf("%s %q asks for %q", tool.Name, arguments, r.Target)
 		}
 	})
 }

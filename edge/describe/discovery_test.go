@@ -52,7 +52,7 @@ func entriesOf(t *testing.T, text string) map[string]map[string]any {
 
 func TestTheCatalogueListsWhatAgentsCanUse(t *testing.T) {
 	r := coretest.NewRing(t, payable)
-	if all := entriesOf(t, build(t, r, aiCatalogPath, Site{})); len(all) != 1+len(skills()) || all["urn:air:ring.example:webring:mcp"]["url"] != "https://ring.example/mcp/server-card" {
+	if all := entriesOf(t, build(t, r, aiCatalogPath, Site{})); len(all) != 1+len(skills) || all["urn:air:ring.example:webring:mcp"]["url"] != "https://ring.example/mcp/server-card" {
 		t.Errorf("an empty ring: %v", all)
 	}
 	of := func(kind core.Kind) func(*core.Joined, *core.Texts) {
@@ -71,7 +71,7 @@ func TestTheCatalogueListsWhatAgentsCanUse(t *testing.T) {
 			t.Errorf("%s: %v", id, e)
 		}
 	}
-	if len(all) != 1+len(skills())+3 {
+	if len(all) != 1+len(skills)+3 {
 		t.Errorf("%d entries", len(all))
 	}
 	servers := entriesOf(t, partOf(t, r, "/ai-catalogs/mcp-1.json"))

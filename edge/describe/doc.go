@@ -3,15 +3,13 @@
 // documents under /.well-known, and the tools of the MCP server. So they cannot contradict each other.
 //
 //   - openapi.json: the operations, with the schemas of their documents, as an OpenAPI document
-//     in which the facts of a ring have names; operations.go reads it; reasons.go: why payments
-//     are refused
-//   - openapi.go: the document with the facts of this ring; tools.go: the MCP tools; documents.go:
-//     the list of published documents; tool_request.go makes requests of calls, tool_infos.go the
-//     results that are made of several reads; schema.go makes schemas that stand alone
-//   - recipe.go: how to check, pay, join, bid and change, as requests to send; llms.go,
-//     skills.go put texts together from it
-//   - aicatalog.go: the AI catalogue; registry.go: the entry for an MCP registry
-//   - wellknown.go, feeds.go, sitemap.go: the other documents
+//     in which the facts of a ring have names, and what tools and reasons are; operations.go reads it
+//   - openapi.go: the document with the facts of this ring; tools.go: the MCP tools, and what they
+//     make of calls; reference.go: the same operations for the page about the API
+//   - texts.tmpl: how to check, pay, join, bid and change, as requests to send, in llms.txt and the
+//     skills, and the documents in XML; texts.go fills it
+//   - documents.go: the list of published documents, sitemaps, and the documents of which a ring has
+//     several; feeds.go: feeds and OPML; wellknown.go: catalogues and cards
 //   - source.go: the facts, read from the same read surface that answers readers, so
 //     a document says what a read says
 //

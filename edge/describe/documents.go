@@ -1,8 +1,12 @@
 package describe
 
 import (
+	"encoding/xml"
 	"fmt"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -58,7 +62,7 @@ func Documents() []Document {
 		{Path: apiCatalogPath, Media: linksetMedia, MaxAge: settledAge, make: apiCatalog, About: "API catalog (RFC 9727).", id: "getCatalog",
 			Link: `<` + apiCatalogPath + `>; rel="api-catalog"`},
 		{Path: aiCatalogPath, Media: aiCatalogMedia, MaxAge: settledAge, make: aiCatalog, About: "What agents can use here, and the members that are agents or MCP servers (AI Catalog).", id: "getAICatalog",
-			Link: `<` + aiCatalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", kindTarget("mcp", 0, 1), kindTarget("agent", 0, 1)}},
+			Link: `<` + aiCatalogPath + `>; rel="ai-catalog"`, Reads: []string{"/api", membersTarget("mcp", 0, 1), membersTarget("agent", 0, 1)}},
 		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, make: skillIndex, About: "Skills for agents: join, bid, change a listing.", id: "getSkills"},
 		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
 		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
@@ -74,34 +78,25 @@ func Documents() []Document {
 // securityPath is the path of the one document that may be missing.
 const securityPath = "/.well-known/security.txt"
 
-// page is a page for people that other documents may lead to.
-type page struct{ path, title, about string }
-
-func pagesOf(s *Source) (list []page) {
-	for _, p := range []page{
-		{"/", "Home", "What the ring is, who is first, and the top ranks."},
-		{"/leaderboard", "Leaderboard", "All members by rank, what a bid on each would do, the price of first place, and past leaders."},
-		{"/ring", "Ring", "All members in ring order."},
-		{"/join", "Join", "How to join, with a free check."},
-		{"/embed", "Embed", "The widget, the badge and the links of a member."},
-		{"/docs", "API", "The API: every request with parameters, an answer and errors."},
-		{"/problems", "Problems", "What each error means, and what to do."},
-		{"/verify", "Verify", "How to recompute the leaderboard from the signed ledger."},
-		{"/about", "About", "What the ring is, what a place costs, and which sites are in it."},
-	} {
-		if s.has(p.path) {
-			list = append(list, p)
-		}
-	}
-	return list
+// page is something that other documents may lead to.
+type page struct {
+	Path, Title, About string
+	Gone               bool // it leads nowhere now
 }
 
-// robots lets everyone read everything. What each answer costs is bounded by
-// the rate limit, not by asking nicely.
-func robots(s *Source) []byte {
-	ring := s.ring()
-	return fmt.Appendf(nil, "User-agent: *\nContent-Signal: search=yes, ai-input=yes, ai-train=yes\nAllow: /\n"+
-		"Disallow: /api/ring/random\nDisallow: /next\nDisallow: /prev\nDisallow: /random\n\nSitemap: %s/sitemap.xml\n", ring.Base)
+// pagesOf are the pages for people.
+func pagesOf(s *Source) []page {
+	return slices.DeleteFunc([]page{
+		{Path: "/", Title: "Home", About: "What the ring is, who is first, and the top ranks."},
+		{Path: "/leaderboard", Title: "Leaderboard", About: "All members by rank, what a bid on each would do, the price of first place, and past leaders."},
+		{Path: "/ring", Title: "Ring", About: "All members in ring order."},
+		{Path: "/join", Title: "Join", About: "How to join, with a free check."},
+		{Path: "/embed", Title: "Embed", About: "The widget, the badge and the links of a member."},
+		{Path: "/docs", Title: "API", About: "The API: every request with parameters, an answer and errors."},
+		{Path: "/problems", Title: "Problems", About: "What each error means, and what to do."},
+		{Path: "/verify", Title: "Verify", About: "How to recompute the leaderboard from the signed ledger."},
+		{Path: "/about", Title: "About", About: "What the ring is, what a place costs, and which sites are in it."},
+	}, func(p page) bool { return !s.has(p.Path) })
 }
 
 // securityLife is how far ahead security.txt expires; the document changes
@@ -123,9 +118,129 @@ func security(s *Source) []byte {
 // parts says in how many parts of size a list of total is cut, at least one.
 func parts(total, size int) int { return max(1, (total+size-1)/size) }
 
-// partNumber reads the number of a part in a path: from 1, in its
-// shortest spelling.
-func partNumber(s string) (int, bool) {
-	n, err := strconv.Atoi(s)
-	return n, err == nil && n >= 1 && strconv.Itoa(n) == s
+const (
+	xmlMedia = "application/xml; charset=utf-8"
+
+	// sitemapSize is how many members one sitemap has: a tenth of what
+	// may, so that one is made in a few milliseconds. With the largest capacity
+	// the index has a fifth of the entries that it may have.
+	sitemapSize = 5000
+	// readSize is how many members one read gives.
+	readSize = 500
+)
+
+// locations is a sitemap, or an index of sitemaps: a list of items that are one address each.
+func locations(list, item string, addresses []string) []byte {
+	b := []byte(xml.Header + "<" + list + ` xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`)
+	for _, a := range addresses {
+		b = append(append(append(b, "<"+item+"><loc>"...), inXML(a)...), "</loc></"+item+">"...)
+	}
+	return append(b, "</"+list+">"...)
 }
+
+// sitemapIndex leads to the sitemap of pages and to those of members.
+func sitemapIndex(s *Source) []byte {
+	ring := s.ring()
+	all := []string{ring.Base + "/sitemaps/pages.xml"}
+	if s.has("/members/x") {
+		_, total := s.members("", 0, 1)
+		for n := range parts(total, sitemapSize) {
+			if total > 0 {
+				all = append(all, ring.Base+"/sitemaps/members-"+strconv.Itoa(n+1)+".xml")
+			}
+		}
+	}
+	return locations("sitemapindex", "sitemap", all)
+}
+
+// sitemapPages lists the pages that are not a member's.
+func sitemapPages(s *Source) []byte {
+	ring := s.ring()
+	var all []string
+	for _, p := range pagesOf(s) {
+		all = append(all, ring.Base+p.Path)
+	}
+	if s.has("/categories/x") {
+		var list struct{ Categories []struct{ Category string } }
+		s.read("/api/categories", &list)
+		for _, c := range list.Categories {
+			all = append(all, ring.Base+"/categories/"+url.PathEscape(c.Category))
+		}
+	}
+	return locations("urlset", "url", all)
+}
+
+// sitemapMembers gives the n-th sitemap of members, or nil if there is none.
+func sitemapMembers(s *Source, n int) []byte {
+	ring, list := s.ring(), s.part("", n, sitemapSize)
+	if len(list) == 0 || !s.has("/members/x") {
+		return nil
+	}
+	all := make([]string, 0, len(list))
+	for _, m := range list {
+		all = append(all, ring.Base+"/members/"+m.Slug)
+	}
+	return locations("urlset", "url", all)
+}
+
+// part reads the n-th part of the members of a kind, in pieces that one read gives.
+func (s *Source) part(kind string, n, size int) (list []Member) {
+	for at := (n - 1) * size; at < n*size; at += readSize {
+		piece, total := s.members(kind, at, min(readSize, n*size-at))
+		list = append(list, piece...)
+		if at+readSize >= total {
+			break
+		}
+	}
+	return list
+}
+
+// Part gives the document at one of the paths of which there are as many as the
+// ring needs, /sitemaps/{name}, /opml/{name}, /ai-catalogs/{name} and
+// /feeds/members/{name}, or at that of a skill. ok is false when there is none of that
+// name, which for numbers beyond the end only its Build finds: it gives no bytes then.
+func Part(path string) (d Document, ok bool) {
+	d = Document{Path: path, Media: xmlMedia, MaxAge: settledAge}
+	// numbered is the n-th part of the members, if the path is that of one.
+	numbered := func(prefix, suffix, kind string, size int, build func(*Source, int) []byte) bool {
+		name, is := strings.CutPrefix(path, prefix)
+		name, ends := strings.CutSuffix(name, suffix)
+		n, err := strconv.Atoi(name)
+		if !is || !ends || err != nil || n < 1 || n > maxPart || strconv.Itoa(n) != name {
+			return false
+		}
+		for at := (n - 1) * size; at < n*size; at += readSize {
+			d.Reads = append(d.Reads, membersTarget(kind, at, min(readSize, n*size-at)))
+		}
+		d.make = func(s *Source) []byte { return build(s, n) }
+		return true
+	}
+	for _, k := range skills {
+		if k.path() == path {
+			d.Media, d.make = "text/markdown; charset=utf-8", k.document
+			return d, true
+		}
+	}
+	for _, c := range catalogued {
+		if numbered(memberCatalogs+c.kind+"-", ".json", c.kind, catalogSize, func(s *Source, n int) []byte { return catalogPart(s, c.kind, n) }) {
+			d.Media = aiCatalogMedia
+			return d, true
+		}
+	}
+	if numbered("/opml/", ".opml", "", opmlSize, opmlPart) {
+		d.Media, d.MaxAge = opmlMedia, movingAge
+		return d, true
+	}
+	if path == "/sitemaps/pages.xml" {
+		d.make = sitemapPages
+		return d, true
+	}
+	if strings.HasPrefix(path, memberFeedPath) {
+		d.MaxAge = movingAge
+		return memberFeed(d, path)
+	}
+	return d, numbered("/sitemaps/members-", ".xml", "", sitemapSize, sitemapMembers)
+}
+
+// maxPart bounds the number in the path of a part; no ring has so many.
+const maxPart = 100_000

@@ -1,10 +1,15 @@
 package describe
 
 import (
-	"encoding/xml"
+	"fmt"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"webring/core/api"
 )
 
 const (
@@ -26,25 +31,65 @@ type feed struct {
 	slug        string                // the member that it is about, "" for the ring
 }
 
-// about gives a feed with what it is called, and the page that it is about.
-func (f feed) about(s *Source, ring Ring, entries []entry) (title, page string) {
-	if f.slug == "" {
-		return ring.Name + ": " + f.title, ring.Base + "/"
-	}
-	name := f.slug
-	if len(entries) > 0 {
-		name = entries[0].member.Name
-	}
-	return ring.Name + ": news of " + name, memberPage(s, ring.Base, f.slug)
-}
-
 // entry is something that happened.
 type entry struct {
 	key    string // with the host, names the entry for ever
-	title  string
-	text   string
+	Title  string
+	Text   string
 	at     time.Time
 	member Member
+
+	ID, Page, URL, At string // as documents have them
+}
+
+// feedDocument is what a feed says, in either form.
+type feedDocument struct {
+	ID, Title, Author string
+	Page, Self        string // the page that the feed is about, and the feed without the end of its address
+	Updated           string
+	Entries           []entry
+}
+
+// read gives what a feed says.
+func (f feed) read(s *Source) feedDocument {
+	ring, entries := s.ring(), f.entries(s)
+	// A tag is a permanent identifier (RFC 4151) under the ring's host.
+	tag := func(key string) string { return "tag:" + hostOf(ring.Base) + ",2026:" + key }
+	doc := feedDocument{ID: tag(f.path), Title: ring.Name + ": " + f.title, Author: ring.Name, Page: ring.Base + "/", Self: ring.Base + f.path,
+		Updated: "1970-01-01T00:00:00Z", Entries: entries}
+	if f.slug != "" {
+		doc.Title, doc.Page = ring.Name+": news of "+f.slug, memberPage(s, ring.Base, f.slug)
+	}
+	for i := range entries {
+		e := &entries[i]
+		e.ID, e.Page, e.URL, e.At = tag(e.key), memberPage(s, ring.Base, e.member.Slug), e.member.URL, e.at.UTC().Format(time.RFC3339Nano)
+		if i == 0 {
+			doc.Updated = e.At
+			if f.slug != "" {
+				doc.Title = ring.Name + ": news of " + e.member.Name
+			}
+		}
+	}
+	return doc
+}
+
+func (f feed) atom(s *Source) []byte { return []byte(text("atom", f.read(s))) }
+
+func (f feed) json(s *Source) []byte {
+	doc, items := f.read(s), []node{}
+	for _, e := range doc.Entries {
+		items = append(items, node{"id": e.ID, "url": e.Page, "external_url": e.URL, "title": e.Title, "content_text": e.Text, "date_published": e.At})
+	}
+	return s.json(node{"version": "https://jsonfeed.org/version/1.1", "title": doc.Title, "home_page_url": doc.Page,
+		"feed_url": doc.Self + ".json", "language": "en", "authors": []node{{"name": doc.Author}}, "items": items})
+}
+
+// memberPage is the member's page, or its document where nodes show no pages.
+func memberPage(s *Source, base, slug string) string {
+	if s.has("/members/x") {
+		return base + "/members/" + slug
+	}
+	return base + "/api/ring/" + slug
 }
 
 var (
@@ -54,8 +99,8 @@ var (
 
 // joined gives the members that joined last.
 func joined(s *Source) []entry {
-	_, total := s.members(0, 1)
-	list, _ := s.members(max(0, total-feedSize), feedSize)
+	_, total := s.members("", 0, 1)
+	list, _ := s.members("", max(0, total-feedSize), feedSize)
 	var all []entry
 	for _, m := range list {
 		text := m.Name + " (" + m.Kind + ", " + m.Category + ") joined the ring: " + m.URL
@@ -63,7 +108,7 @@ func joined(s *Source) []entry {
 			text += "\n\n" + m.Description
 		}
 		// Slugs are never given twice.
-		all = append(all, entry{"join/" + m.Slug, m.Name + " joined", text, m.Joined, m})
+		all = append(all, entry{key: "join/" + m.Slug, Title: m.Name + " joined", Text: text, at: m.Joined, member: m})
 	}
 	slices.Reverse(all)
 	return all
@@ -85,147 +130,143 @@ func leads(s *Source) []entry {
 		at = m.LastBid
 	}
 	text := m.Name + " holds rank 1 with $" + m.Paid + " paid in total: " + m.URL
-	return []entry{{"lead/" + m.Slug + "/" + strconv.FormatInt(at.UnixMilli(), 10), m.Name + " leads", text, at, m}}
+	return []entry{{key: "lead/" + m.Slug + "/" + strconv.FormatInt(at.UnixMilli(), 10), Title: m.Name + " leads", Text: text, at: at, member: m}}
 }
 
-// tag is a permanent identifier (RFC 4151) under the ring's host.
-func tag(base, key string) string {
-	return "tag:" + hostOf(base) + ",2026:" + key
-}
-
-// memberPage is the member's page, or its document where nodes show no pages.
-func memberPage(s *Source, base, slug string) string {
-	if s.has("/members/x") {
-		return base + "/members/" + slug
-	}
-	return base + "/api/ring/" + slug
-}
-
-type atomLink struct {
-	Rel  string `xml:"rel,attr"`
-	Type string `xml:"type,attr,omitempty"`
-	Href string `xml:"href,attr"`
-}
-
-type atomText struct {
-	Type string `xml:"type,attr"`
-	Text string `xml:",chardata"`
-}
-
-type atomEntry struct {
-	ID        string     `xml:"id"`
-	Title     atomText   `xml:"title"`
-	Updated   string     `xml:"updated"`
-	Published string     `xml:"published"`
-	Links     []atomLink `xml:"link"`
-	Summary   atomText   `xml:"summary"`
-}
-
-type atomFeed struct {
-	XMLName xml.Name    `xml:"http://www.w3.org/2005/Atom feed"`
-	ID      string      `xml:"id"`
-	Title   atomText    `xml:"title"`
-	Updated string      `xml:"updated"`
-	Author  string      `xml:"author>name"`
-	Links   []atomLink  `xml:"link"`
-	Entries []atomEntry `xml:"entry"`
-}
-
-func (f feed) atom(s *Source) []byte {
-	ring, entries := s.ring(), f.entries(s)
-	title, page := f.about(s, ring, entries)
-	doc := atomFeed{
-		ID:      tag(ring.Base, f.path),
-		Title:   atomText{"text", title},
-		Updated: time.Unix(0, 0).UTC().Format(time.RFC3339),
-		Author:  ring.Name,
-		Links: []atomLink{
-			{"self", "application/atom+xml", ring.Base + f.path + ".atom"},
-			{"alternate", "text/html", page},
-		},
-	}
-	for i, e := range entries {
-		at := e.at.UTC().Format(time.RFC3339Nano)
-		if i == 0 {
-			doc.Updated = at
-		}
-		doc.Entries = append(doc.Entries, atomEntry{
-			ID: tag(ring.Base, e.key), Title: atomText{"text", e.title}, Updated: at, Published: at,
-			Links:   []atomLink{{"alternate", "", memberPage(s, ring.Base, e.member.Slug)}, {"related", "", e.member.URL}},
-			Summary: atomText{"text", e.text},
-		})
-	}
-	return s.xml(doc)
-}
-
-func (f feed) json(s *Source) []byte {
-	ring, entries := s.ring(), f.entries(s)
-	title, page := f.about(s, ring, entries)
-	items := []node{}
-	for _, e := range entries {
-		items = append(items, node{
-			"id": tag(ring.Base, e.key), "url": memberPage(s, ring.Base, e.member.Slug), "external_url": e.member.URL,
-			"title": e.title, "content_text": e.text, "date_published": e.at.UTC().Format(time.RFC3339Nano),
-		})
-	}
-	return s.json(node{
-		"version": "https://jsonfeed.org/version/1.1", "title": title, "home_page_url": page,
-		"feed_url": ring.Base + f.path + ".json", "language": "en", "authors": []node{{"name": ring.Name}}, "items": items,
-	})
-}
-
-type opmlOutline struct {
-	Text     string `xml:"text,attr"`
-	Type     string `xml:"type,attr,omitempty"`
-	URL      string `xml:"url,attr,omitempty"`
-	Category string `xml:"category,attr,omitempty"`
-}
-
-type opmlDocument struct {
-	XMLName xml.Name `xml:"opml"`
-	Version string   `xml:"version,attr"`
-	Title   string   `xml:"head>title"`
-	Docs    string   `xml:"head>docs"`
-	Body    opmlBody `xml:"body"`
-}
-
-type opmlBody struct {
-	Outlines []opmlOutline `xml:"outline"`
-}
+// outline is a line of an OPML document: a member's site, another document, or words alone.
+type outline struct{ Text, Type, URL, Category string }
 
 // opml lists the members' sites in ring order; of a ring with more than one
 // document holds, it includes the parts.
 func opml(s *Source) []byte {
-	ring := s.ring()
-	_, total := s.members(0, 1)
+	_, total := s.members("", 0, 1)
 	if total <= opmlSize {
 		return opmlPart(s, 1)
 	}
-	doc := newOPML(ring)
+	var lines []outline
 	for n := range parts(total, opmlSize) {
 		part := strconv.Itoa(n + 1)
-		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "Part " + part, Type: "include", URL: ring.Base + "/opml/" + part + ".opml"})
+		lines = append(lines, outline{Text: "Part " + part, Type: "include", URL: s.ring().Base + "/opml/" + part + ".opml"})
 	}
-	return s.xml(doc)
+	return s.opml(lines)
 }
 
 // opmlPart gives the n-th document, or nil if there is none.
 func opmlPart(s *Source, n int) []byte {
-	ring := s.ring()
-	list := s.part(n, opmlSize)
-	if len(list) == 0 && n > 1 {
+	var lines []outline
+	for _, m := range s.part("", n, opmlSize) {
+		lines = append(lines, outline{m.Name, "link", m.URL, m.Category})
+	}
+	if len(lines) == 0 && n > 1 {
 		return nil
 	}
-	doc := newOPML(ring)
-	if len(list) == 0 { // OPML has no document without an outline
-		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{Text: "The ring is empty."})
+	if len(lines) == 0 { // OPML has no document without an outline
+		lines = []outline{{Text: "The ring is empty."}}
 	}
-	for _, m := range list {
-		doc.Body.Outlines = append(doc.Body.Outlines, opmlOutline{m.Name, "link", m.URL, m.Category})
-	}
-	return s.xml(doc)
+	return s.opml(lines)
 }
 
-func newOPML(ring Ring) opmlDocument {
-	return opmlDocument{Version: "2.0", Title: ring.Name, Docs: "https://opml.org/spec2.opml"}
+func (s *Source) opml(lines []outline) []byte {
+	return []byte(text("opml", map[string]any{"Title": s.ring().Name, "Lines": lines}))
+}
+
+// memberFeedPath is what the paths of the feeds of members begin with.
+const memberFeedPath = "/feeds/members/"
+
+// news is what happened to a member, as the origin tells it.
+type news struct {
+	ID      uint64
+	At      time.Time
+	Type    string
+	By      string // slug
+	WasRank int    `json:"was_rank"`
+	Rank    int
+	Amount  string `json:"amount_usd"`
+	Proof   string
+}
+
+// memberFeed gives the document at a path below /feeds/members/.
+func memberFeed(d Document, path string) (Document, bool) {
+	name := strings.TrimPrefix(path, memberFeedPath)
+	slug, atom := strings.CutSuffix(name, ".atom")
+	if !atom {
+		var is bool
+		if slug, is = strings.CutSuffix(name, ".json"); !is {
+			return d, false
+		}
+	}
+	if slug == "" || strings.Contains(slug, "/") {
+		return d, false
+	}
+	d.Reads = []string{"/api", memberTarget(slug)}
+	f := feed{path: memberFeedPath + url.PathEscape(slug), entries: func(s *Source) []entry { return newsOf(s, slug) }, slug: slug}
+	if d.Media, d.make = feedMedia, f.json; atom {
+		d.Media, d.make = atomMedia, f.atom
+	}
+	return d, true
+}
+
+func memberTarget(slug string) string { return "/api/ring/" + url.PathEscape(slug) }
+
+// newsOf gives the entries of a member's feed.
+func newsOf(s *Source, slug string) (all []entry) {
+	ring := s.ring()
+	var detail struct{ Member Member }
+	s.read(memberTarget(slug), &detail)
+	m := detail.Member
+	if m.Slug != slug { // another document, such as /api/ring/next
+		s.fail(&Problem{http.StatusNotFound, api.AppendProblem(nil, ring.Base, api.UnknownMember, "No member has this slug.", nil)})
+		return nil
+	}
+	var doc struct{ Events []news }
+	if !s.origin(memberTarget(slug)+"/events", &doc) {
+		s.fail(&Problem{http.StatusServiceUnavailable, api.AppendProblem(nil, ring.Base, api.OriginUnavailable,
+			"Only the ring's origin has the news of members, and it has not answered yet. Try again.", nil)})
+		return nil
+	}
+	for _, n := range doc.Events {
+		title := n.title(m.Name)
+		text := title + ": " + memberPage(s, ring.Base, slug)
+		if n.Type == "outbid" || n.Type == "fading" {
+			text += "\n\nCurrent prices: " + ring.Base + "/leaderboard"
+		}
+		all = append(all, entry{key: "news/" + slug + "/" + strconv.FormatUint(n.ID, 10), Title: title, Text: text, at: n.At, member: m})
+	}
+	return all
+}
+
+// happened says what each type of news is, behind the member's name.
+var happened = map[string]string{
+	"joined":     " joined{rank}",
+	"bid":        " got a bid of ${amount}{rank}",
+	"credited":   " was credited ${amount}{rank}",
+	"outbid":     " was outbid{by}{rank}",
+	"rank":       " has another rank{rank}",
+	"fading":     " starts fading",
+	"asleep":     " is asleep: its site does not answer",
+	"awake":      " is awake again",
+	"changed":    " was changed by its owner",
+	"moved":      " moved to another address",
+	"claimed":    " was claimed by its site ({proof})",
+	"verified":   " was verified ({proof})",
+	"unverified": " is no longer verified",
+	"returned":   " returned to the ring",
+}
+
+// title says what happened to a member of this name.
+func (n *news) title(name string) string {
+	words, known := happened[n.Type]
+	if !known {
+		return name + ": " + n.Type
+	}
+	rank, by := "", ""
+	if n.Rank != 0 && n.Rank != n.WasRank {
+		if rank = fmt.Sprintf(", rank %d", n.Rank); n.WasRank != 0 {
+			rank += fmt.Sprintf(" after %d", n.WasRank)
+		}
+	}
+	if n.By != "" {
+		by = " by " + n.By
+	}
+	return name + strings.NewReplacer("{rank}", rank, "{amount}", n.Amount, "{by}", by, "{proof}", n.Proof).Replace(words)
 }

@@ -23,13 +23,13 @@ type node = map[string]any
 // the problems of each operation, and the published documents.
 func openAPI(s *Source) []byte {
 	ring := s.ring()
-	first, total := s.members(0, 1)
+	first, total := s.members("", 0, 1)
 	b := &openapi{source: s, ring: ring}
 	if total > 0 {
 		b.member = first[0].Slug
 	}
 	doc := b.filled()
-	for _, taken := range []string{"x-problems", "x-results"} {
+	for _, taken := range []string{"x-problems", "x-results", "x-tools", "x-reasons"} {
 		delete(doc, taken)
 	}
 	info, docs, components, paths := doc["info"].(node), doc["x-service-info"].(node)["docs"].(node), doc["components"].(node), doc["paths"].(node)
@@ -88,8 +88,8 @@ func (b *openapi) filled() (doc node) {
 		reasons = append(reasons, r.Name)
 	}
 	var facts []string
-	for name, fact := range map[string]string{"name": b.ring.Name, "description": b.ring.Description, "base": b.ring.Base, "how": b.ring.How, "rule": b.ring.Rule,
-		"policies": b.ring.Policies.lines(), "version": cmp.Or(b.source.Version, devel), "member": cmp.Or(b.member, "example"), "reasons": strings.Join(reasons, ", ")} {
+	for name, fact := range map[string]string{"name": b.ring.Name, "description": b.ring.Description, "base": b.ring.Base, "how": b.ring.How, "rule": b.ring.Validation.Rule,
+		"policies": text("policies", b.ring.Policies), "version": cmp.Or(b.source.Version, devel), "member": cmp.Or(b.member, "example"), "reasons": strings.Join(reasons, ", ")} {
 		quoted, _ := json.Marshal(fact) // a string can be encoded
 		facts = append(facts, "{{"+name+"}}", string(quoted[1:len(quoted)-1]))
 	}

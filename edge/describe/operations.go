@@ -4,9 +4,12 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"webring/core/api"
 )
@@ -14,7 +17,10 @@ import (
 // openapiText is the description of the service as an OpenAPI document. Words in double braces
 // are facts of a ring. Members that begin with "x-" and that [openAPI] takes out are for this
 // package: x-tool is the MCP tool of an operation, x-needs what it asks for ("payment" or
-// "proof"), x-problems its codes or groups of codes, and x-results are schemas of tools.
+// "proof"), x-problems its codes or groups of codes,
+// x-tools what a tool does (the directory's words name queries and redirects, which tools do not
+// have), x-results schemas of tools, and x-reasons why payments are refused, in the order in which a
+// payer meets the reasons.
 //
 //go:embed openapi.json
 var openapiText string
@@ -59,8 +65,10 @@ const (
 
 // writtenDocument is what this package reads of [openapiText].
 type writtenDocument struct {
-	Groups  map[string][]api.Code `json:"x-problems"`
-	Results map[string]*schema    `json:"x-results"`
+	Groups  map[string][]api.Code                    `json:"x-problems"`
+	Results map[string]*schema                       `json:"x-results"`
+	Reasons []Reason                                 `json:"x-reasons"`
+	Tools   map[string]struct{ Title, About string } `json:"x-tools"`
 	Paths   map[string]map[string]struct {
 		OperationID, Description string
 		Tags                     []string
@@ -126,6 +134,12 @@ func names(object json.RawMessage) (list []string) {
 	}
 }
 
+// Reason is why a payment was refused: a value of the member reason of a problem document.
+type Reason struct{ Name, Meaning string }
+
+// Reasons lists all that the payment methods give. The caller owns the list.
+func Reasons() []Reason { return slices.Clone(written().Reasons) }
+
 // anyCodes are the problems that any request can meet.
 func anyCodes() []api.Code { return written().Groups["any"] }
 
@@ -183,4 +197,49 @@ func (op *Operation) summary() string {
 	about, _, _ := strings.Cut(op.About, " Query")
 	about, _, _ = strings.Cut(about, " JSON body")
 	return about
+}
+
+type schema = jsonschema.Schema
+
+const componentSchemas = "#/components/schemas/"
+
+// The forms of slugs and of amounts in requests.
+const (
+	slugPattern   = "^[a-z0-9][a-z0-9-]{0,47}$"
+	amountPattern = `^[0-9]{1,7}(\.[0-9]{1,2})?$`
+)
+
+func ptr[T any](v T) *T { return &v }
+
+// standalone gives a schema of its own with what it refers to in $defs. Callers may change it.
+func standalone(of *schema) *schema {
+	all := written().Components.Schemas
+	root := of.CloneSchemas()
+	if name, ok := strings.CutPrefix(root.Ref, componentSchemas); ok {
+		root = all[name].CloneSchemas()
+	}
+	root.Defs = map[string]*schema{}
+	var visit func(s *schema)
+	visit = func(s *schema) {
+		if name, ok := strings.CutPrefix(s.Ref, componentSchemas); ok {
+			s.Ref = "#/$defs/" + name
+			if _, seen := root.Defs[name]; !seen {
+				root.Defs[name] = all[name].CloneSchemas()
+				walk(root.Defs[name], visit)
+			}
+		}
+	}
+	walk(root, visit)
+	return root
+}
+
+// walk visits a schema and what it consists of.
+func walk(s *schema, visit func(*schema)) {
+	if s == nil {
+		return
+	}
+	visit(s)
+	for _, part := range slices.Concat(slices.Collect(maps.Values(s.Properties)), s.AllOf, s.AnyOf, []*schema{s.Items, s.AdditionalProperties}) {
+		walk(part, visit)
+	}
 }

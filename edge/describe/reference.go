@@ -164,14 +164,15 @@ func requestFor(op *Operation, ring Ring, slug string) (request, example string)
 		}
 		return "curl '" + ring.Base + path + "'", example
 	}
-	r := recipe{ring: ring}
-	var lines []string
-	if op.needs == "payment" {
-		lines = append(lines, keyField)
+	request = op.Method + " " + ring.Base + path
+	if body := exampleBody(op.body, ring, slug); body != nil {
+		request += "\nContent-Type: application/json"
+		if op.needs == "payment" {
+			request += "\nIdempotency-Key: {key}"
+		}
+		request += "\n\n" + string(inJSON(body))
 	}
-	body := exampleBody(op.body, ring, slug)
-	r.request(op.Method, path, body, lines...)
-	return strings.TrimSuffix(strings.TrimPrefix(r.b.String(), "```http\n"), "\n```\n\n"), ""
+	return request, ""
 }
 
 // exampleBody is a body that a request of this kind may have.
@@ -196,6 +197,17 @@ func exampleDraft(site string) node {
 	return node{"name": "Example Agent", "url": site, "kind": "agent", "category": "general", "description": "What it does, in a sentence."}
 }
 
+// inJSON is a constant or a map of words: it can be encoded.
+func inJSON(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(b.Bytes())
+}
+
 // Answer is a JSON document as people read it.
 func Answer(body []byte) string {
 	var b bytes.Buffer
@@ -213,41 +225,19 @@ type Step struct {
 
 // Dialogue is how a bid is paid for, step by step, by the first offer of the ring. The
 // values of long fields are cut.
-func Dialogue(ring Ring, slug string) []Step {
-	slug = cmp.Or(slug, "example")
-	host := "ring.example"
+func Dialogue(ring Ring, slug string) (steps []Step) {
+	if len(ring.Offers) == 0 {
+		ring.Offers = []Offer{{Method: "tempo", Intent: "charge", Network: "eip155:4217", Currency: "0x20c0…"}}
+	}
+	of := map[string]any{"Ring": ring, "Member": cmp.Or(slug, "example"), "Host": "ring.example", "Title": api.PaymentRequired.Title(),
+		"Units": strings.TrimLeft(strings.Replace(ring.MinBid, ".", "", 1), "0") + "0000", // a dollar has 1 000 000
+		"X402":  slices.ContainsFunc(ring.Offers, func(o Offer) bool { return o.Method == "evm" })}
 	if u, err := url.Parse(ring.Base); err == nil {
-		host = u.Hostname()
+		of["Host"] = u.Hostname()
 	}
-	offers := ring.Offers
-	if len(offers) == 0 {
-		offers = []Offer{{Method: "tempo", Intent: "charge", Network: "eip155:4217", Currency: "0x20c0…"}}
-	}
-	units := strings.TrimLeft(strings.Replace(ring.MinBid, ".", "", 1), "0") + "0000" // a dollar has 1 000 000
-	body := fmt.Sprintf(`{"member":%q,"amount":%q}`, slug, ring.MinBid)
-	head := "POST " + ring.Base + "/api/bid\nContent-Type: application/json\nIdempotency-Key: 6f1c9a52-0d3e-4b7e-9a40-1b6f7f6f3c11\n"
-	offered, x402 := "", ""
-	var listed []string
-	for _, o := range offers {
-		offered += fmt.Sprintf("WWW-Authenticate: Payment id=\"DKATc0iB45rz…\", realm=%q, method=%q, intent=%q,\n  request=\"eyJhbW91bnQiOiIx…\", expires=\"…\", digest=\"sha-256=:QJTMdIEB…=:\", opaque=\"eyJmZWUi…\"\n", host, o.Method, o.Intent)
-		listed = append(listed, fmt.Sprintf(`{"method":%q,"intent":%q,"amount":%q,"currency":%q,"network":%q,"recipient":"0x…","expires":"…"}`, o.Method, o.Intent, units, o.Currency, o.Network))
-		if o.Method == "evm" {
-			x402 = "PAYMENT-REQUIRED: eyJ4NDAyVmVyc2lvbiI6Mi…\n"
-		}
-	}
-	problem := Answer(fmt.Appendf(nil, `{"type":"https://paymentauth.org/problems/payment-required","title":%q,"status":402,"code":%q,"amount_usd":%q,"expires":"…","offers":[%s]}`,
-		api.PaymentRequired.Title(), api.PaymentRequired, ring.MinBid, strings.Join(listed, ",")))
-	steps := []Step{
-		{"Ask", "Send the request without a payment. The ring checks everything first. A 402 is free and means: pay and it is accepted.", head + "\n" + body},
-		{"Read the offers", "Each WWW-Authenticate line is one offer. Pay any one of them. The body has them decoded, in the same order. Amounts are in base units of the token: 1 000 000 is a dollar.",
-			"402 Payment Required\nContent-Type: application/problem+json\nCache-Control: no-store\n" + offered + x402 + "\n" + problem},
-		{"Pay and send it again", "Sign what the offer's method asks for. Send the identical request, byte for byte, with the credential: base64url, without padding, of a JSON object with challenge (all parameters of the line), payload (what was signed) and source (the account). The ring sends the payment to its network.",
-			head + "Authorization: Payment eyJjaGFsbGVuZ2UiOnsi…\n\n" + body},
-		{"Read the receipt", "The payment counts once, even if you repeat the request. On a 503 never pay again: wait for Retry-After, then send the same request with the same credential.",
-			"200 OK\nContent-Type: application/json\nPayment-Receipt: eyJtZXRob2QiOiJ0…\nWebring-Seq: 4711\n\n" + Answer(fmt.Appendf(nil, `{"bid":{"member":%q,"amount_usd":%q},"bid_total_usd":"…","leaderboard_rank":1,"to_take_first_usd":null,"links":{"self":"…"}}`, slug, ring.MinBid))},
-	}
-	if x402 != "" {
-		steps[2].Words += " An x402 client (version 2) reads PAYMENT-REQUIRED and sends PAYMENT-SIGNATURE instead of Authorization."
+	for _, title := range []string{"Ask", "Read the offers", "Pay and send it again", "Read the receipt"} {
+		words, message, _ := strings.Cut(text(title, of), "\n\n")
+		steps = append(steps, Step{title, words, message})
 	}
 	return steps
 }

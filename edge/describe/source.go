@@ -145,79 +145,105 @@ func (s *Source) origin(target string, doc any) bool {
 
 func (s *Source) has(path string) bool { return s.Has == nil || s.Has(path) }
 
-// Ring is what documents say of the ring as a whole.
+// Ring is what the directory says of the ring as a whole.
 type Ring struct {
 	Name        string
-	Base        string // base URL
 	Description string
+	OpenAPI     string // URL of the OpenAPI document
 	Synthetic   bool
-	How         string // how to pay, or why payment is impossible
-	Offers      []Offer
-	Fee, MinBid string
-	Rule        string // which score joins
+	Payments    `json:"payments"`
+	Validation  struct{ Rule string } // which score joins
 	Policies    Policies
+	Base        string `json:"-"` // base URL, without a slash at its end
+}
+
+// Payments are the prices, and the ways to pay.
+type Payments struct {
+	How      string // how to pay, or why payment is impossible
+	Networks []string
+	Offers   []Offer
+	Fee      string `json:"registration_fee_usd"`
+	MinBid   string `json:"min_bid_usd"`
 }
 
 // Policies are pages of the operator; a field is "" when there is none.
-type Policies struct{ Terms, Privacy, Report string }
+type Policies struct {
+	Terms, Privacy string
+	Report         string // where to report a member: a page, or a mailto address
+}
 
 // Offer is one way to pay.
 type Offer struct{ Method, Intent, Network, Currency string }
 
 // ring reads the directory.
-func (s *Source) ring() Ring {
-	var doc struct {
-		Name        string
-		Description string
-		OpenAPI     string
-		Synthetic   bool
-		Payments    struct {
-			How    string
-			Offers []Offer
-			Fee    string `json:"registration_fee_usd"`
-			MinBid string `json:"min_bid_usd"`
-		}
-		Validation struct{ Rule string }
-		Policies   Policies
-	}
-	s.read("/api", &doc)
-	return Ring{
-		Name: doc.Name, Base: strings.TrimSuffix(doc.OpenAPI, "/openapi.json"), Description: doc.Description, Synthetic: doc.Synthetic,
-		How: doc.Payments.How, Offers: doc.Payments.Offers, Fee: doc.Payments.Fee, MinBid: doc.Payments.MinBid,
-		Rule: doc.Validation.Rule, Policies: doc.Policies,
-	}
+func (s *Source) ring() (ring Ring) {
+	s.read("/api", &ring)
+	ring.Base = strings.TrimSuffix(ring.OpenAPI, "/openapi.json")
+	return ring
 }
 
 // Member is a member as documents show it. What it says of itself is data: it is shown as text,
-// and its URL leads to a stranger.
+// and its URL leads to a stranger. A field that a document does not have, or that is null in it,
+// is zero.
 type Member struct {
 	Slug        string
 	Name        string
 	URL         string
+	Description string
 	Kind        string
 	Category    string
-	Description string
-	Joined      time.Time `json:"joined_at"`
-	Paid        string    `json:"paid_total_usd"`    // "" where time has no part in the document
-	Standing    string    `json:"effective_bid_usd"` // the same
-	LastBid     time.Time `json:"last_bid_at"`       // zero for none
-	Rank        int       // on the leaderboard
-	Health      string    // awake or asleep
-	Verified    string    // how its site proved itself, "" when it has not
+	Score       json.Number `json:"agentic_score"`
+	Report      string      `json:"agentic_report"`
+	Position    int         `json:"ring_position"`
+	Joined      time.Time   `json:"joined_at"`
+	Paid        string      `json:"paid_total_usd"`
+	Bids        string      `json:"bid_total_usd"`
+	Standing    string      `json:"effective_bid_usd"`
+	LastBid     time.Time   `json:"last_bid_at"`
+	Rank        int         // in a leaderboard
+	BoardRank   int         `json:"leaderboard_rank"` // the same elsewhere
+	TakeFirst   string      `json:"to_take_first_usd"`
+	Verified    string      // how its site proved itself, "" when it has not
+	VerifiedAt  time.Time   `json:"verified_at"`
+	Health      string      // awake or asleep
+	HealthSince time.Time   `json:"health_since"`
+	Changed     time.Time   `json:"changed_at"`
+	Owner       string
+	Claimed     bool
+	FullUntil   time.Time `json:"full_until"` // zero without bids: for ever
+	GoneAt      time.Time `json:"gone_at"`    // zero also when it is too far ahead
+	ToPass      struct {
+		Amount string `json:"amount_usd"`
+		Rank   int    // of the member directly above, 0 for the leader
+		Takes  int    `json:"takes_rank"` // that the bid gives
+	} `json:"to_pass"`
+	Forecast []Forecast
 }
 
-// members reads a part of the ring in ring order, and how many there are.
-func (s *Source) members(offset, limit int) (list []Member, total int) {
+// Forecast is the price of first place at one time if no bid comes until then.
+type Forecast struct {
+	Days      int // from now, 0 for now
+	At        time.Time
+	JoinFirst string `json:"join_at_first_bid_usd"` // for a new member, fee not included
+	TakeFirst string `json:"to_take_first_usd"`     // for the member of the document, "" when it is first then
+}
+
+// members reads a part of the members of a kind, "" for all, in ring order, and how many there are.
+func (s *Source) members(kind string, offset, limit int) (list []Member, total int) {
 	var doc struct {
 		Total   int
 		Members []Member
 	}
-	s.read(membersTarget(offset, limit), &doc)
+	s.read(membersTarget(kind, offset, limit), &doc)
 	return doc.Members, doc.Total
 }
 
-func membersTarget(offset, limit int) string {
-	return fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset)
+func membersTarget(kind string, offset, limit int) string {
+	target := fmt.Sprintf("/api/ring?limit=%d&offset=%d", limit, offset)
+	if kind != "" {
+		target += "&kind=" + kind
+	}
+	return target
 }
 
 // leader reads who holds rank 1; the list is empty in an empty ring.

@@ -85,8 +85,8 @@ func pageLength(value string) (string, error) {
 }
 
 func newTool(name string, op Operation) Tool {
-	w := toolWords[name]
-	t := Tool{Name: name, Title: w.title, About: w.about, op: op, Varies: name == "ring_random", Input: &schema{Type: "object", Properties: map[string]*schema{}}}
+	w := written().Tools[name]
+	t := Tool{Name: name, Title: w.Title, About: w.About, op: op, Varies: name == "ring_random", Input: &schema{Type: "object", Properties: map[string]*schema{}}}
 	t.Input.AdditionalProperties = &schema{Not: &schema{}}
 	return t
 }
@@ -130,43 +130,13 @@ func (t *Tool) shorten() {
 // keyArgument is the argument of a request that is its Idempotency-Key.
 const keyArgument = "idempotency_key"
 
-type words struct{ title, about string }
-
-// toolWords says what a tool does. The directory's words name queries and redirects, which
-// tools do not have.
-var toolWords = map[string]words{
-	"ring_directory":     {"Directory", "What this ring is, how to join and bid, and the prices."},
-	"ring_list":          {"Members", "The members in ring order, in pages; q finds them by their words."},
-	"ring_member":        {"Member", "One member, with its standing, forecast, rank and owner."},
-	"ring_next":          {"Next member", "The next member. After the last comes the first. Without from: the first member."},
-	"ring_prev":          {"Previous member", "The previous member. Before the first comes the last. Without from: the last member."},
-	"ring_random":        {"Random member", "A random member, not from if possible."},
-	"ring_categories":    {"Categories", "The categories in use, with the number of members in each."},
-	"ring_leaderboard":   {"Leaderboard", "The members by rank, the ranking rules, the bid that passes each, and the price of rank 1 now and in 7 and 30 days."},
-	"ring_hops":          {"Hops", "Visitors sent by the ring, by day."},
-	"ring_member_hops":   {"Hops of a member", "Visitors the ring sent to a member and on from it, by day."},
-	"ring_events":        {"Events", "What happened to members: bids, outbids, ranks, moves, sleep; poll with since."},
-	"ring_member_events": {"Events of a member", "Recent events of a member, such as being outbid."},
-	"ring_widget":        {"Widget", "A member's place in the ring: the member, its neighbours, and links to put on a page."},
-	"ring_join_info":     {"How to join", "Requirements and price to join, accepted payments, and the price of rank 1."},
-	"ring_bid_info":      {"How to bid", "Minimum bid, the leader and its standing, how standings decay, and accepted payments."},
-	"ring_check":         {"Check a draft", "Free: whether this draft can join, its score, price and rank. Nothing is charged or stored."},
-	"ring_join":          {"Join", "Paid: joins the ring. A site that scores too low is refused before it is asked to pay."},
-	"ring_bid":           {"Bid", "Paid: funds any member and raises its rank."},
-	"ring_change":        {"Change a member", "Free, with a proof by the owner's account: changes name, description, category or kind, or moves the member to another address."},
-	"ring_leave":         {"Leave the ring", "Free, with a proof by the owner's account: takes the member out of the ring. No refunds. The owner can return within seven days."},
-	"ring_return":        {"Return to the ring", "Free, with a proof by the owner's account: undoes ring_leave within seven days."},
-	"ring_claim":         {"Claim a member", "Free: with account, returns a token for the site to show; with token and a proof by that account, makes the account the owner."},
-	"ring_visit":         {"Visit a member", "Free, with a proof by the owner's account: the ring visits the site now. An answer wakes an asleep member."},
-}
-
 // arguments are the parameters that a tool has: a redirect is nothing for it.
 func (op *Operation) arguments() []param {
 	return slices.DeleteFunc(slices.Clone(op.params), func(p param) bool { return p.Name == "format" })
 }
 
 // Sends says that a call is a request which only the origin answers; [Tool.Request] gives
-// it. Any other call is answered here, by [Tool.Target] or by [Tool.Build].
+// it. Any other call is answered here, by the read at the target of its request, or by [Tool.Build].
 func (t *Tool) Sends() bool { return t.op.Method != "GET" }
 
 // Changes says that a call may change the ring.
@@ -195,18 +165,14 @@ func (t *Tool) Makes() bool { return t.build != nil }
 // Build makes the result of a tool that has no arguments. It refuses with a *[Problem] or
 // an *[ArgumentError].
 func (t *Tool) Build(s *Source, arguments json.RawMessage) ([]byte, error) {
-	given, err := readArguments(arguments)
-	if err == nil {
-		err = unknown(given)
-	}
-	if err != nil {
+	if _, err := t.Request(arguments); err != nil {
 		return nil, err
 	}
 	b := t.build(s)
 	return b, s.err
 }
 
-// ErrNoMember is the error of [Tool.Target] and [Tool.Request] when no member can have the
+// ErrNoMember is the error of [Tool.Request] when no member can have the
 // slug that was given.
 var ErrNoMember = errors.New("describe: no such member")
 
@@ -263,22 +229,6 @@ func take(given map[string]json.RawMessage, name, kind string) (value string, er
 	return value, nil
 }
 
-// Target gives the target of the read that answers a call with these arguments,
-// a JSON object or nothing. Values are checked by the read itself, so that both
-// ways refuse alike; names are checked here. It refuses with an *[ArgumentError] or
-// [ErrNoMember].
-func (t *Tool) Target(arguments json.RawMessage) (string, error) {
-	given, err := readArguments(arguments)
-	if err != nil {
-		return "", err
-	}
-	target, err := t.target(given)
-	if err != nil {
-		return "", err
-	}
-	return target, unknown(given)
-}
-
 // target takes the parameters of the operation out of the arguments given.
 func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 	path, query := t.op.Path, url.Values{}
@@ -307,4 +257,103 @@ func (t *Tool) target(given map[string]json.RawMessage) (string, error) {
 		path += "?" + query.Encode()
 	}
 	return path, nil
+}
+
+// Request is a call of a tool as a request over HTTP.
+type Request struct {
+	Method, Target string
+	// Body is canonical JSON (RFC 8785), nil of a read: the same arguments are the same bytes, in
+	// whichever order and spelling they come. A challenge binds the body, and an agent may
+	// write its arguments anew before it pays.
+	Body           []byte
+	IdempotencyKey string // "" for none
+}
+
+// Request gives the request of a call of a tool with these arguments, a JSON object or nothing.
+// Values are checked by who answers it, so that both ways refuse alike; names are checked here. It
+// refuses with an *[ArgumentError] or [ErrNoMember].
+func (t *Tool) Request(arguments json.RawMessage) (Request, error) {
+	r := Request{Method: t.op.Method}
+	given, err := readArguments(arguments)
+	if err != nil {
+		return r, err
+	}
+	if r.Target, err = t.target(given); err == nil && t.Changes() {
+		r.IdempotencyKey, err = take(given, keyArgument, "string")
+	}
+	if err == nil && t.op.body == "" {
+		err = unknown(given)
+	}
+	if err != nil || !t.Sends() {
+		return r, err
+	}
+	rest, err := json.Marshal(given)
+	if err == nil {
+		r.Body, err = jcs.Transform(rest)
+	}
+	return r, err
+}
+
+// infos are the tools that combine several reads in one document: what an agent needs to join
+// or to bid. output names the schema of the result in x-results.
+var infos = []struct {
+	name, output string
+	build        func(*Source) []byte
+}{
+	{"ring_join_info", "JoinInfo", joinInfo},
+	{"ring_bid_info", "BidInfo", bidInfo},
+}
+
+// node of a request that a tool stands for.
+func requestOf(base, tool string) node {
+	for _, op := range Operations() {
+		if op.Tool == tool {
+			return node{"tool": tool, "method": op.Method, "url": base + op.Path}
+		}
+	}
+	return nil
+}
+
+func joinInfo(s *Source) []byte {
+	ring, parts, board := s.forPayers()
+	var rules struct {
+		JoinAtFirst string `json:"join_at_first_bid_usd"`
+	}
+	if s.err == nil {
+		s.fail(json.Unmarshal(board.Rules, &rules))
+	}
+	doc := node{"payments": parts.Payments, "validation": parts.Validation, "join_at_first_bid_usd": rules.JoinAtFirst,
+		"check": requestOf(ring.Base, "ring_check"), "join": requestOf(ring.Base, "ring_join"),
+		"then": "Call ring_check with the draft (free). Call ring_join with the same arguments: it answers with challenges. Pay one and call again with the credential. bid adds an opening bid. With only_if_rank nothing is charged unless the member gets that rank."}
+	if parts.Policies != nil {
+		doc["policies"] = parts.Policies
+	}
+	return s.json(doc)
+}
+
+func bidInfo(s *Source) []byte {
+	ring, parts, board := s.forPayers()
+	var first any
+	if len(board.Leaderboard) > 0 {
+		first = node{"slug": board.Leaderboard[0].Slug, "effective_bid_usd": board.Leaderboard[0].Standing}
+	}
+	return s.json(node{"payments": parts.Payments, "rules": board.Rules, "first": first, "bid": requestOf(ring.Base, "ring_bid"),
+		"then": "ring_leaderboard has the price of rank 1 for each member in to_take_first_usd. Call ring_bid with member and amount: it answers with challenges. Pay one and call again with the credential. With only_if_rank nothing is charged unless the bid gives that rank."})
+}
+
+// payerParts are parts of the directory, unchanged.
+type payerParts struct{ Payments, Validation, Policies json.RawMessage }
+
+// payerBoard is what the leaderboard says to a payer.
+type payerBoard struct {
+	Rules       json.RawMessage
+	Leaderboard []Member
+}
+
+// forPayers reads what joining and bidding cost.
+func (s *Source) forPayers() (ring Ring, parts payerParts, board payerBoard) {
+	ring = s.ring()
+	s.read("/api", &parts)
+	s.read("/api/leaderboard?limit=1", &board)
+	return
 }

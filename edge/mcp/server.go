@@ -143,12 +143,12 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 
 // read answers a call with the document of its read.
 func (s *Server) read(t *describe.Tool, arguments json.RawMessage) (*sdk.CallToolResult, error) {
-	target, err := t.Target(arguments)
+	q, err := t.Request(arguments)
 	if err != nil {
 		return nil, err
 	}
 	var r api.Response
-	s.reader.Serve([]byte(target), &r)
+	s.reader.Serve([]byte(q.Target), &r)
 	return document(r.Status == http.StatusOK, r.Body), nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"webring/edge/cache"
 	"webring/edge/card"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/templates"
 )
 
@@ -142,7 +143,7 @@ func (r *reader) card(path string) drawable {
 		return nil
 	}
 	if path == CardPath {
-		view := &card.Home{Ring: v.ring(&first), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.about.Payments.Fee)}
+		view := &card.Home{Ring: v.ring(&first), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.about.Fee)}
 		if len(first.Leaderboard) > 0 {
 			m := &first.Leaderboard[0]
 			view.First, view.Host = m.Name, templates.Where(m.URL)
@@ -154,7 +155,7 @@ func (r *reader) card(path string) drawable {
 		r.fail(api.NotFound, noSuchPath)
 		return nil
 	}
-	var detail struct{ Member memberDocument }
+	var detail struct{ Member describe.Member }
 	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
 		return nil
 	}
@@ -163,7 +164,7 @@ func (r *reader) card(path string) drawable {
 		r.fail(api.UnknownMember, noSuchMember)
 		return nil
 	}
-	return &card.Member{Ring: v.ring(&first), Here: m.onCard(),
+	return &card.Member{Ring: v.ring(&first), Here: onCard(m),
 		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
 		Rank: m.BoardRank, Standing: templates.Dollars(m.Standing), Words: aging(r.freshness(m))}
 }
@@ -172,7 +173,7 @@ func (r *reader) card(path string) drawable {
 func (v *survey) ring(first *boardDocument) card.Ring {
 	ring := card.Ring{Members: v.members}
 	for i := range first.Leaderboard {
-		ring.Marks = append(ring.Marks, first.Leaderboard[i].onCard())
+		ring.Marks = append(ring.Marks, onCard(&first.Leaderboard[i]))
 	}
 	for _, m := range v.marks {
 		ring.Others = append(ring.Others, m.Position)
@@ -182,7 +183,7 @@ func (v *survey) ring(first *boardDocument) card.Ring {
 
 // onCard is a member on a card, from a document that shows standings. Of what still counts a card
 // shows whole percents, so that it is not drawn again for each cent.
-func (m *memberDocument) onCard() card.Mark {
+func onCard(m *describe.Member) card.Mark {
 	paid := cents(m.Paid)
 	return card.Mark{Position: m.Position, Total: paid, Percent: percent(cents(m.Standing), paid), Kind: m.Kind}
 }

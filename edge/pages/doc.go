@@ -3,16 +3,13 @@
 //
 // A request comes to pages.go, which has the [Route] of each page, and to cache.go, which draws
 // a page once for all requests. While it draws a page again, other requests get the previous
-// page, if only time has passed. A [View] fills a page: views.go, ring.go, docs.go, join.go,
-// verify.go and explanations.go (problem codes); cards.go fills cards. reader.go reads the
-// documents of a page from the [Core], all of one position. survey.go reads what pages show of
-// the whole ring. documents.go has the parts of documents that pages show, parameters.go the
-// parameters. leaderboard.go and standing.go say what standings are and what bids do, when.go
-// how long ago something was. markdown.go converts a page to Markdown, and published.go caches
-// what [webring/edge/describe] makes.
+// page, if only time has passed; it caches what [webring/edge/describe] makes, too. A [View] fills a
+// page: views.go, and lists.go for the ring and the leaderboard; cards.go fills cards. reader.go
+// reads the documents of a page from the [Core], all of one position, and what pages show of the
+// whole ring. documents.go has the documents, and says what standings are and what bids do; parameters.go
+// has the parameters, when.go how long ago something was. markdown.go converts a page to Markdown.
 //
 // Routes are listed here and served by package edge, which also writes the header fields
 // that are not of the page. errorpage.go draws what people see in place of a problem
-// document; it is not cached, as it names its request. crowded.go has that of clients that ask
-// too often, which is cached with blanks for what differs.
+// document; it is not cached, as it names its request, but for clients that ask too often.
 package pages

@@ -1,11 +1,11 @@
 package pages
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"webring/core/api"
 	"webring/edge/describe"
 	"webring/templates"
 )
@@ -13,53 +13,9 @@ import (
 // Pages are filled from the same documents that agents read (the service
 // interface, "Resources and their fields"); these are the parts that they show.
 
-type directoryDocument struct {
-	Name        string
-	Description string
-	Synthetic   bool
-	Payments    struct {
-		How      string
-		Networks []string
-		Offers   []describe.Offer
-		Fee      string `json:"registration_fee_usd"`
-		MinBid   string `json:"min_bid_usd"`
-	}
-	Validation struct{ Rule string }
-	Policies   templates.Policies
-}
-
-type memberDocument struct {
-	Slug        string
-	Name        string
-	URL         string
-	Description string
-	Kind        string
-	Category    string
-	Score       *int       `json:"agentic_score"`
-	Report      *string    `json:"agentic_report"`
-	Position    int        `json:"ring_position"`
-	Joined      time.Time  `json:"joined_at"`
-	Paid        string     `json:"paid_total_usd"`
-	Bids        string     `json:"bid_total_usd"`
-	Standing    string     `json:"effective_bid_usd"`
-	LastBid     *time.Time `json:"last_bid_at"`
-	Rank        int
-	TakeFirst   *string `json:"to_take_first_usd"`
-	BoardRank   int     `json:"leaderboard_rank"`
-	Verified    string
-	VerifiedAt  time.Time `json:"verified_at"`
-	Health      string
-	HealthSince time.Time `json:"health_since"`
-	Changed     time.Time `json:"changed_at"`
-	Owner       string
-	Claimed     bool
-	standingDocument
-	Forecast []forecastDocument // on the member's own document
-}
-
 type listDocument struct {
 	Total, Count, Offset int
-	Members              []memberDocument
+	Members              []describe.Member
 }
 
 type boardDocument struct {
@@ -70,59 +26,21 @@ type boardDocument struct {
 		Grace       string `json:"grace_period"`
 		Decay       string `json:"decay_span"`
 	}
-	Forecast    []forecastDocument
-	Leaderboard []memberDocument
+	Forecast    []describe.Forecast
+	Leaderboard []describe.Member
 }
 
 type widgetDocument struct {
 	Ring               struct{ Count int }
-	Member, Prev, Next *memberDocument
-}
-
-type categoriesDocument struct {
-	Categories []struct {
-		Category string
-		Members  int
-	}
-}
-
-type hopsDocument struct {
-	Total struct{ From, To, Hops uint64 }
-	Days  []struct {
-		Day      string
-		From, To uint64
-	}
-}
-
-// view is what a page shows of them.
-func (d *hopsDocument) view() *templates.Hops {
-	h := &templates.Hops{From: d.Total.From, To: d.Total.To}
-	for _, day := range slices.Backward(d.Days) {
-		at, err := time.Parse(time.DateOnly, day.Day)
-		if err != nil {
-			return nil
-		}
-		h.Days = append(h.Days, templates.HopsDay{Day: at, From: day.From, To: day.To})
-	}
-	return h
+	Member, Prev, Next *describe.Member
 }
 
 // row is a member as pages show it.
-func (m *memberDocument) row() templates.Row {
-	r := templates.Row{Slug: m.Slug, Name: m.Name, URL: m.URL, Description: m.Description, Kind: m.Kind, Category: m.Category,
-		Position: m.Position, Joined: m.Joined, Rank: max(m.Rank, m.BoardRank), Standing: m.Standing, Paid: m.Paid, Bids: m.Bids,
-		Verified: m.Verified, VerifiedAt: m.VerifiedAt, Asleep: m.Health == "asleep", HealthSince: m.HealthSince, Changed: m.Changed}
+func row(m *describe.Member) templates.Row {
+	r := templates.Row{Member: *m}
+	r.Rank = max(m.Rank, m.BoardRank)
 	if r.HealthSince.IsZero() {
 		r.HealthSince = m.Joined
-	}
-	if m.Score != nil {
-		r.Score = strconv.Itoa(*m.Score)
-	}
-	if m.Report != nil {
-		r.Report = *m.Report
-	}
-	if m.TakeFirst != nil {
-		r.TakeFirst = *m.TakeFirst
 	}
 	return r
 }
@@ -148,3 +66,71 @@ func span(iso string) time.Duration {
 	}
 	return time.Duration(n) * unit
 }
+
+// standing is a member as documents show it that show standings. minBid is the least bid.
+func (r *reader) standing(m *describe.Member, minBid string) templates.Row {
+	row := row(m)
+	row.Fresh = r.freshness(m)
+	if !m.LastBid.IsZero() {
+		row.LastBid = r.ago(m.LastBid)
+	}
+	standing, paid := cents(m.Standing), cents(m.Paid)
+	row.Percent = percent(standing, paid)
+	if standing < paid {
+		row.Faded = usd(paid - standing)
+	}
+	bid := templates.Bid{Amount: minBid, Rank: row.Rank}
+	if p := m.ToPass; p.Amount != "" {
+		bid = templates.Bid{Amount: p.Amount, Rank: p.Takes, Above: p.Rank}
+	}
+	bid.Then = usd(paid + cents(bid.Amount))
+	row.Bid = bid
+	return row
+}
+
+// percent is how much still counts of what was paid, rounded down.
+func percent(standing, paid int64) int {
+	if paid <= 0 {
+		return 0
+	}
+	return int(100 * standing / paid)
+}
+
+// freshness says how the standing of a member ages.
+func (r *reader) freshness(m *describe.Member) templates.Freshness {
+	switch {
+	case m.FullUntil.IsZero():
+		return templates.Freshness{State: templates.FeeOnly}
+	case r.now().Before(m.FullUntil):
+		return templates.Freshness{State: templates.Fresh, Until: r.left(m.FullUntil)}
+	}
+	r.from(m.FullUntil)
+	f := templates.Freshness{State: templates.Fading}
+	if cents(m.Standing) == 0 {
+		f.State = templates.Faded
+	}
+	if !m.GoneAt.IsZero() {
+		f.Until = r.date(m.GoneAt)
+	}
+	return f
+}
+
+// usd spells an amount in cents as documents do.
+func usd(cents int64) string { return string(api.AppendUSD(nil, cents)) }
+
+// maxBid is the highest amount in cents (the service interface, "Amounts").
+const maxBid = 100_000_000
+
+// readUSD reads an amount as somebody may spell it in an address: digits, and at most two
+// decimals.
+func readUSD(s string) (cents int64, ok bool) {
+	whole, part, _ := strings.Cut(s, ".")
+	if whole == "" || len(whole) > 7 || len(part) > 2 || strings.HasSuffix(s, ".") {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(whole+(part + "00")[:2], 10, 63)
+	return int64(n), err == nil
+}
+
+// days is a duration of the rules in words.
+func days(iso string) string { return lasted(span(iso)) }

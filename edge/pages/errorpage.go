@@ -2,13 +2,18 @@ package pages
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"html"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/cache"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/templates"
 )
@@ -17,28 +22,47 @@ import (
 // programs read: every browser does when somebody follows a link or sends a form, and no
 // program that takes anything does (RFC 9110, 12.5.1).
 func PrefersHTML(accept []byte) bool {
-	html, other, nearest := 0, 0, 0
-	for element := range bytes.SplitSeq(accept, comma) {
-		media, parameters, _ := bytes.Cut(element, semicolon)
-		media = bytes.Trim(media, " \t")
-		near := 0
-		switch {
-		case is(media, "text/html"):
-			html = max(html, content.Weight(parameters))
-		case is(media, "text/markdown"), is(media, "application/json"):
-			other = max(other, content.Weight(parameters))
-		case is(media, "application/problem+json"):
-			near = 3
-		case is(media, "application/*"):
-			near = 2
-		case is(media, "*/*"):
-			near = 1
-		}
-		if near > nearest {
-			other, nearest = max(other, content.Weight(parameters)), near
+	html, named := weight(accept, "text/html")
+	if !named {
+		return false
+	}
+	other, _ := weight(accept, "application/problem+json")
+	for _, media := range [...]string{"text/markdown", "application/json"} {
+		if w, named := weight(accept, media); named {
+			other = max(other, w)
 		}
 	}
 	return html > other
+}
+
+// PrefersMarkdown says whether Accept names text/markdown, and with no lower weight than
+// text/html has: no browser names it.
+func PrefersMarkdown(accept []byte) bool {
+	markdown, named := weight(accept, "text/markdown")
+	html, _ := weight(accept, "text/html")
+	return named && markdown > 0 && markdown >= html
+}
+
+// weight is what Accept gives a media type, by its name or by the range that comes next to it.
+func weight(accept []byte, media string) (weight int, named bool) {
+	family, nearest := media[:strings.IndexByte(media, '/')+1], 0
+	for element := range bytes.SplitSeq(accept, comma) {
+		name, parameters, _ := bytes.Cut(element, semicolon)
+		name = bytes.Trim(name, " \t")
+		near := 0
+		switch {
+		case is(name, media):
+			near, named = 3, true
+		case len(name) == len(family)+1 && name[len(family)] == '*' && is(name[:len(family)], family):
+			near = 2
+		case is(name, "*/*"):
+			near = 1
+		}
+		if near > nearest || near == 3 {
+			weight, nearest = content.Weight(parameters), near
+		}
+	}
+	return weight, named
 }
 
 var comma, semicolon = []byte(","), []byte(";")
@@ -62,7 +86,7 @@ type Failure struct {
 // a way on, and shows no word of the address: a stranger may have chosen that.
 func (s *Pages) ErrorPage(c Core, f *Failure) []byte {
 	view, _ := s.fillError(c, f)
-	return view.HTML()
+	return templates.Render(view.HTML())
 }
 
 // fillError fills that page. It is not whole if the ring could not be read for it.
@@ -72,11 +96,11 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 		doc.Detail = neverComplete // it is cut off, or another server's
 	}
 	code := api.Code(doc.Code)
-	_, explained := explanations[code]
+	heading, reason, explained := templates.Plainly(doc.Code)
 	if !explained && doc.Title == "" {
 		doc.Title = api.Internal.Title()
 	}
-	about, members := &directoryDocument{}, 1
+	about, members := &describe.Ring{}, 1
 	if code != api.Internal { // of a core that fails nothing is asked
 		r := newReader(s, c)
 		r.complete(func() {
@@ -88,13 +112,7 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 	path := string(front.DecodePath(front.Path(f.Target)))
 	view = templates.Error{Status: f.Status, Heading: doc.Title, Reason: doc.Detail, Code: doc.Code, Explained: explained,
 		RequestID: f.RequestID, Empty: members == 0}
-	words := plainly[code]
-	if words.heading != "" {
-		view.Heading = words.heading
-	}
-	if words.reason != "" {
-		view.Reason = words.reason
-	}
+	view.Heading, view.Reason = cmp.Or(heading, view.Heading), cmp.Or(reason, view.Reason)
 	switch {
 	case code == api.EmptyRing && view.Empty:
 		view.Heading, view.Reason = "The ring is empty", "Join now and first place is yours."
@@ -103,32 +121,32 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 	case code == api.NotFound && strings.HasPrefix(path, "/reports/"):
 		view.Heading, view.Reason = "This report does not exist", doc.Detail
 	}
-	f.offerAgain(&view, path)
-	view.Page = about.frame("/", view.Heading+" – "+ringOr(about.Name), "")
+	f.offerAgain(&view)
+	view.Page = frame(about, "/", view.Heading+" – "+cmp.Or(about.Name, "the ring"), "")
 	view.Root, view.Path, view.Script = root(f.Target), "", ""
 	return view, whole
 }
 
 // offerAgain offers the same address, where it may soon answer or has a page.
-func (f *Failure) offerAgain(v *templates.Error, path string) {
-	here := sameAddress(f.Target)
-	read := f.Method == fasthttp.MethodGet || f.Method == fasthttp.MethodHead
+func (f *Failure) offerAgain(v *templates.Error) {
 	switch v.Status {
 	case fasthttp.StatusMethodNotAllowed:
 		if f.Reads {
-			v.Again, v.AgainWords = strings.SplitN(here, "?", 2)[0], "Open this page"
+			v.Again = "Open this page"
 		}
-		return
 	case fasthttp.StatusRequestTimeout, fasthttp.StatusTooManyRequests, fasthttp.StatusInternalServerError, fasthttp.StatusServiceUnavailable:
-	default:
-		return
+		v.Hint = f.hint()
+		if f.reads() {
+			v.Again = "Try again"
+		} else if f.Reads {
+			v.Again = "Back to the form"
+		}
 	}
-	v.Hint = f.hint()
-	if read {
-		v.Again, v.AgainWords = here, "Try again"
-	} else if f.Reads {
-		v.Again, v.AgainWords = strings.SplitN(here, "?", 2)[0], "Back to the form"
-	}
+}
+
+// reads says that the request changes nothing.
+func (f *Failure) reads() bool {
+	return f.Method == fasthttp.MethodGet || f.Method == fasthttp.MethodHead
 }
 
 // hint says when to try again.
@@ -140,18 +158,6 @@ func (f *Failure) hint() string {
 		return "Try again in a second."
 	}
 	return "Try again in " + f.RetryAfter + " seconds."
-}
-
-// sameAddress is a target relative to itself, "" for one that is too long to show.
-func sameAddress(target []byte) string {
-	if len(target) == 0 || target[0] != '/' || len(target) > 2*maxParameter || !front.IsPrintable(target) {
-		return ""
-	}
-	at, query, asked := strings.Cut(string(target), "?")
-	if asked {
-		query = "?" + query
-	}
-	return "./" + at[strings.LastIndexByte(at, '/')+1:] + query
 }
 
 // deepest is how many folders deep the address of a page with relative links may be. Deeper,
@@ -167,34 +173,25 @@ func root(target []byte) string {
 	return strings.Repeat("../", depth)
 }
 
-func ringOr(name string) string {
-	if name == "" {
-		return "the ring"
+// blankID is the id of no request, in a page that many requests get.
+const blankID = "request-7d0c4f1b"
+
+// CrowdedPage is the [Pages.ErrorPage] of a client that asks too often. Many come at once when
+// a ring can least afford it, so the page is cached at each ledger position for each wait and depth of
+// addresses, and only the id of the request is filled in.
+func (s *Pages) CrowdedPage(c Core, f *Failure) []byte {
+	seq, _ := c.Head()
+	key := c.Cache().Key(fmt.Appendf(nil, " crowded %t %t %s %s", f.reads(), f.Reads, f.RetryAfter, root(f.Target)))
+	var page []byte
+	if e := c.Cache().Get(key); e != nil && e.Holds(c.Build(), seq, 0) {
+		page = e.Value.([]byte)
+	} else {
+		blank := *f
+		blank.RequestID = blankID
+		view, whole := s.fillError(c, &blank)
+		if page = templates.Render(view.HTML()); whole {
+			c.Cache().Put(key, &cache.Entry{Build: c.Build(), Seq: seq, Until: cache.Forever, Value: page}, len(page))
+		}
 	}
-	return name
-}
-
-// plain has the words of an error page. Without a reason, the detail of the document is
-// shown.
-type plain struct{ heading, reason string }
-
-// plainly has plain words for the codes that people meet where the document is for programs.
-var plainly = map[api.Code]plain{
-	api.InvalidParameter: {"This address is not valid", ""},
-	api.Malformed:        {"This address cannot be read", "It is not an address of this site, or it is damaged."},
-	api.NotFound:         {"This page does not exist", "Check the spelling, or the page may have been removed."},
-	api.UnknownMember:    {"No such member", "Check the spelling, search by name, or visit a random member."},
-	api.MemberRemoved:    {"This member is gone", "Its owner left, or the operator removed it. Owners can return within seven days: see the docs."},
-	api.EmptyRing:        {"No member matches", "The ring has no members of this kind or category."},
-	api.MethodNotAllowed: {"This does not work here", "This page does not accept that kind of request."},
-	api.RequestTimeout:   {"The request timed out", "It did not arrive in time."},
-	api.BodyTooLarge:     {"The request is too long", "It is longer than any form of this site."},
-	api.HeaderTooLarge:   {"The request is too long", "The address or the header fields are too long."},
-	api.InvalidRequest:   {"The form cannot be read", "It is not a form of this site. Nothing was charged."},
-	api.RateLimited:      {"Too many requests", "Your network sent more requests in a minute than this site allows."},
-	api.Internal:         {"Something went wrong here", "It is not your fault."},
-	api.NotLeader:        {"Unavailable for a moment", "The service is moving to another machine. Nothing was charged."},
-
-	api.OriginUnavailable:   {"Unavailable right now", "The ring's origin does not answer. All other pages work."},
-	api.PaymentsUnavailable: {"Unavailable right now", "The ring's origin does not answer. Nothing was charged. All other pages work."},
+	return bytes.Replace(page, []byte(blankID), []byte(html.EscapeString(f.RequestID)), 1)
 }

@@ -171,32 +171,3 @@ func attribute(n *html.Node, name string) string {
 	}
 	return ""
 }
-
-// PrefersMarkdown says whether Accept names text/markdown, and with no lower
-// weight than text/html has, by its name or by the range that comes next to it:
-// no browser names it (RFC 9110, 12.5.1).
-func PrefersMarkdown(accept []byte) bool {
-	accept = bytes.ToLower(accept)
-	if !bytes.Contains(accept, []byte("markdown")) {
-		return false
-	}
-	markdown, html, nearest := 0, 0, 0
-	for element := range bytes.SplitSeq(accept, []byte(",")) {
-		media, parameters, _ := bytes.Cut(element, []byte(";"))
-		near := 0
-		switch string(bytes.Trim(media, " \t")) {
-		case "text/markdown":
-			markdown = content.Weight(parameters)
-		case "text/html":
-			near = 3
-		case "text/*":
-			near = 2
-		case "*/*":
-			near = 1
-		}
-		if near > nearest {
-			html, nearest = content.Weight(parameters), near
-		}
-	}
-	return markdown > 0 && markdown >= html
-}

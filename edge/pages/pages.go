@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/a-h/templ"
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
@@ -43,7 +44,6 @@ type Pages struct {
 	site    describe.Site
 	now     func() time.Time
 	drawing [drawingStripes]sync.Mutex // held while a page is drawn, by its key
-	rooms   sync.Pool                  // of *[]api.Response
 	cards   cards
 }
 
@@ -134,20 +134,20 @@ func Target(sent []byte) (target, path string, query *fasthttp.Args) {
 var noQuery fasthttp.Args
 
 // drawn makes a page the content of an answer.
-func drawn(body []byte) *content.Content { return content.New(Media, body) }
+func drawn(page templ.Component) *content.Content { return content.New(Media, templates.Render(page)) }
 
 // wallet gives what the parts of pages in which a person pays have, on a ring with this base
 // URL.
-func (d *directoryDocument) wallet(base string) templates.Wallet {
-	w := templates.Wallet{Base: base, Script: static.Pay.Path, Networks: d.Payments.Networks}
-	for _, o := range d.Payments.Offers {
+func wallet(d *describe.Ring, base string) templates.Wallet {
+	w := templates.Wallet{Base: base, Script: static.Pay.Path, Networks: d.Networks}
+	for _, o := range d.Offers {
 		w.Methods = append(w.Methods, o.Method)
 	}
 	return w
 }
 
 // frame gives what every page has, for the page at a path.
-func (d *directoryDocument) frame(path, title, description string) templates.Page {
+func frame(d *describe.Ring, path, title, description string) templates.Page {
 	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic, Policies: d.Policies,
 		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path}
 }

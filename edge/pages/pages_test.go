@@ -129,20 +129,3 @@ func TestAPageIsOfOnePosition(t *testing.T) {
 		}
 	}
 }
-
-func TestEveryProblemTypeIsExplained(t *testing.T) {
-	seen := map[string]api.Code{}
-	for _, code := range api.Codes() {
-		e, ok := explanations[code]
-		if !ok || !strings.HasSuffix(e.meaning, ".") || !strings.HasSuffix(e.remedy, ".") {
-			t.Errorf("%s: no explanation: %+v", code, e)
-		}
-		if other, ok := seen[e.meaning]; ok {
-			t.Errorf("%s and %s mean the same", code, other)
-		}
-		seen[e.meaning] = code
-	}
-	if len(explanations) != len(api.Codes()) {
-		t.Errorf("%d explanations of %d codes", len(explanations), len(api.Codes()))
-	}
-}

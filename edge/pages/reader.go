@@ -1,13 +1,18 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"slices"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
 	"webring/edge/cache"
 	"webring/edge/content"
+	"webring/edge/describe"
+	"webring/templates"
 )
 
 // reader reads the documents that one page shows. All are of one ledger position.
@@ -20,8 +25,6 @@ type reader struct {
 
 	wanted []string                 // targets that the page has asked for
 	read   map[string]*api.Response // by target
-	rooms  [][]api.Response         // what read points to
-	free   []api.Response           // the rest of the last of them
 	seq    uint64                   // position of all that was read
 	moved  bool                     // something was of another one, or of another time
 
@@ -51,23 +54,18 @@ const (
 	noSuchPath    = "Nothing has this path. GET /api lists what there is."
 )
 
-// longestRoom is the longest buffer of an answer that is given back for other pages.
-const longestRoom = 64 << 10
-
 // maxRounds bounds how often a page is filled, and mostAsked how much one call asks for.
 const maxRounds, mostAsked = 10, 256
 
 // complete fills a page with documents of one position, or until reading one failed.
 func (r *reader) complete(fill func()) {
-	defer r.release()
 	for range maxRounds {
 		fill()
 		if !r.moved {
 			return
 		}
-		again, wanted := newReader(r.pages, r.core), r.wanted[:min(len(r.wanted), mostAsked)]
-		r.release()
-		if *r = *again; len(wanted) > 0 {
+		wanted := r.wanted[:min(len(r.wanted), mostAsked)]
+		if *r = *newReader(r.pages, r.core); len(wanted) > 0 {
 			r.ask(wanted...)
 			r.seq, r.moved = r.read[wanted[0]].Seq, false
 		}
@@ -84,43 +82,13 @@ func (r *reader) prefetch(targets ...string) {
 
 // ask reads several targets in one call.
 func (r *reader) ask(targets ...string) {
-	asked, all := make([][]byte, len(targets)), r.room(len(targets))
+	asked, all := make([][]byte, len(targets)), make([]api.Response, len(targets))
 	for i, target := range targets {
 		asked[i], r.read[target] = []byte(target), &all[i]
 	}
 	r.core.AskAll(asked, all)
 	r.moved = r.moved || all[0].Seq != r.seq
 	_, r.second = r.core.Head() // or the one before: now is within what the answers hold for
-}
-
-// room gives room for so many answers.
-func (r *reader) room(n int) []api.Response {
-	if len(r.free) < n {
-		made, ok := r.pages.rooms.Get().(*[]api.Response)
-		if !ok || len(*made) < n {
-			fresh := make([]api.Response, max(n, 160))
-			made = &fresh
-		}
-		r.free = *made
-		r.rooms = append(r.rooms, r.free)
-	}
-	room := r.free[:n]
-	r.free = r.free[n:]
-	return room
-}
-
-// release puts the rooms back into the pool, without long buffers. Nothing that was read
-// may be used from then on.
-func (r *reader) release() {
-	for _, room := range r.rooms {
-		for i := range room {
-			if room[i].BufferSize() > longestRoom {
-				room[i] = api.Response{}
-			}
-		}
-		r.pages.rooms.Put(&room)
-	}
-	r.rooms, r.free, r.read = nil, nil, nil
 }
 
 // answerTo gives what the core answers.
@@ -147,8 +115,7 @@ func (r *reader) document(target string, doc any) bool {
 		return false
 	}
 	if a.Status != fasthttp.StatusOK {
-		answer := content.Clone(a)
-		r.failed = &answer
+		r.failed = a
 		return false
 	}
 	if err := json.Unmarshal(a.Body, doc); err != nil {
@@ -170,4 +137,112 @@ func (r *reader) fail(code api.Code, detail string) *content.Content {
 	r.failed = &api.Response{Status: code.Status(), Media: api.Problem, Seq: r.seq,
 		Body: api.AppendProblem(nil, r.core.BaseURL(), code, detail, nil)}
 	return nil
+}
+
+// survey is what several pages show of the whole ring. It depends on the ledger
+// position alone, and is taken once for each.
+type survey struct {
+	about      describe.Ring
+	members    int
+	kinds      []templates.Kind
+	categories []templates.Category // the fullest first
+	marks      []templates.Mark
+}
+
+const (
+	// sampled is how many members the picture of a large ring shows besides the first.
+	sampled = 80
+	// standings is the target of the first forty members by standing. The picture always shows
+	// these.
+	standings = "/api/leaderboard?limit=40"
+	// listedCategories is how many categories pages list.
+	listedCategories = 40
+)
+
+// surveyTarget is the key of the survey in the cache. No target begins with a space.
+const surveyTarget = " survey"
+
+// survey gives the survey of the position that is read. It reports false as [reader.document]
+// does.
+func (r *reader) survey() (*survey, bool) {
+	cached := r.core.Cache()
+	key := cached.Key([]byte(surveyTarget))
+	if e := cached.Get(key); e != nil && e.Holds(r.core.Build(), r.seq, 0) {
+		return e.Value.(*survey), true
+	}
+	v := new(survey)
+	if !r.fillSurvey(v) {
+		return nil, false
+	}
+	e := r.entry(0, cache.Forever)
+	e.Value = v
+	cached.Put(key, e, 1<<10*(len(v.marks)+len(v.categories)))
+	return v, true
+}
+
+// fillSurvey takes a survey.
+func (r *reader) fillSurvey(v *survey) bool {
+	var all listDocument
+	var categories struct{ Categories []templates.Category }
+	kinds, list := [...]string{"agent", "mcp", "website"}, fmt.Sprintf("/api/ring?limit=%d", sampled)
+	targets := []string{"/api", "/api/categories", list}
+	for _, kind := range kinds {
+		targets = append(targets, "/api/ring?limit=1&kind="+kind)
+	}
+	r.prefetch(targets...)
+	if !r.document("/api", &v.about) || !r.document("/api/categories", &categories) || !r.document(list, &all) {
+		return false
+	}
+	for i, kind := range kinds {
+		var some listDocument
+		if !r.document(targets[3+i], &some) {
+			return false
+		}
+		v.kinds = append(v.kinds, templates.Kind{Kind: kind, Members: some.Total})
+	}
+	if all.Total > sampled {
+		// A member at each of so many positions, evenly spread.
+		targets = targets[:0]
+		for i := range sampled {
+			targets = append(targets, fmt.Sprintf("/api/ring?limit=1&offset=%d", i*all.Total/sampled))
+		}
+		r.prefetch(targets...)
+		for i, target := range targets {
+			var one listDocument
+			if !r.document(target, &one) {
+				return false
+			}
+			all.Members[i] = one.Members[0]
+		}
+	}
+	v.members = all.Total
+	fee := cents(v.about.Fee)
+	for i := range all.Members {
+		v.marks = append(v.marks, mark(&all.Members[i], fee))
+	}
+	v.categories = categories.Categories
+	slices.SortStableFunc(v.categories, func(a, b templates.Category) int { return cmp.Compare(b.Members, a.Members) })
+	v.categories = v.categories[:min(len(v.categories), listedCategories)]
+	return true
+}
+
+// mark is a member in the picture. A list shows neither what was paid in total nor what of it
+// counts: then the current fee is taken for the one that was paid, and nothing counts.
+func mark(m *describe.Member, fee int64) templates.Mark {
+	made := templates.Mark{Slug: m.Slug, Name: m.Name, URL: m.URL, Kind: m.Kind, Position: m.Position}
+	if m.Paid == "" {
+		made.Total = fee + cents(m.Bids)
+	} else {
+		made.Total, made.Standing = cents(m.Paid), cents(m.Standing)
+	}
+	return made
+}
+
+// picture gives the picture of the ring with the first by standing.
+func (v *survey) picture(first *boardDocument) templates.Picture {
+	p := templates.Picture{Members: v.members, Marks: v.marks}
+	for i := range first.Leaderboard {
+		p.Top = append(p.Top, mark(&first.Leaderboard[i], 0))
+	}
+	return p
 }

@@ -1,16 +1,22 @@
 package pages
 
 import (
+	"encoding/json"
 	"net/url"
+	"sort"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
 	"webring/edge/card"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/static"
 	"webring/templates"
+	"webring/wasm/module"
 )
 
 // topRows is how many members the front page lists.
@@ -26,15 +32,15 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	home := templates.Home{
-		Page: v.about.frame(path, v.about.Name, inWords(v.about.Payments.Fee)),
+		Page: frame(&v.about, path, v.about.Name, inWords(v.about.Fee)),
 		Base: r.core.BaseURL(), Members: board.Total, Categories: v.categories,
-		Fee: v.about.Payments.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
+		Fee: v.about.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
 	home.Canonical, home.Feeds = home.Base+"/", feeds
 	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
-	var sent hopsDocument
+	var sent templates.Hops
 	if r.origin("/api/hops", "", &sent) {
-		home.Hops = &templates.HopsTotal{Hops: sent.Total.Hops, Days: len(sent.Days)}
+		home.Hops = &sent
 	}
 	shown := board
 	shown.Leaderboard = board.Leaderboard[:min(len(board.Leaderboard), topRows)]
@@ -70,7 +76,7 @@ var feeds = []templates.Feed{
 // drawMember draws the page of one member.
 func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	slug := strings.TrimPrefix(path, membersPath)
-	var detail struct{ Member memberDocument }
+	var detail struct{ Member describe.Member }
 	var around widgetDocument
 	var first boardDocument
 	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
@@ -84,37 +90,29 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	if !ok || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) || !r.document(standings, &first) {
 		return nil
 	}
-	var sent hopsDocument
+	var sent templates.Hops
 	hops := r.origin("/api/ring/"+m.Slug+"/hops", "", &sent)
 	view := templates.Member{
-		Page: v.about.frame(path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: v.about.wallet(r.core.BaseURL()), Picture: v.picture(&first),
-		Owner: m.Owner, Claimed: m.Claimed,
+		Page: frame(&v.about, path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
+		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: wallet(&v.about, r.core.BaseURL()), Picture: v.picture(&first),
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.OriginData != nil {
 		view.Feeds = memberFeeds(m.Slug)
 	}
-	here := m.mark(cents(v.about.Payments.Fee))
+	here := mark(m, cents(v.about.Fee))
 	view.Picture.Here = &here
 	if around.Prev != nil && around.Next != nil {
-		view.Prev, view.Next = around.Prev.row(), around.Next.row()
+		view.Prev, view.Next = row(around.Prev), row(around.Next)
 	}
 	if hops {
-		view.Hops = sent.view()
+		view.Hops = &sent
 	}
 	view.Bid = bidAsked(query, &first)
 	if view.Bid == "" {
 		view.Bid = view.Row.Bid.Amount
 	}
 	view.Then = usd(cents(m.Paid) + cents(view.Bid))
-	for _, f := range m.Forecast {
-		p := templates.Price{Days: f.Days, At: f.At}
-		if f.TakeFirst != nil {
-			p.Amount = *f.TakeFirst
-		}
-		view.TakeFirst = append(view.TakeFirst, p)
-	}
 	return drawn(view.HTML())
 }
 
@@ -136,12 +134,12 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content.Content {
 		return nil
 	}
 	view := templates.Embed{
-		Page: v.about.frame(path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
+		Page: frame(&v.about, path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
 		Base: r.core.BaseURL(), From: from, Widget: static.Widget.Path, Integrity: static.Widget.Integrity(),
 	}
 	if around.Member != nil {
-		row := around.Member.row()
-		view.Member, view.Prev, view.Next = &row, around.Prev.row(), around.Next.row()
+		member := row(around.Member)
+		view.Member, view.Prev, view.Next = &member, row(around.Prev), row(around.Next)
 	}
 	return drawn(view.HTML())
 }
@@ -153,8 +151,8 @@ func drawAbout(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	about := &v.about
-	return drawn(templates.About{Page: about.frame(path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
-		Words: about.Description, Fee: about.Payments.Fee, MinBid: about.Payments.MinBid, Rule: about.Validation.Rule}.HTML())
+	return drawn(templates.About{Page: frame(about, path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
+		Words: about.Description, Fee: about.Fee, MinBid: about.MinBid, Rule: about.Validation.Rule}.HTML())
 }
 
 // drawBadge draws the badge of a member, or its button.
@@ -172,7 +170,7 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		}
 	}
 	var around widgetDocument
-	var about directoryDocument
+	var about describe.Ring
 	if !r.document("/api", &about) || !r.document("/api/widget?from="+url.QueryEscape(slug), &around) {
 		return nil
 	}
@@ -188,4 +186,211 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Members: around.Ring.Count}.SVG())
 	c.Shared = true
 	return c
+}
+
+// JoinPath is where the join page is, and where its form is sent.
+const JoinPath = "/join"
+
+// tenth is the rank besides the first that opening bids are offered for.
+const tenth = 10
+
+// drawJoin draws the page on which a draft can be checked. Links to it may choose an opening
+// bid, and name the site.
+func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
+	view, ok := r.join(path)
+	if !ok {
+		return nil
+	}
+	switch text(query, "opening") {
+	case openFirst:
+		if view.JoinAtFirst != "0.00" {
+			view.Draft.Bid = view.JoinAtFirst
+		}
+	case openPast:
+		view.Draft.Bid = view.JoinAtTen
+	}
+	view.Draft.URL = text(query, "url")
+	return drawn(view.HTML())
+}
+
+// join fills that page, without a draft.
+func (r *reader) join(path string) (templates.Join, bool) {
+	var board, ten boardDocument
+	v, ok := r.survey()
+	if !ok || !r.document("/api/leaderboard?limit=1", &board) || !r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(tenth-1), &ten) {
+		return templates.Join{}, false
+	}
+	atTen := ""
+	if len(ten.Leaderboard) > 0 {
+		atTen = above(&ten.Leaderboard[0], cents(v.about.Fee), cents(board.Rules.MinBid))
+	}
+	return templates.Join{
+		Page: frame(&v.about, path, "Join "+v.about.Name, "How to join the ring, with a free check of your site."),
+		Fee:  v.about.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
+		Rule: v.about.Validation.Rule, Payments: len(v.about.Networks) > 0, Wallet: wallet(&v.about, r.core.BaseURL()), Categories: v.categories,
+	}, true
+}
+
+// above gives the opening bid with which a new member would now rank above m, "" if
+// the fee alone does that.
+func above(m *describe.Member, fee, least int64) string {
+	bid := cents(m.Standing) + 1 - fee
+	if bid <= 0 {
+		return ""
+	}
+	return string(api.AppendUSD(nil, max(bid, least)))
+}
+
+// Join gives the join page with a draft in it, and what was found of that.
+func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) ([]byte, *api.Response) {
+	r := newReader(s, c)
+	var view templates.Join
+	r.complete(func() { view, _ = r.join(JoinPath) })
+	if r.failed != nil {
+		return nil, r.failed
+	}
+	if checked.Command != "" {
+		checked.Rank = rankOf(c, cents(checked.Price))
+	}
+	view.Draft, view.Checked = draft, &checked
+	return templates.Render(view.HTML()), nil
+}
+
+// ForeignJoin returns the join page for a visitor that another site has sent with a draft. The
+// page shows nothing of that draft. It is nil if the page cannot be drawn.
+func (s *Pages) ForeignJoin(c Core) []byte {
+	r := newReader(s, c)
+	var view templates.Join
+	r.complete(func() { view, _ = r.join(JoinPath) })
+	if r.failed != nil {
+		return nil
+	}
+	view.Foreign = true
+	return templates.Render(view.HTML())
+}
+
+// rankOf gives the rank at which a new member with this standing, in cents, would join:
+// after all members with the same standing, as the earlier join wins ties. It is a binary
+// search in the leaderboard, with one read a step, and an estimate: the ring may change
+// between the steps.
+func rankOf(c Core, standing int64) int {
+	var a api.Response
+	row := func(i int) (board boardDocument, ok bool) {
+		c.Ask([]byte("/api/leaderboard?limit=1&offset="+strconv.Itoa(i)), &a)
+		return board, a.Status == fasthttp.StatusOK && json.Unmarshal(a.Body, &board) == nil
+	}
+	board, ok := row(0)
+	if !ok {
+		return 0
+	}
+	return 1 + sort.Search(board.Total, func(i int) bool {
+		one, ok := row(i)
+		return !ok || len(one.Leaderboard) == 0 || cents(one.Leaderboard[0].Standing) < standing
+	})
+}
+
+// drawDocs draws the page about the API. The answers on it are those of this ring.
+func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
+	v, ok := r.survey()
+	if !ok {
+		return nil
+	}
+	view := templates.Docs{About: v.about,
+		Page: frame(&v.about, path, "API – "+v.about.Name, "How programs read the ring, join it and bid: every request with its parameters, an answer and its errors.")}
+	if len(v.marks) > 0 {
+		view.Member = v.marks[0].Slug
+	}
+	view.About.Base = r.core.BaseURL()
+	view.Answers = r.examples(describe.References(view.About, view.Member))
+	return drawn(view.HTML())
+}
+
+// examples gives the answers to the examples of operations, by the ids of the operations.
+func (r *reader) examples(all []describe.Reference) map[string]string {
+	answers := map[string]string{}
+	var reads []string
+	for _, op := range all {
+		if op.Example != "" && !isOrigins(op.Path) {
+			reads = append(reads, op.Example)
+		}
+	}
+	r.prefetch(reads...)
+	for _, target := range []bool{false, true} { // data of the origin comes last
+		for _, op := range all {
+			if op.Example == "" || isOrigins(op.Path) != target {
+				continue
+			}
+			path, query, _ := strings.Cut(op.Example, "?")
+			var body json.RawMessage
+			if target && r.origin(path, query, &body) {
+				answers[op.ID] = describe.Answer(body)
+			} else if !target {
+				if a := r.answerTo(op.Example); a.Status == fasthttp.StatusOK {
+					answers[op.ID] = describe.Answer(a.Body)
+				}
+			}
+		}
+	}
+	return answers
+}
+
+// isOrigins says whether the origin, not the core, has the document at a path.
+func isOrigins(path string) bool {
+	return strings.HasSuffix(path, "/hops") || strings.HasSuffix(path, "/events")
+}
+
+// frameOr gives what every page has, with the ring's name in its title, also before the ring is
+// open.
+func (r *reader) frameOr(path, title, description string) templates.Page {
+	about := &describe.Ring{}
+	if v, ok := r.survey(); ok {
+		about = &v.about
+	} else {
+		r.failed = nil
+	}
+	if about.Name != "" {
+		title += " – " + about.Name
+	}
+	return frame(about, path, title, description)
+}
+
+// drawProblem draws the page that says what a problem code means. It is there
+// before the ring is open.
+func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
+	problem := templates.Explain(api.Code(path[strings.LastIndexByte(path, '/')+1:]))[0]
+	problem.Page = r.frameOr(path, problem.Summary, problem.Meaning)
+	return drawn(problem.HTML())
+}
+
+// drawProblems draws the page of all problem codes.
+func drawProblems(r *reader, path string, _ *fasthttp.Args) *content.Content {
+	return drawn(templates.Problems{Page: r.frameOr(path, "Problems", "What each error of the API means, and what to do."), All: templates.Explain(api.Codes()...)}.HTML())
+}
+
+// VerifyPath is where a reader's browser recomputes the leaderboard.
+const VerifyPath = "/verify"
+
+// VerifyFields are what the page at VerifyPath carries in place of [Fields].
+const VerifyFields = "Content-Security-Policy: " + templates.VerifyPolicy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
+
+// Module gives the core as a file for browsers, and false if the binary was built without it.
+var Module = sync.OnceValues(func() (static.Asset, bool) {
+	b, err := module.Core()
+	if err != nil {
+		return static.Asset{}, false
+	}
+	return static.Core(b), true
+})
+
+// drawVerify draws the page on which a reader recomputes the leaderboard.
+func drawVerify(r *reader, path string, _ *fasthttp.Args) *content.Content {
+	v, ok := r.survey()
+	if !ok {
+		return nil
+	}
+	core, _ := Module()
+	return drawn(templates.Verify{
+		Page: frame(&v.about, path, "Verify – "+v.about.Name, "Recompute the leaderboard from the signed ledger, in your browser or with webring edge."),
+		Base: r.core.BaseURL(), Verifier: static.Verify.Path, Module: core.Path,
+	}.HTML())
 }

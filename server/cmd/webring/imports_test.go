@@ -43,12 +43,12 @@ var importLaw = map[string][]string{
 	"webring/edge/hops":     {"std", "webring/edge/front"},
 	"webring/edge/idn":      {"std", "golang.org/x/net/idna"},
 	"webring/edge/mcp":      {"std", "webring/core/api", "webring/edge/describe", "github.com/gowebpki/jcs", "github.com/modelcontextprotocol/go-sdk/"},
-	"webring/edge/pages":    {"std", "webring/core/api", "webring/edge/cache", "webring/edge/card", "webring/edge/content", "webring/edge/describe", "webring/static", "webring/templates", "webring/wasm/module", "github.com/valyala/fasthttp", "golang.org/x/text/unicode/norm", "github.com/JohannesKaufmann/html-to-markdown/v2/converter", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table", "golang.org/x/net/html", "webring/edge/front"},
+	"webring/edge/pages":    {"std", "webring/core/api", "webring/edge/cache", "webring/edge/card", "webring/edge/content", "webring/edge/describe", "webring/static", "webring/templates", "webring/wasm/module", "github.com/a-h/templ", "github.com/valyala/fasthttp", "golang.org/x/text/unicode/norm", "github.com/JohannesKaufmann/html-to-markdown/v2/converter", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table", "golang.org/x/net/html", "webring/edge/front"},
 	"webring/edge/share":    {"std", "webring/edge/front"},
 	"webring/edge/voucher":  {"std", "webring/edge/front"},
 
 	"webring/static":    {"std"},
-	"webring/templates": {"std", "github.com/piglig/go-qr", "github.com/a-h/templ", "github.com/a-h/templ/"},
+	"webring/templates": {"std", "webring/core/api", "webring/edge/describe", "github.com/piglig/go-qr", "github.com/a-h/templ", "github.com/a-h/templ/"},
 
 	"webring/server":                         {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog", "github.com/prometheus/client_golang/prometheus", "webring/core/snap", "webring/edge", "webring/edge/follow", "webring/edge/forward", "webring/edge/voucher", "webring/edge/share"},
 	"webring/server/admin":                   {"std", "webring/server/ledger", "webring/server/paid", "webring/server/sites/score", "webring/server/sites/visits", "github.com/prometheus/client_golang/"},
