@@ -103,7 +103,7 @@ func (tx *Tx) Block(b *Block) error {
 	if err != nil {
 		return err
 	}
-	tx.rows[string(blockKey(b.Kind, b.Value))] = row
+	tx.rows[string(rowKey(prefixBlock, string(b.Kind), b.Value))] = row
 	all.put(*b)
 	kind, value := b.Kind, b.Value
 	tx.undos = append(tx.undos, func() { delete(all[kind], value) })
@@ -121,7 +121,7 @@ func (tx *Tx) Unblock(kind BlockKind, value string) error {
 	case tx.refused != nil:
 		return tx.refused
 	}
-	tx.rows[string(blockKey(kind, value))] = nil
+	tx.rows[string(rowKey(prefixBlock, string(kind), value))] = nil
 	delete(all[kind], value)
 	tx.undos = append(tx.undos, func() { all.put(b) })
 	return nil
@@ -153,7 +153,7 @@ func parseBlock(key string, value []byte) (b Block, err error) {
 	if err := json.Unmarshal(value, &b); err != nil {
 		return b, err
 	}
-	if string(blockKey(b.Kind, b.Value)) != key {
+	if string(rowKey(prefixBlock, string(b.Kind), b.Value)) != key {
 		return b, errors.New("an entry stands under another key")
 	}
 	return b, b.check()

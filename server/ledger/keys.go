@@ -66,58 +66,36 @@ func numberKey(prefix byte, n uint64) []byte {
 
 func eventKey(seq uint64, row byte) []byte { return append(numberKey(prefixEvent, seq), row) }
 
-func stringKey(prefix byte, s string) []byte { return append([]byte{prefix}, s...) }
+// rowKey joins names by zero bytes, which only the last may hold.
+func rowKey(prefix byte, names ...string) []byte {
+	return append([]byte{prefix}, strings.Join(names, "\x00")...)
+}
+
+// numbered is a key of names and a number; without the number, it begins all of them.
+func numbered(key []byte, seq []uint64) []byte {
+	for _, n := range seq {
+		key = binary.BigEndian.AppendUint64(key, n)
+	}
+	return key
+}
 
 func failedKey(ms int64, id string) []byte {
 	return append(numberKey(prefixFailed, uint64(ms)), id...)
 }
 
-// paidKey needs no escape: a slug holds no zero byte.
-func paidKey(slug, id string) []byte {
-	return append(append(stringKey(prefixPaid, slug), 0), id...)
-}
-
-// changeKey needs no escape either. Without the number, it begins all of a member.
 func changeKey(slug string, seq ...uint64) []byte {
-	key := append(stringKey(prefixChange, slug), 0)
-	for _, n := range seq {
-		key = binary.BigEndian.AppendUint64(key, n)
-	}
-	return key
+	return numbered(rowKey(prefixChange, slug, ""), seq)
 }
 
-// restoredKey needs no escape either: an account holds no zero byte.
-func restoredKey(payer string, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(stringKey(prefixRestored, payer), 0), seq)
+func restoredKey(payer string, seq ...uint64) []byte {
+	return numbered(rowKey(prefixRestored, payer, ""), seq)
 }
 
-func payerKey(payer string) []byte { return stringKey(prefixPayer, strings.ToLower(payer)) }
-
-// payeeKey needs no escape either.
-func payeeKey(network, payee string) []byte {
-	return append(append(stringKey(prefixPayee, network), 0), payee...)
-}
-
-// wasteKey needs no escape either.
-func wasteKey(network, transaction string) []byte {
-	return append(append(stringKey(prefixWaste, network), 0), transaction...)
-}
-
-// blockKey needs no escape either: a kind holds no zero byte.
-func blockKey(kind BlockKind, value string) []byte {
-	return append(append(stringKey(prefixBlock, string(kind)), 0), value...)
-}
-
-// paymentKey is of one event about a payment; without the number, it begins all
-// of them. Names of networks and transactions hold no zero byte.
 func paymentKey(network, transaction string, seq ...uint64) []byte {
-	key := append(stringKey(prefixPayment, network), 0)
-	key = append(append(key, strings.ToLower(transaction)...), 0)
-	for _, n := range seq {
-		key = binary.BigEndian.AppendUint64(key, n)
-	}
-	return key
+	return numbered(rowKey(prefixPayment, network, strings.ToLower(transaction), ""), seq)
 }
+
+func payerKey(payer string) []byte { return rowKey(prefixPayer, strings.ToLower(payer)) }
 
 // treeReader reads stored hashes by get, which may also give rows that are not stored yet.
 func treeReader(get func(key []byte) ([]byte, error)) tlog.HashReader {

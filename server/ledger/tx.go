@@ -22,9 +22,6 @@ type Tx struct {
 	rows    Batch
 	records []Record
 	undos   []func()
-	// The reservation that Get has decoded last, and its row.
-	read    *Reservation
-	readRow []byte
 	// Rows of tables that the turn has changed, and their bytes.
 	tableRows, tableBytes int
 }
@@ -201,7 +198,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	switch e := e.(type) {
 	case *core.Joined:
-		rows[string(stringKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
+		rows[string(rowKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
 	case *core.Changed, *core.Moved:
 		rows[string(changeKey(core.MemberOf(e), seq))] = []byte{}
 	case *core.Removed:
@@ -261,12 +258,13 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 	for _, key := range texts {
 		rows[key] = nil
 	}
-	paid, err := tx.View().rowsUnder(paidKey(slug, ""))
+	prefix := rowKey(prefixPaid, slug, "")
+	paid, err := tx.View().under(prefix)
 	if err != nil {
 		return nil, err
 	}
-	for id := range paid {
-		r, err := tx.Get(id)
+	for _, row := range paid {
+		r, err := tx.Get(row.Key[len(prefix):])
 		if err != nil {
 			return nil, err
 		}
@@ -275,7 +273,7 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 		if err != nil {
 			return nil, err
 		}
-		rows[string(stringKey(prefixReservation, id))] = b
+		rows[string(rowKey(prefixReservation, r.ID))] = b
 		redacted = append(redacted, r)
 	}
 	return redacted, nil
@@ -283,11 +281,11 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 
 // textsOf gives the keys of all texts of a member, or [ErrNotFound].
 func (v *View) textsOf(slug string) (keys []string, err error) {
-	seq, err := v.get(stringKey(prefixJoin, slug))
+	seq, err := v.get(rowKey(prefixJoin, slug))
 	if err != nil {
 		return nil, err
 	}
-	changes, err := v.numbersUnder(changeKey(slug))
+	changes, err := v.numbers(changeKey(slug), changeKey(slug))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -140,9 +139,9 @@ func (v *View) ByReplayKey(key string) (*Reservation, error) {
 // ByIdempotency gives the reservations made under this hash of an idempotency key:
 // the latest of each payer.
 func (v *View) ByIdempotency(hash string) (some []*Reservation, err error) {
-	rows, err := v.rowsUnder(stringKey(prefixIdempotency, hash))
-	for _, payer := range slices.Sorted(maps.Keys(rows)) {
-		r, err := v.Get(string(rows[payer]))
+	rows, err := v.under(rowKey(prefixIdempotency, hash))
+	for _, row := range rows {
+		r, err := v.Get(string(row.Value))
 		if err != nil {
 			return nil, err
 		}

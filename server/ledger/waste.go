@@ -28,23 +28,25 @@ func (tx *Tx) AddWaste(w Waste) error {
 	if err != nil {
 		return err
 	}
-	return tx.set(wasteKey(w.Network, w.Transaction), row)
+	return tx.set(rowKey(prefixWaste, w.Network, w.Transaction), row)
 }
 
 // ForgetWaste undoes [Tx.AddWaste].
-func (tx *Tx) ForgetWaste(w Waste) { tx.rows[string(wasteKey(w.Network, w.Transaction))] = nil }
+func (tx *Tx) ForgetWaste(w Waste) {
+	tx.rows[string(rowKey(prefixWaste, w.Network, w.Transaction))] = nil
+}
 
 // Wastes gives all waste that is remembered, the oldest first.
 func (v *View) Wastes() ([]Waste, error) {
-	rows, err := v.rowsUnder([]byte{prefixWaste})
+	rows, err := v.under([]byte{prefixWaste})
 	if err != nil {
 		return nil, err
 	}
 	var all []Waste
-	for key, row := range rows {
+	for _, row := range rows {
 		var w Waste
-		if err := json.Unmarshal(row, &w); err != nil {
-			return nil, fmt.Errorf("ledger: the row of the waste %q: %w", key, err)
+		if err := json.Unmarshal(row.Value, &w); err != nil {
+			return nil, fmt.Errorf("ledger: the row of the waste %q: %w", row.Key, err)
 		}
 		all = append(all, w)
 	}
