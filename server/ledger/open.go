@@ -53,7 +53,7 @@ func Open(c Config) (*Ledger, error) {
 }
 
 // read checks everything that is stored, and folds it.
-func (l *Ledger) read(headPath string) error {
+func (l *Ledger) read() error {
 	if err := l.store().Verify(); err != nil {
 		return refuse(ErrDamaged, "checking the store: %w", err)
 	}
@@ -61,7 +61,7 @@ func (l *Ledger) read(headPath string) error {
 	if err != nil {
 		return err
 	}
-	seen, err := l.openHead(headPath, end)
+	seen, err := l.openHead(l.cfg.HeadPath, end)
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func (l *Ledger) loadIndex() error {
 		return fmt.Errorf("reservations to confirm: %w", err)
 	}
 	// The last failure that counts, and the one before that counts with it.
-	since := max(0, l.now().Add(-2*FailurePeriod).UnixMilli())
+	since := max(0, l.cfg.Now().Add(-2*FailurePeriod).UnixMilli())
 	err = l.store().Scan([]byte{prefixFailed}, failedKey(since, ""), func(key, _ []byte) error {
 		if len(key) < 9 {
 			return errors.New("malformed row")

@@ -29,17 +29,25 @@ type Tx struct {
 // begin gives a turn at the present instant. The caller holds mu.
 func (l *Ledger) begin() *Tx {
 	tx := &Tx{l: l, stamp: l.tick(), rows: Batch{}}
-	if err := l.room(); err != nil {
-		tx.refused = fmt.Errorf("%w: %w", ErrNoRoom, err)
-	} else {
-		tx.refused = l.clock.Check(l.state.LastStamp())
+	if tx.refused = l.checkRoom(); tx.refused == nil {
+		tx.refused = l.cfg.Clock.Check(l.state.LastStamp())
 	}
 	return tx
 }
 
+func (l *Ledger) checkRoom() error {
+	if l.cfg.Room == nil {
+		return nil
+	}
+	if err := l.cfg.Room(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return nil
+}
+
 // tick moves the state to the present instant, and gives that in milliseconds. The caller holds mu.
 func (l *Ledger) tick() (stamp int64) {
-	stamp = min(max(l.now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
+	stamp = min(max(l.cfg.Now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
 	// A clock that was far ahead and no longer is must not keep standings in the future. Small steps
 	// back are waited out.
 	const tolerated = 5
@@ -64,7 +72,7 @@ func (tx *Tx) undo() {
 func (tx *Tx) Stamp() int64 { return tx.stamp }
 
 // Now is the instant of this turn by the clock, which can be before the last event.
-func (tx *Tx) Now() time.Time { return tx.l.now() }
+func (tx *Tx) Now() time.Time { return tx.l.cfg.Now() }
 
 // State is the state with every event so far, at the instant of this turn.
 // The function must not change it, but for [core.State.Expect], and must not retain it.
@@ -136,10 +144,8 @@ func settling(e core.Event) string {
 // [ErrNoRoom]. Stamp is the present from then on.
 func (tx *Tx) SetBack(reason string) (seq uint64, err error) {
 	now := tx.Now()
-	if tx.refused = tx.l.clock.Check(0); tx.refused == nil {
-		if err := tx.l.room(); err != nil {
-			tx.refused = fmt.Errorf("%w: %w", ErrNoRoom, err)
-		}
+	if tx.refused = tx.l.cfg.Clock.Check(0); tx.refused == nil {
+		tx.refused = tx.l.checkRoom()
 	}
 	tx.stamp = now.UnixMilli()
 	event, err := core.AppendEvent(nil, &core.SetBack{Stamp: tx.stamp, Reason: reason})
@@ -151,7 +157,7 @@ func (tx *Tx) SetBack(reason string) (seq uint64, err error) {
 		return 0, err
 	}
 	if seq, err = tx.add(e, event, nil); err == nil {
-		tx.l.clock.Kept(now)
+		tx.l.cfg.Clock.Kept(now)
 	}
 	return seq, err
 }
@@ -208,7 +214,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 			}
 		}
 	}
-	applied := tx.l.observe(tx, e)
+	applied := tx.l.cfg.Observe(tx, e)
 	if err := tx.l.state.Apply(event, texts); err != nil {
 		return 0, err
 	}
@@ -224,7 +230,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 
 func (tx *Tx) seal(e core.Event, t *core.Texts) error {
 	for _, x := range []*core.Text{&t.Name, &t.URL, &t.Description, &t.Report} {
-		if _, err := io.ReadFull(tx.l.random, x.Salt[:]); err != nil {
+		if _, err := io.ReadFull(tx.l.cfg.Random, x.Salt[:]); err != nil {
 			return fmt.Errorf("draw a salt: %w", err)
 		}
 	}

@@ -27,7 +27,7 @@ func (m *memory) View(fn func(v *View)) {
 
 // CheckClock says why nothing may be written for the clock's sake; see [Clock.Check].
 func (l *Ledger) CheckClock() (err error) {
-	l.View(func(v *View) { err = l.clock.Check(v.State().LastStamp()) })
+	l.View(func(v *View) { err = l.cfg.Clock.Check(v.State().LastStamp()) })
 	return err
 }
 
@@ -50,7 +50,7 @@ func (v *View) URLPending(urlKey string) (until time.Time, pending bool) {
 // that had not paid here, or zero without one: failures of accounts that have paid must
 // not keep out the others.
 func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
-	return v.l.index.failures(urlKey, v.l.now())
+	return v.l.index.failures(urlKey, v.l.cfg.Now())
 }
 
 // OpenOnMember says how many payments for a member are open, and their sum in
@@ -125,7 +125,7 @@ func (v *View) Unconfirmed() []*Reservation { return oldestFirst(v.l.index.uncon
 // more than one registration of the URL has failed, so that few accounts cannot hold it
 // by turns.
 func (v *View) Barred(payer, urlKey string) (until time.Time, barred bool) {
-	return v.l.index.barred(payer, urlKey, v.l.now())
+	return v.l.index.barred(payer, urlKey, v.l.cfg.Now())
 }
 
 // Get gives the reservation with this id, or [ErrNoReservation].
