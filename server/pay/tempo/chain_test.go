@@ -28,8 +28,6 @@ type market struct {
 	*testing.T
 	chain     *devchain.Chain
 	recipient common.Address
-	keys      mpp.Keys
-	sold      int
 }
 
 func open(t *testing.T) *market {
@@ -45,7 +43,7 @@ func open(t *testing.T) *market {
 		t.Fatal(err)
 	}
 	t.Cleanup(chain.Stop)
-	return &market{T: t, chain: chain, recipient: chain.Accounts[99].Address, keys: mpp.Keys{Current: make([]byte, 32)}}
+	return &market{T: t, chain: chain, recipient: chain.Accounts[99].Address}
 }
 
 func (m *market) method(currency common.Address) *tempo.Method {
@@ -57,19 +55,8 @@ func (m *market) method(currency common.Address) *tempo.Method {
 	return method
 }
 
-// challenge is a fresh one for 1.00.
 func (m *market) challenge(method *tempo.Method) mpp.Challenge {
-	m.Helper()
-	request, err := method.Request(100)
-	if err != nil {
-		m.Fatal(err)
-	}
-	m.sold++
-	opaque, _ := mpp.EncodeJSON(map[string]string{"n": fmt.Sprint(m.sold)})
-	c := mpp.Challenge{Realm: "ring.example", Method: "tempo", Intent: "charge", Request: request, Opaque: opaque,
-		Expires: time.Now().Add(5 * time.Minute).UTC().Format(time.RFC3339)}
-	m.keys.Sign(&c)
-	return c
+	return paytest.Challenge(m, method, time.Now().Add(5*time.Minute))
 }
 
 // decode has w pay a fresh challenge for 1.00 and decodes the credential.

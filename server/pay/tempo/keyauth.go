@@ -62,7 +62,7 @@ var kinds = []string{"secp256k1", "p256", "webAuthn"}
 // permission for any key. No client pays that way, and every flaw of such a
 // permission would be as fatal, so it is refused.
 func (tx *transaction) readPermission(field []byte) error {
-	bad := refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
+	bad := mpp.Refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
 	parts, err := readList(field)
 	if err != nil || len(parts) != 2 || tx.accessKey == nil {
 		return bad

@@ -40,7 +40,7 @@ const (
 // maxWebAuthn bounds a WebAuthn signature, in bytes, as the chain does.
 const maxWebAuthn = 2048
 
-var errSignature = refuse(mpp.ReasonSigner, "the signature does not verify")
+var errSignature = mpp.Refuse(mpp.ReasonSigner, "the signature does not verify")
 
 // readSignature checks a signature over digest, of any kind the chain knows
 // but multisig:
@@ -60,7 +60,7 @@ func readSignature(sig []byte, digest common.Hash) (signed, error) {
 	case len(sig) == 65 || len(sig) <= head:
 		return readPrimitive(sig, digest)
 	case sig[0] == prefixKeychainOld:
-		return signed{}, refuse(mpp.ReasonForm, "the chain takes this form of an access key's signature no longer")
+		return signed{}, mpp.Refuse(mpp.ReasonForm, "the chain takes this form of an access key's signature no longer")
 	case sig[0] != prefixKeychain:
 		return readPrimitive(sig, digest)
 	}
@@ -100,7 +100,7 @@ func readPrimitive(sig []byte, digest common.Hash) (signed, error) {
 		by.assertion = sig[1 : len(sig)-128]
 		return by, err
 	}
-	return signed{}, refuse(mpp.ReasonForm, "the transaction's kind of signature is not known")
+	return signed{}, mpp.Refuse(mpp.ReasonForm, "the transaction's kind of signature is not known")
 }
 
 var halfSecp256k1 = new(big.Int).Rsh(crypto.S256().Params().N, 1)
