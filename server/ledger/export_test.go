@@ -66,10 +66,12 @@ func (l *Ledger) Dump() Dump {
 	x.failed = map[string][]failure{}
 	for mark, all := range l.index.failed {
 		// Memory may hold some that no longer count.
-		if n := len(all); n == 0 || l.cfg.Now().Sub(all[n-1].at) >= FailurePeriod {
-			continue
+		for i, f := range all {
+			last := all[len(all)-1].at
+			if l.cfg.Now().Sub(f.at) < FailurePeriod || i == len(all)-2 && l.cfg.Now().Sub(last) < FailurePeriod && last.Sub(f.at) < FailurePeriod {
+				x.failed[mark] = append(x.failed[mark], f)
+			}
 		}
-		x.failed[mark] = slices.DeleteFunc(slices.Clone(all), func(f failure) bool { return l.cfg.Now().Sub(f.at) >= 2*FailurePeriod })
 	}
 	x.blocks = blocks{}
 	for kind, some := range l.index.blocks {

@@ -496,3 +496,15 @@ func outcome(err error) string {
 	}
 	return "failed: " + err.Error()
 }
+
+// What a crash leaves of a file that was being removed does not stop the next
+// start.
+func TestEmptyFilesOfACrashAreCleared(t *testing.T) {
+	dir, want := makeFolder(t, 2)
+	for _, name := range []string{"00099.mem", "000099.vlog"} {
+		if err := writeFolder(dir, map[string]file{filepath.Join(storeName, name): {}}, damage{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustAccept(t, dir, want)
+}
