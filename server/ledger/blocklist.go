@@ -158,15 +158,3 @@ func parseBlock(key string, value []byte) (b Block, err error) {
 	}
 	return b, b.check()
 }
-
-// loadBlocks reads the blocklist.
-func (l *Ledger) loadBlocks() error {
-	return l.store().Scan([]byte{prefixBlock}, nil, func(key, value []byte) error {
-		b, err := parseBlock(string(key), value)
-		if err != nil {
-			return err
-		}
-		l.index.blocks.put(b)
-		return nil
-	})
-}
