@@ -2,7 +2,6 @@ package tempo
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -320,15 +319,17 @@ var selector = []byte{0x95, 0x77, 0x7d, 0x59}
 // readTransfer decodes the calldata of transferWithMemo: exactly 100 bytes, an
 // address without dirt in its upper bytes, an amount that fits 64 bits.
 func readTransfer(data []byte) (to common.Address, amount uint64, m memo, err error) {
-	if len(data) < 4 || !bytes.Equal(data[:4], selector) {
+	if !bytes.HasPrefix(data, selector) {
 		return to, 0, m, mpp.Refuse(mpp.ReasonForm, "the last call must be transferWithMemo, of the token asked for")
 	}
-	if len(data) != 100 {
+	words, ok := readWords(data, selector, 3)
+	if !ok {
 		return to, 0, m, mpp.Refuse(mpp.ReasonForm, "the transfer's calldata must have exactly 100 bytes")
 	}
-	var zero [24]byte
-	if !bytes.Equal(data[4:16], zero[:12]) || !bytes.Equal(data[36:60], zero[:24]) {
+	to, ok1 := words[0].address()
+	amount, ok2 := words[1].units()
+	if !ok1 || !ok2 {
 		return to, 0, m, mpp.Refuse(mpp.ReasonForm, "the transfer's recipient or amount is out of range")
 	}
-	return common.Address(data[16:36]), binary.BigEndian.Uint64(data[60:68]), memo(data[68:]), nil
+	return to, amount, memo(words[2]), nil
 }
