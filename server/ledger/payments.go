@@ -43,13 +43,6 @@ func (v *View) HasPaid(payer string) (bool, error) {
 	return err == nil, err
 }
 
-// addPayer adds the row of the account that made the payment of an event.
-func addPayer(rows Batch, e core.Event) {
-	if p, cents := PaymentOf(e); p.Transaction != "" && p.Payer != "" && cents > 0 {
-		rows[string(payerKey(p.Payer))] = []byte{}
-	}
-}
-
 func numberValue(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Credited is what events have given for a transaction of a network, in cents,

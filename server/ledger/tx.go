@@ -59,14 +59,6 @@ func (l *Ledger) tick() (stamp int64) {
 	return stamp
 }
 
-func (tx *Tx) end() { tx.l = nil }
-
-func (tx *Tx) undo() {
-	for i := len(tx.undos) - 1; i >= 0; i-- {
-		tx.undos[i]()
-	}
-}
-
 // Stamp is the stamp for the events of this turn, in milliseconds: now, but
 // never before the last event.
 func (tx *Tx) Stamp() int64 { return tx.stamp }
@@ -197,8 +189,10 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	if p, cents := PaymentOf(e); p.Transaction != "" && cents != 0 {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
+		if p.Payer != "" && cents > 0 {
+			rows[string(payerKey(p.Payer))] = []byte{}
+		}
 	}
-	addPayer(rows, e)
 	if len(texts) > 0 {
 		rows[string(eventKey(seq, rowTexts))] = texts
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -367,9 +368,11 @@ func (l *Ledger) execute(it *item, g *group) {
 	case len(tx.records) > 0:
 		g.err = fmt.Errorf("a function failed after it had appended an event: %w", it.err)
 	default:
-		tx.undo()
+		for _, undo := range slices.Backward(tx.undos) {
+			undo()
+		}
 	}
-	tx.end()
+	tx.l = nil
 }
 
 // persist makes the group durable and publishes it. After an error it is not known what is
