@@ -48,7 +48,7 @@ func TestRedactionDeletesEveryWord(t *testing.T) {
 	if n := found(); n != 0 {
 		t.Errorf("%d words are still stored", n)
 	}
-	if got, err := tlogRootAt(r, size); err != nil || got != root {
+	if got, err := r.RootAt(size); err != nil || got != root {
 		t.Errorf("the tree of the events before has changed: %v", err)
 	}
 
