@@ -103,7 +103,7 @@ func (tx *Tx) Block(b *Block) error {
 	if err != nil {
 		return err
 	}
-	tx.rows[string(blockKey(b.Kind, b.Value))] = row
+	tx.rows[string(rowKey(prefixBlock, string(b.Kind), b.Value))] = row
 	all.put(*b)
 	kind, value := b.Kind, b.Value
 	tx.undos = append(tx.undos, func() { delete(all[kind], value) })
@@ -121,7 +121,7 @@ func (tx *Tx) Unblock(kind BlockKind, value string) error {
 	case tx.refused != nil:
 		return tx.refused
 	}
-	tx.rows[string(blockKey(kind, value))] = nil
+	tx.rows[string(rowKey(prefixBlock, string(kind), value))] = nil
 	delete(all[kind], value)
 	tx.undos = append(tx.undos, func() { all.put(b) })
 	return nil
@@ -153,20 +153,8 @@ func parseBlock(key string, value []byte) (b Block, err error) {
 	if err := json.Unmarshal(value, &b); err != nil {
 		return b, err
 	}
-	if string(blockKey(b.Kind, b.Value)) != key {
+	if string(rowKey(prefixBlock, string(b.Kind), b.Value)) != key {
 		return b, errors.New("an entry stands under another key")
 	}
 	return b, b.check()
-}
-
-// loadBlocks reads the blocklist.
-func (l *Ledger) loadBlocks() error {
-	return l.store().Scan([]byte{prefixBlock}, nil, func(key, value []byte) error {
-		b, err := parseBlock(string(key), value)
-		if err != nil {
-			return err
-		}
-		l.index.blocks.put(b)
-		return nil
-	})
 }

@@ -61,32 +61,6 @@ func TestBlocklistIsKept(t *testing.T) {
 	}
 }
 
-// A turn that fails leaves the blocklist as it was, in memory too.
-func TestAFailedTurnDoesNotBlock(t *testing.T) {
-	r := openedRing(t)
-	r.must(func(tx *ledger.Tx) error { return tx.Block(entry(ledger.BlockHost, "kept.dev")) })
-	failure := errors.New("no")
-	err := r.do(func(tx *ledger.Tx) error {
-		if err := tx.Block(entry(ledger.BlockHost, "new.dev")); err != nil {
-			return err
-		}
-		if err := tx.Unblock(ledger.BlockHost, "kept.dev"); err != nil {
-			return err
-		}
-		if v := tx.View(); !v.Blocked(ledger.BlockHost, "new.dev") || v.Blocked(ledger.BlockHost, "kept.dev") {
-			t.Error("the turn does not see its own work")
-		}
-		return failure
-	})
-	if !errors.Is(err, failure) || r.listed() != "host kept.dev (KEPT.DEV)" {
-		t.Errorf("%v, and the list is %s", err, r.listed())
-	}
-	r.reopen()
-	if r.listed() != "host kept.dev (KEPT.DEV)" {
-		t.Errorf("reopened: %s", r.listed())
-	}
-}
-
 func TestBlocklistIsBounded(t *testing.T) {
 	r := openedRing(t)
 	for name, b := range map[string]*ledger.Block{
@@ -118,49 +92,4 @@ func TestBlocklistIsBounded(t *testing.T) {
 	}
 	r.must(func(tx *ledger.Tx) error { return tx.Unblock(ledger.BlockHost, "h7.dev") })
 	r.must(func(tx *ledger.Tx) error { return tx.Block(entry(ledger.BlockWord, "more")) })
-}
-
-// Hiding waits as removal does, and what is paid for a member before it is hidden, or
-// comes while it is, counts.
-func TestHidingWaitsForOpenReservations(t *testing.T) {
-	r := openedRing(t, "ada")
-	hide := func(tx *ledger.Tx) error {
-		return appendEvent(tx, &core.Hidden{Stamp: tx.Stamp(), Member: "ada", Reason: "reported"})
-	}
-	v := bidReservation("b", "ada", 100)
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-	if err := r.do(hide); err != ledger.ErrOpenReservation {
-		t.Errorf("with an open bid: %v", err)
-	}
-	r.must(func(tx *ledger.Tx) error {
-		if err := appendEvent(tx, bid(tx, "ada", 100)); err != nil {
-			return err
-		}
-		v.State = ledger.Applied
-		return tx.Update(v)
-	})
-	r.must(hide)
-	late := bidReservation("late", "ada", 200)
-	r.must(func(tx *ledger.Tx) error { return tx.ReserveUnbarred(late) })
-	if err := r.do(func(tx *ledger.Tx) error { return remove(tx, "ada", false) }); err != ledger.ErrOpenReservation {
-		t.Errorf("removed with an open bid: %v", err)
-	}
-	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, bid(tx, "ada", 200)) })
-	r.must(func(tx *ledger.Tx) error {
-		late.State = ledger.Applied
-		return tx.Update(late)
-	})
-	// Its URL stays with it.
-	again := registration("again", "payer")
-	again.URLKey = "ada.org"
-	if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != core.ErrURLTaken {
-		t.Errorf("registering its URL: %v", err)
-	}
-	r.reopen()
-	r.View(func(v *ledger.View) {
-		m := v.State().Member(0)
-		if !m.Hidden || m.Bids != 300 || v.State().Len() != 0 {
-			t.Errorf("%+v", m)
-		}
-	})
 }

@@ -72,7 +72,7 @@ func TestRedactionDeletesTheWordsOfChangesAndMoves(t *testing.T) {
 			if r.must(look); seen != 0 {
 				t.Errorf("%d words are still stored", seen)
 			}
-			if got, err := tlogRootAt(r, size); err != nil || got != root {
+			if got, err := r.RootAt(size); err != nil || got != root {
 				t.Errorf("the tree of the events before has changed: %v", err)
 			}
 			r.reopen()

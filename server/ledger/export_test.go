@@ -42,11 +42,7 @@ func (f *FaultyHead) Sync() error {
 }
 
 // Queued is how many calls of Do wait for their turn.
-func (l *Ledger) Queued() int {
-	l.queueing.Lock()
-	defer l.queueing.Unlock()
-	return len(l.queue)
-}
+func (l *Ledger) Queued() int { return len(l.queue) }
 
 // Staged is how many rows the group in work has.
 func (l *Ledger) Staged() int {
@@ -70,10 +66,12 @@ func (l *Ledger) Dump() Dump {
 	x.failed = map[string][]failure{}
 	for mark, all := range l.index.failed {
 		// Memory may hold some that no longer count.
-		if n := len(all); n == 0 || l.now().Sub(all[n-1].at) >= FailurePeriod {
-			continue
+		for i, f := range all {
+			last := all[len(all)-1].at
+			if l.cfg.Now().Sub(f.at) < FailurePeriod || i == len(all)-2 && l.cfg.Now().Sub(last) < FailurePeriod && last.Sub(f.at) < FailurePeriod {
+				x.failed[mark] = append(x.failed[mark], f)
+			}
 		}
-		x.failed[mark] = slices.DeleteFunc(slices.Clone(all), func(f failure) bool { return l.now().Sub(f.at) >= 2*FailurePeriod })
 	}
 	x.blocks = blocks{}
 	for kind, some := range l.index.blocks {

@@ -32,7 +32,7 @@ func Follow(c Config) (*Follower, error) {
 		return nil, errors.New("ledger: store, head and capacity must be given")
 	}
 	l := newLedger(c)
-	if err := l.read(c.HeadPath); err != nil {
+	if err := l.read(); err != nil {
 		return nil, err
 	}
 	return &Follower{memory: l.memory, l: l}, nil
@@ -58,8 +58,8 @@ func (f *Follower) Apply(b Batch) error {
 	if err := f.ended(); err != nil {
 		return err
 	}
-	if err := l.room(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	if err := l.checkRoom(); err != nil {
+		return err
 	}
 	g, err := l.examine(b)
 	if err == nil {
@@ -130,7 +130,7 @@ func (l *Ledger) Resume(s Store) (*Follower, error) {
 	} else if last != at {
 		return nil, broken(fmt.Errorf("transaction %d is not the last that is stored", at.Serial))
 	}
-	h, err := openHead(l.headPath)
+	h, err := openHead(l.cfg.HeadPath)
 	if err != nil {
 		return nil, broken(err)
 	}

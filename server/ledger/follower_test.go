@@ -263,7 +263,7 @@ func TestFollowerTakesGroups(t *testing.T) {
 					}
 					return errors.Join(err, tx.Update(v))
 				case 2: // refused, after it was seen by its own turn
-					return errors.Join(tx.Reserve(v), tx.Block(entry(ledger.BlockHost, "refused.org")), errRefused)
+					return errors.Join(tx.Reserve(v), tx.Block(entry(ledger.BlockHost, "refused.org")), tx.Unblock(ledger.BlockHost, slug), errRefused)
 				case 3: // failed, and then looked at again
 					v := registration(fmt.Sprintf("u%d", i%3), id)
 					err := tx.Reserve(v)

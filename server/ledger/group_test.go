@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"testing"
 
@@ -167,54 +166,5 @@ func TestCloseFinishesWhatIsQueued(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
-	}
-}
-
-// The writer under load from all sides, for the race detector; the sums come
-// out right.
-func TestConcurrentUse(t *testing.T) {
-	r := openedRing(t, "ada", "bob")
-	const writers, each = 8, 30
-	var work sync.WaitGroup
-	for w := range writers {
-		work.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), 0))
-			for i := range each {
-				slug := []string{"ada", "bob"}[rnd.IntN(2)]
-				v := bidReservation(string(rune('a'+w))+string(rune('a'+i)), slug, 100)
-				err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-				if err == nil {
-					err = r.do(func(tx *ledger.Tx) (err error) {
-						if v.Seq, err = tx.Append(bid(tx, slug, 100), nil); err != nil {
-							return err
-						}
-						v.State = ledger.Applied
-						return tx.Update(v)
-					})
-				}
-				if err != nil {
-					t.Error(err)
-				}
-				r.View(func(view *ledger.View) {
-					if got, err := view.Get(v.ID); err != nil || got.State != ledger.Applied || got.Seq != v.Seq {
-						t.Errorf("a view after the answer: %+v, %v", got, err)
-					}
-					view.State().AppendRanked(nil, 0, 10)
-				})
-				if records, err := r.Records(v.Seq, 1); err != nil || len(records) != 1 {
-					t.Errorf("an event that was answered for is not readable: %v", err)
-				}
-			}
-		})
-	}
-	work.Wait()
-	r.reopen()
-	r.View(func(v *ledger.View) {
-		if paid, _ := v.State().Books(); paid != 200+writers*each*100 {
-			t.Errorf("%d cents were paid", paid)
-		}
-	})
-	if r.store.Commits() >= 3+2*writers*each {
-		t.Errorf("%d commits: nothing was grouped", r.store.Commits())
 	}
 }

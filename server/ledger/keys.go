@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -66,58 +67,36 @@ func numberKey(prefix byte, n uint64) []byte {
 
 func eventKey(seq uint64, row byte) []byte { return append(numberKey(prefixEvent, seq), row) }
 
-func stringKey(prefix byte, s string) []byte { return append([]byte{prefix}, s...) }
+// rowKey joins names by zero bytes, which only the last may hold.
+func rowKey(prefix byte, names ...string) []byte {
+	return append([]byte{prefix}, strings.Join(names, "\x00")...)
+}
+
+// numbered is a key of names and a number; without the number, it begins all of them.
+func numbered(key []byte, seq []uint64) []byte {
+	for _, n := range seq {
+		key = binary.BigEndian.AppendUint64(key, n)
+	}
+	return key
+}
 
 func failedKey(ms int64, id string) []byte {
 	return append(numberKey(prefixFailed, uint64(ms)), id...)
 }
 
-// paidKey needs no escape: a slug holds no zero byte.
-func paidKey(slug, id string) []byte {
-	return append(append(stringKey(prefixPaid, slug), 0), id...)
-}
-
-// changeKey needs no escape either. Without the number, it begins all of a member.
 func changeKey(slug string, seq ...uint64) []byte {
-	key := append(stringKey(prefixChange, slug), 0)
-	for _, n := range seq {
-		key = binary.BigEndian.AppendUint64(key, n)
-	}
-	return key
+	return numbered(rowKey(prefixChange, slug, ""), seq)
 }
 
-// restoredKey needs no escape either: an account holds no zero byte.
-func restoredKey(payer string, seq uint64) []byte {
-	return binary.BigEndian.AppendUint64(append(stringKey(prefixRestored, payer), 0), seq)
+func restoredKey(payer string, seq ...uint64) []byte {
+	return numbered(rowKey(prefixRestored, payer, ""), seq)
 }
 
-func payerKey(payer string) []byte { return stringKey(prefixPayer, strings.ToLower(payer)) }
-
-// payeeKey needs no escape either.
-func payeeKey(network, payee string) []byte {
-	return append(append(stringKey(prefixPayee, network), 0), payee...)
-}
-
-// wasteKey needs no escape either.
-func wasteKey(network, transaction string) []byte {
-	return append(append(stringKey(prefixWaste, network), 0), transaction...)
-}
-
-// blockKey needs no escape either: a kind holds no zero byte.
-func blockKey(kind BlockKind, value string) []byte {
-	return append(append(stringKey(prefixBlock, string(kind)), 0), value...)
-}
-
-// paymentKey is of one event about a payment; without the number, it begins all
-// of them. Names of networks and transactions hold no zero byte.
 func paymentKey(network, transaction string, seq ...uint64) []byte {
-	key := append(stringKey(prefixPayment, network), 0)
-	key = append(append(key, strings.ToLower(transaction)...), 0)
-	for _, n := range seq {
-		key = binary.BigEndian.AppendUint64(key, n)
-	}
-	return key
+	return numbered(rowKey(prefixPayment, network, strings.ToLower(transaction), ""), seq)
 }
+
+func payerKey(payer string) []byte { return rowKey(prefixPayer, strings.ToLower(payer)) }
 
 // treeReader reads stored hashes by get, which may also give rows that are not stored yet.
 func treeReader(get func(key []byte) ([]byte, error)) tlog.HashReader {
@@ -135,4 +114,55 @@ func treeReader(get func(key []byte) ([]byte, error)) tlog.HashReader {
 		}
 		return hashes, nil
 	})
+}
+
+// Position is a point in the history of a store: after how many transactions it is, and
+// the tree that they left.
+type Position struct {
+	Serial uint64   // transactions
+	Size   uint64   // events
+	Root   [32]byte // of the RFC 6962 tree over the events
+}
+
+// Position gives where a store is after the batch of one transaction, which has exactly one
+// row that says so.
+func (b Batch) Position() (p Position, err error) {
+	found := false
+	for key, value := range b {
+		if key == "" || key[0] != prefixTransaction {
+			continue
+		}
+		if found {
+			return p, errors.New("ledger: a batch of several transactions")
+		}
+		if p, err = parseTransaction([]byte(key), value); err != nil {
+			return p, fmt.Errorf("ledger: %w", err)
+		}
+		found = true
+	}
+	if !found {
+		return p, errors.New("ledger: a batch without the row of its transaction")
+	}
+	return p, nil
+}
+
+// beginning is where a ledger is without transactions.
+func beginning() (p Position) {
+	p.Root, _ = tlog.TreeHash(0, nil)
+	return p
+}
+
+func (p Position) appendRow(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint64(b, p.Size), p.Root[:]...)
+}
+
+// parseTransaction reads a 't' row.
+func parseTransaction(key, value []byte) (p Position, err error) {
+	if len(key) != 1+8 || len(value) != 8+tlog.HashSize {
+		return p, errors.New("a transaction row is malformed")
+	}
+	p.Serial = binary.BigEndian.Uint64(key[1:])
+	p.Size = binary.BigEndian.Uint64(value)
+	copy(p.Root[:], value[8:])
+	return p, nil
 }

@@ -140,33 +140,6 @@ func TestSaltsAreDrawnForEveryText(t *testing.T) {
 	}
 }
 
-func TestFunctionThatFailsLeavesNoTrace(t *testing.T) {
-	r := openedRing(t, "ada")
-	before, commits := r.digest(), r.store.Commits()
-	v := registration("new", "payer")
-	err := r.do(func(tx *ledger.Tx) error {
-		if err := tx.Reserve(v); err != nil {
-			return err
-		}
-		if err := tx.Reserve(bidReservation("b", "ada", 100)); err != nil {
-			return err
-		}
-		return errRefused
-	})
-	if err != errRefused {
-		t.Errorf("Do = %v, want the function's own error", err)
-	}
-	if r.digest() != before || r.store.Commits() != commits {
-		t.Error("the store was touched")
-	}
-	r.View(func(v *ledger.View) {
-		if n, cents := v.OpenOnMember("ada"); n != 0 || cents != 0 || v.OpenRegistrations() != 0 || len(v.Open()) != 0 {
-			t.Error("the reservations are still counted")
-		}
-	})
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-}
-
 func TestAppendThatFailsChangesNothing(t *testing.T) {
 	r := openedRing(t, "ada")
 	before := r.digest()

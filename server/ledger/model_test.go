@@ -271,7 +271,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 				}
 			}
 		case op < 13:
-			r.pass(time.Duration(rnd.IntN(240)) * time.Second)
+			r.pass(time.Duration(rnd.IntN(1800)) * time.Second)
 		default:
 			switch rnd.IntN(3) {
 			case 0:

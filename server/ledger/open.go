@@ -52,8 +52,8 @@ func Open(c Config) (*Ledger, error) {
 	return l, nil
 }
 
-// read checks everything that is stored, and folds it.
-func (l *Ledger) read(headPath string) error {
+// read checks everything that is stored, folds it, compares it with the tree, and accepts it.
+func (l *Ledger) read() (err error) {
 	if err := l.store().Verify(); err != nil {
 		return refuse(ErrDamaged, "checking the store: %w", err)
 	}
@@ -61,19 +61,31 @@ func (l *Ledger) read(headPath string) error {
 	if err != nil {
 		return err
 	}
-	seen, err := l.openHead(headPath, end)
+	seen, err := l.openHead(l.cfg.HeadPath, end)
 	if err != nil {
 		return err
 	}
-	if err := l.take(end, seen); err != nil {
-		return errors.Join(err, l.head.file.Close())
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.head.file.Close())
+		}
+	}()
+	f, err := l.foldEvents()
+	switch {
+	case errors.Is(err, core.ErrCapacity):
+		return fmt.Errorf("ledger: more members have joined than the capacity allows: %w", err)
+	case err != nil:
+		return refuse(ErrDamaged, "%w", err)
+	case f.size != end.Size:
+		return refuse(ErrDamaged, "there are %d events, but transaction %d left %d", f.size, end.Serial, end.Size)
 	}
-	return nil
-}
-
-// take folds what is stored up to end, and accepts it. seen is what the head saw.
-func (l *Ledger) take(end, seen Position) error {
-	if err := l.load(end, seen); err != nil {
+	if err := l.checkTree(f, end, seen); err != nil {
+		return err
+	}
+	if err := l.loadIndex(); err != nil {
+		return refuse(ErrDamaged, "%w", err)
+	}
+	if err := l.checkCapacity(); err != nil {
 		return err
 	}
 	if err := l.store().Accept(); err != nil {
@@ -146,38 +158,33 @@ func transactions(store Store) (end Position, err error) {
 	return end, err
 }
 
-// load folds the events into the state, compares them with the tree, and reads the index.
-func (l *Ledger) load(end, seen Position) error {
-	f, err := l.foldEvents()
-	if errors.Is(err, core.ErrCapacity) {
-		return fmt.Errorf("ledger: more members have joined than the capacity allows: %w", err)
-	}
-	if err != nil {
-		return refuse(ErrDamaged, "%w", err)
-	}
-	if f.size != end.Size {
-		return refuse(ErrDamaged, "there are %d events, but transaction %d left %d", f.size, end.Serial, end.Size)
-	}
-	if err := l.checkTree(f, end, seen); err != nil {
-		return err
-	}
-	if err := l.loadIndex(); err != nil {
-		return refuse(ErrDamaged, "%w", err)
-	}
-	return l.checkCapacity()
-}
-
 // foldEvents folds the stored events into the state, which is empty.
 func (l *Ledger) foldEvents() (*fold, error) {
+	// There is room for all members at once. Besides their texts, their rows need about as much as the
+	// salts in these.
+	rows, size := 0, 0
+	err := l.store().Scan([]byte{prefixEvent}, nil, func(key, value []byte) error {
+		if _, row, err := parseEventKey(key); err != nil || row != rowTexts {
+			return err
+		}
+		rows, size = rows+1, size+len(value)+32
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.state.Expect(rows, size)
 	f := &fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}, reworded: map[string]bool{}}
-	err := l.expect()
-	if err == nil {
-		err = l.store().Scan([]byte{prefixEvent}, nil, f.row)
+	if err := l.store().Scan([]byte{prefixEvent}, nil, f.row); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = f.finish()
+	if err := f.apply(); err != nil {
+		return nil, err
 	}
-	return f, err
+	for slug := range f.wordless {
+		return nil, fmt.Errorf("the texts of %s are missing", slug)
+	}
+	return f, nil
 }
 
 // checkCapacity says whether there is room for all: each open registration needs it, and may
@@ -188,21 +195,6 @@ func (l *Ledger) checkCapacity() error {
 			rows, open, l.state.Capacity(), core.ErrCapacity)
 	}
 	return nil
-}
-
-// expect reserves room in the state for all stored members at once. Besides their texts,
-// their rows need about as much room as the salts in these.
-func (l *Ledger) expect() error {
-	rows, size := 0, 0
-	err := l.store().Scan([]byte{prefixEvent}, nil, func(key, value []byte) error {
-		if _, row, err := parseEventKey(key); err != nil || row != rowTexts {
-			return err
-		}
-		rows, size = rows+1, size+len(value)+32
-		return nil
-	})
-	l.state.Expect(rows, size)
-	return err
 }
 
 // checkTree compares the stored hashes with those of the events, and the roots with the
@@ -238,41 +230,37 @@ func (l *Ledger) checkTree(f *fold, points ...Position) error {
 // loadIndex reads the blocklist, and the reservations that are open, to be confirmed, or
 // failed a moment ago.
 func (l *Ledger) loadIndex() error {
-	add := func(id string, want ReservationState) error {
-		r, err := reservation(l.store().Get, id)
-		if err != nil {
-			return err
-		}
-		if r.State != want {
-			return fmt.Errorf("a reservation listed as %s is %s", want, r.State)
-		}
-		l.index.change(nil, r)
-		return nil
-	}
-	err := l.store().Scan([]byte{prefixOpen}, nil, func(key, _ []byte) error {
-		return add(string(key[1:]), Reserved)
-	})
-	if err != nil {
-		return fmt.Errorf("open reservations: %w", err)
-	}
-	err = l.store().Scan([]byte{prefixConfirm}, nil, func(key, _ []byte) error {
-		return add(string(key[1:]), Applied)
-	})
-	if err != nil {
-		return fmt.Errorf("reservations to confirm: %w", err)
-	}
 	// The last failure that counts, and the one before that counts with it.
-	since := max(0, l.now().Add(-2*FailurePeriod).UnixMilli())
-	err = l.store().Scan([]byte{prefixFailed}, failedKey(since, ""), func(key, _ []byte) error {
-		if len(key) < 9 {
-			return errors.New("malformed row")
+	failed := failedKey(max(0, l.cfg.Now().Add(-2*FailurePeriod).UnixMilli()), "")
+	for _, list := range []struct {
+		from  []byte
+		state ReservationState
+	}{{[]byte{prefixOpen}, Reserved}, {[]byte{prefixConfirm}, Applied}, {failed, Failed}} {
+		err := l.store().Scan(list.from[:1], list.from, func(key, _ []byte) error {
+			if len(key) < len(list.from) {
+				return errors.New("malformed row")
+			}
+			r, err := reservation(l.store().Get, string(key[len(list.from):]))
+			if err == nil && r.State != list.state {
+				err = fmt.Errorf("it is %s", r.State)
+			}
+			if err == nil {
+				l.index.change(nil, r)
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("a reservation listed as %s: %w", list.state, err)
 		}
-		return add(string(key[9:]), Failed)
+	}
+	err := l.store().Scan([]byte{prefixBlock}, nil, func(key, value []byte) error {
+		b, err := parseBlock(string(key), value)
+		if err == nil {
+			l.index.blocks.put(b)
+		}
+		return err
 	})
 	if err != nil {
-		return fmt.Errorf("failed reservations: %w", err)
-	}
-	if err := l.loadBlocks(); err != nil {
 		return fmt.Errorf("blocklist: %w", err)
 	}
 	return nil
@@ -369,16 +357,6 @@ func (f *fold) grow(seq uint64, h tlog.Hash) {
 		f.edge = append(f.edge, h)
 	}
 	f.edge[level] = h
-}
-
-func (f *fold) finish() error {
-	if err := f.apply(); err != nil {
-		return err
-	}
-	for slug := range f.wordless {
-		return fmt.Errorf("the texts of %s are missing", slug)
-	}
-	return nil
 }
 
 func parseEventKey(key []byte) (seq uint64, row byte, err error) {

@@ -1,13 +1,14 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"webring/core"
@@ -42,34 +43,25 @@ func (v *View) HasPaid(payer string) (bool, error) {
 	return err == nil, err
 }
 
-// addPayer adds the row of the account that made the payment of an event.
-func addPayer(rows Batch, e core.Event) {
-	if p, cents := PaymentOf(e); p.Transaction != "" && p.Payer != "" && cents > 0 {
-		rows[string(payerKey(p.Payer))] = []byte{}
-	}
-}
-
 func numberValue(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Credited is what events have given for a transaction of a network, in cents,
 // less what was voided again.
 func (v *View) Credited(network, transaction string) (cents int64, err error) {
-	rows, err := v.rowsUnder(paymentKey(network, transaction))
-	if err != nil {
-		return 0, err
-	}
-	for _, value := range rows {
-		if len(value) != 8 {
+	rows, err := v.under(paymentKey(network, transaction))
+	for _, r := range rows {
+		if len(r.Value) != 8 {
 			return 0, errors.New("ledger: a row of a payment is malformed")
 		}
-		cents += int64(binary.BigEndian.Uint64(value))
+		cents += int64(binary.BigEndian.Uint64(r.Value))
 	}
-	return cents, nil
+	return cents, err
 }
 
 // Adjusted says whether the operator has adjusted a transaction of a network.
 func (v *View) Adjusted(network, transaction string) (bool, error) {
-	numbers, err := v.numbersUnder(paymentKey(network, transaction))
+	named := paymentKey(network, transaction)
+	numbers, err := v.numbers(named, named)
 	for _, seq := range numbers {
 		e, err := v.event(seq)
 		if err != nil {
@@ -100,7 +92,8 @@ func (tx *Tx) set(key, value []byte) error {
 // CreditedTo gives the member that the first event about a transaction of a network names,
 // and "" without one.
 func (v *View) CreditedTo(network, transaction string) (member string, err error) {
-	numbers, err := v.numbersUnder(paymentKey(network, transaction))
+	named := paymentKey(network, transaction)
+	numbers, err := v.numbers(named, named)
 	if err != nil || len(numbers) == 0 {
 		return "", err
 	}
@@ -122,17 +115,16 @@ type Restored struct {
 // Restored gives, in order, the events about payments of an account that [Tx.Adopt] added
 // and that have no reservation, from an instant on. Earlier events are not read.
 func (v *View) Restored(payer string, since time.Time) (found []Restored, err error) {
-	prefix := restoredKey(payer, 0)[:len(payer)+2]
+	prefix := restoredKey(payer)
 	// Few accounts have any.
-	some, err := v.hasUnder(prefix)
-	if err != nil || !some {
+	if some, err := v.rows(prefix, prefix, 1); err != nil || len(some) == 0 {
 		return nil, err
 	}
 	first, err := v.firstSince(since)
 	if err != nil {
 		return nil, err
 	}
-	numbers, err := v.numbersFrom(prefix, restoredKey(payer, first))
+	numbers, err := v.numbers(prefix, restoredKey(payer, first))
 	for _, seq := range numbers {
 		e, err := v.event(seq)
 		if err != nil {
@@ -158,24 +150,17 @@ func (v *View) firstSince(since time.Time) (seq uint64, err error) {
 	return uint64(n), err
 }
 
-// numbersUnder gives the numbers of the events that rows under a prefix name, in
-// order.
-func (v *View) numbersUnder(prefix []byte) ([]uint64, error) { return v.numbersFrom(prefix, prefix) }
-
-// numbersFrom gives those of the rows that are not before a key.
-func (v *View) numbersFrom(prefix, from []byte) ([]uint64, error) {
-	rows, err := v.rowsFrom(prefix, from)
-	if err != nil {
-		return nil, err
-	}
-	var numbers []uint64
-	for _, key := range slices.Sorted(maps.Keys(rows)) {
-		if len(key) != 8 {
+// numbers gives the numbers of the events that rows under a prefix name, in order, of those that are
+// not before a key.
+func (v *View) numbers(prefix, from []byte) (numbers []uint64, err error) {
+	rows, err := v.rows(prefix, from, math.MaxInt)
+	for _, r := range rows {
+		if len(r.Key) != len(prefix)+8 {
 			return nil, errors.New("ledger: a row of a payment is malformed")
 		}
-		numbers = append(numbers, binary.BigEndian.Uint64([]byte(key)))
+		numbers = append(numbers, binary.BigEndian.Uint64([]byte(r.Key[len(prefix):])))
 	}
-	return numbers, nil
+	return numbers, err
 }
 
 func (v *View) event(seq uint64) (core.Event, error) {
@@ -186,52 +171,10 @@ func (v *View) event(seq uint64) (core.Event, error) {
 	return core.DecodeEvent(raw)
 }
 
-// rowsUnder returns the rows with keys that begin with prefix, as they will be after the group
-// in work, keyed by the rest of the key.
-func (v *View) rowsUnder(prefix []byte) (Batch, error) { return v.rowsFrom(prefix, prefix) }
-
-// rowsFrom gives those that are not before a key.
-func (v *View) rowsFrom(prefix, from []byte) (Batch, error) {
-	rows := Batch{}
-	err := v.l.store().Scan(prefix, from, func(key, value []byte) error {
-		rows[string(key[len(prefix):])] = append([]byte{}, value...)
-		return nil
-	})
-	for key, value := range v.unstored(prefix, from) {
-		rows[key[len(prefix):]] = value
-	}
-	maps.DeleteFunc(rows, func(_ string, value []byte) bool { return value == nil })
-	return rows, err
-}
-
-// unstored returns the rows of the group in work, and of the view's turn, with keys that begin
-// with prefix and are not before from.
-func (v *View) unstored(prefix, from []byte) Batch {
-	rows := Batch{}
-	for _, later := range []Batch{v.l.staged, v.own} {
-		for key, value := range later {
-			if strings.HasPrefix(key, string(prefix)) && key >= string(from) {
-				rows[key] = value
-			}
-		}
-	}
-	return rows
-}
-
-// hasUnder reports whether rows may have keys that begin with prefix. A row that the group in
-// work deletes still counts.
-func (v *View) hasUnder(prefix []byte) (some bool, err error) {
-	err = v.l.store().Scan(prefix, prefix, func(_, _ []byte) error {
-		some = true
-		return ErrStop
-	})
-	return some || len(v.unstored(prefix, prefix)) > 0, err
-}
-
 // Scanned is the instant up to which the transfers on a network were compared with the
 // events; the zero time when they never were.
 func (v *View) Scanned(network string) (time.Time, error) {
-	b, err := v.get(stringKey(prefixScanned, network))
+	b, err := v.get(rowKey(prefixScanned, network))
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return time.Time{}, nil
@@ -245,21 +188,25 @@ func (v *View) Scanned(network string) (time.Time, error) {
 
 // SetScanned remembers what [View.Scanned] gives. It may fail with [ErrNotNow].
 func (tx *Tx) SetScanned(network string, until time.Time) error {
-	return tx.set(stringKey(prefixScanned, network), numberValue(uint64(until.UnixMilli())))
+	return tx.set(rowKey(prefixScanned, network), numberValue(uint64(until.UnixMilli())))
 }
 
 // Payees gives the payees of a network, the present and all earlier ones, sorted by name.
 // Events name none, and old transactions still count after the operator has changed the
 // payee.
-func (v *View) Payees(network string) ([]string, error) {
-	rows, err := v.rowsUnder(payeeKey(network, ""))
-	return slices.Sorted(maps.Keys(rows)), err
+func (v *View) Payees(network string) (payees []string, err error) {
+	prefix := rowKey(prefixPayee, network, "")
+	rows, err := v.under(prefix)
+	for _, r := range rows {
+		payees = append(payees, r.Key[len(prefix):])
+	}
+	return payees, err
 }
 
 // AddPayee remembers what [View.Payees] gives, for ever. Neither name may hold a
 // zero byte. It may fail with [ErrNotNow].
 func (tx *Tx) AddPayee(network, payee string) error {
-	return tx.set(payeeKey(network, payee), []byte{})
+	return tx.set(rowKey(prefixPayee, network, payee), []byte{})
 }
 
 // Reservations gives up to n durable reservations in the order of their ids,
@@ -267,7 +214,7 @@ func (tx *Tx) AddPayee(network, payee string) error {
 func (m *memory) Reservations(after string, n int) ([]*Reservation, error) {
 	var found []*Reservation
 	prefix := []byte{prefixReservation}
-	err := m.store().Scan(prefix, stringKey(prefixReservation, after), func(key, value []byte) error {
+	err := m.store().Scan(prefix, rowKey(prefixReservation, after), func(key, value []byte) error {
 		if string(key[1:]) == after {
 			return nil
 		}
@@ -282,4 +229,52 @@ func (m *memory) Reservations(after string, n int) ([]*Reservation, error) {
 		return nil
 	})
 	return found, err
+}
+
+// Waste is gas that the operator has paid for a payment that failed. It is stored as long as
+// its payer can be refused for it.
+type Waste struct {
+	At          time.Time `json:"at"`
+	Network     string    `json:"network"`
+	Transaction string    `json:"transaction"`
+	Payer       string    `json:"payer"`
+	Client      string    `json:"client,omitempty"` // that brought the payment; "" if not known
+	Gas         uint64    `json:"gas"`              // units
+	Wei         string    `json:"wei"`              // what they cost
+	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
+	Apart       bool      `json:"apart,omitempty"`  // the payer had paid for as much before: it does not count for others
+}
+
+// AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNotNow].
+func (tx *Tx) AddWaste(w Waste) error {
+	row, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	return tx.set(rowKey(prefixWaste, w.Network, w.Transaction), row)
+}
+
+// ForgetWaste undoes [Tx.AddWaste].
+func (tx *Tx) ForgetWaste(w Waste) {
+	tx.rows[string(rowKey(prefixWaste, w.Network, w.Transaction))] = nil
+}
+
+// Wastes gives all waste that is remembered, the oldest first.
+func (v *View) Wastes() ([]Waste, error) {
+	rows, err := v.under([]byte{prefixWaste})
+	if err != nil {
+		return nil, err
+	}
+	var all []Waste
+	for _, row := range rows {
+		var w Waste
+		if err := json.Unmarshal(row.Value, &w); err != nil {
+			return nil, fmt.Errorf("ledger: the row of the waste %q: %w", row.Key, err)
+		}
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b Waste) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Transaction, b.Transaction))
+	})
+	return all, nil
 }

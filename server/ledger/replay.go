@@ -47,13 +47,36 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 		}
 		switch kind {
 		case prefixEvent:
-			err = g.addEventRow(*at, key, value)
+			var seq uint64
+			var row byte
+			switch seq, row, err = parseEventKey([]byte(key)); {
+			case err != nil:
+			case seq >= next.Size:
+				err = errors.New("an event beyond those that it counts")
+			case seq < at.Size && (row == rowEvent || value != nil):
+				err = errors.New("it changes an event or its texts")
+			case row == rowTexts && value == nil:
+				g.wordless[key] = true
+			}
 		case prefixHash:
 			hashes++
 		case prefixReservation:
-			err = g.addReservation(key, value)
+			var r *Reservation
+			if r, err = decodeReservation(value); err == nil && (r.ID != key[1:] || r.State != Reserved && r.State != Applied && r.State != Failed) {
+				err = fmt.Errorf("%w: it is stored under another id, or is %q", ErrReservation, r.State)
+			}
+			g.reservations = append(g.reservations, r)
 		case prefixBlock:
-			err = g.addBlock(key, value)
+			if value == nil {
+				if of, _, found := strings.Cut(key[1:], "\x00"); !found || of == "" {
+					err = ErrBlock
+				}
+				g.unblocked = append(g.unblocked, key[1:])
+				break
+			}
+			var entry Block
+			entry, err = parseBlock(key, value)
+			g.blocked = append(g.blocked, entry)
 		case prefixTransaction, prefixReplay, prefixIdempotency, prefixOpen, prefixFailed, prefixJoin, prefixChange, prefixPaid,
 			prefixConfirm, prefixPayment, prefixRestored, prefixPayer, prefixScanned, prefixPayee, prefixWaste, prefixTable:
 		default:
@@ -69,49 +92,6 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 		return nil, refuseBatch("%w", err)
 	}
 	return g, nil
-}
-
-// addEventRow refuses rows of events that cannot be part of a transaction after at.
-func (g *replayed) addEventRow(at Position, key string, value []byte) error {
-	seq, row, err := parseEventKey([]byte(key))
-	switch {
-	case err != nil:
-		return err
-	case seq >= g.next.Size:
-		return errors.New("an event beyond those that it counts")
-	case row == rowEvent && seq < at.Size:
-		return errors.New("it changes an event")
-	case row == rowTexts && seq < at.Size && value != nil:
-		return errors.New("it changes texts")
-	case row == rowTexts && value == nil:
-		g.wordless[key] = true
-	}
-	return nil
-}
-
-func (g *replayed) addReservation(key string, value []byte) error {
-	r, err := decodeReservation(value)
-	if err != nil {
-		return err
-	}
-	if r.ID != key[1:] || r.State != Reserved && r.State != Applied && r.State != Failed {
-		return fmt.Errorf("%w: it is stored under another id, or is %q", ErrReservation, r.State)
-	}
-	g.reservations = append(g.reservations, r)
-	return nil
-}
-
-func (g *replayed) addBlock(key string, value []byte) error {
-	if value == nil {
-		if kind, _, found := strings.Cut(key[1:], "\x00"); !found || kind == "" {
-			return ErrBlock
-		}
-		g.unblocked = append(g.unblocked, key[1:])
-		return nil
-	}
-	b, err := parseBlock(key, value)
-	g.blocked = append(g.blocked, b)
-	return err
 }
 
 // examineEvents checks the events of a batch, and that its hashes are theirs.

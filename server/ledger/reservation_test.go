@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,57 +107,6 @@ func TestFiftyCopiesReserveOnce(t *testing.T) {
 	})
 }
 
-// A replay key is claimed for ever: whatever became of its reservation, and
-// across restarts.
-func TestReplayKeysAreClaimedForEver(t *testing.T) {
-	for _, end := range []ledger.ReservationState{ledger.Reserved, ledger.Applied, ledger.Failed} {
-		r := openedRing(t, "ada")
-		v := bidReservation("first", "ada", 100)
-		v.ReplayKeys = []string{"one", "two"}
-		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-		if end != ledger.Reserved {
-			r.must(func(tx *ledger.Tx) error {
-				v.State = end
-				return tx.Update(v)
-			})
-		}
-		r.pass(1000 * time.Hour)
-		for range 2 {
-			for _, again := range []*ledger.Reservation{
-				{ID: "first", ReplayKeys: []string{"three"}},
-				{ID: "second", ReplayKeys: []string{"three", "two"}},
-				{ID: "second", ReplayKeys: []string{"one"}},
-			} {
-				again.State, again.Operation, again.Member, again.Cents = ledger.Reserved, ledger.OperationBid, "ada", 100
-				err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) })
-				var replayed *ledger.ReplayedError
-				if !errors.As(err, &replayed) || replayed.Reservation != "first" {
-					t.Errorf("%s: reserving %s with %v: %v", end, again.ID, again.ReplayKeys, err)
-				}
-			}
-			r.reopen()
-		}
-	}
-}
-
-func TestOpenRegistrationBlocksItsURL(t *testing.T) {
-	r := openedRing(t)
-	v := registration("new", "one")
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-	for range 2 {
-		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "two")) }); err != ledger.ErrURLPending {
-			t.Errorf("a second payer: %v, want ErrURLPending", err)
-		}
-		r.reopen()
-	}
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("other", "two")) })
-	r.must(func(tx *ledger.Tx) error {
-		v.State = ledger.Failed
-		return tx.Update(v)
-	})
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "two")) })
-}
-
 // An open reservation can always be applied: what would prevent it is refused
 // when it is made, and counts what is open already.
 func TestReservationThatCouldNotBeAppliedIsRefused(t *testing.T) {
@@ -193,97 +141,6 @@ func TestOpenRegistrationsCountTowardsTheCapacity(t *testing.T) {
 	if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(registration("more", "payer")) }); err != core.ErrCapacity {
 		t.Errorf("one more than there is room for: %v, want ErrCapacity", err)
 	}
-}
-
-func TestFailedRegistrationBarsItsPayerForTenMinutes(t *testing.T) {
-	r := openedRing(t)
-	v := registration("new", "payer")
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-	r.pass(time.Minute)
-	r.must(func(tx *ledger.Tx) error {
-		v.State, v.Reason = ledger.Failed, "reverted"
-		return tx.Update(v)
-	})
-	failed := start.Add(time.Minute)
-	if !v.FailedAt.Equal(failed) {
-		t.Errorf("FailedAt = %v, want %v", v.FailedAt, failed)
-	}
-	barred := func(payer, key string) bool {
-		var until time.Time
-		var ok bool
-		r.View(func(v *ledger.View) { until, ok = v.Barred(payer, key) })
-		if ok && !until.Equal(failed.Add(ledger.BarPeriod)) {
-			t.Errorf("barred until %v", until)
-		}
-		return ok
-	}
-	again := registration("new", "payer")
-	again.ID, again.ReplayKeys = "again", []string{"again"}
-	for range 2 {
-		if !barred("payer", "new.org") || barred("other", "new.org") || barred("payer", "other.org") {
-			t.Error("the bar is not on this payer and this URL alone")
-		}
-		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != ledger.ErrBarred {
-			t.Errorf("the same payer: %v, want ErrBarred", err)
-		}
-		r.pass(ledger.BarPeriod/2 - time.Millisecond)
-		r.reopen()
-	}
-	// An update of what has failed does not begin the ten minutes anew.
-	r.must(func(tx *ledger.Tx) error {
-		v.Delivered = true
-		return tx.Update(v)
-	})
-	r.pass(2 * time.Millisecond)
-	if barred("payer", "new.org") {
-		t.Error("barred after ten minutes")
-	}
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(again) })
-}
-
-func TestOpenReservationsAreSummed(t *testing.T) {
-	r := openedRing(t, "ada", "bob")
-	reserve := func(v *ledger.Reservation) *ledger.Reservation {
-		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-		r.pass(time.Second)
-		return v
-	}
-	a := reserve(bidReservation("z", "ada", 150))
-	b := reserve(bidReservation("y", "ada", 1000))
-	reserve(registration("new", "payer"))
-	check := func(adaCount int, adaCents int64, open ...string) {
-		t.Helper()
-		r.View(func(v *ledger.View) {
-			if n, cents := v.OpenOnMember("ada"); n != adaCount || cents != adaCents {
-				t.Errorf("open on ada: %d, %d cents, want %d, %d", n, cents, adaCount, adaCents)
-			}
-			if n, cents := v.OpenOnMember("bob"); n != 0 || cents != 0 {
-				t.Errorf("open on bob: %d, %d cents", n, cents)
-			}
-			if n := v.OpenRegistrations(); n != 1 {
-				t.Errorf("%d open registrations", n)
-			}
-			var ids []string
-			for _, o := range v.Open() {
-				ids = append(ids, o.ID)
-			}
-			if !slices.Equal(ids, open) {
-				t.Errorf("open: %v, want %v", ids, open)
-			}
-		})
-	}
-	check(2, 1150, "z", "y", "reg-new-payer")
-	r.reopen()
-	check(2, 1150, "z", "y", "reg-new-payer")
-	for i, v := range []*ledger.Reservation{a, b} {
-		r.must(func(tx *ledger.Tx) error {
-			v.State = []ledger.ReservationState{ledger.Applied, ledger.Failed}[i]
-			return tx.Update(v)
-		})
-	}
-	check(0, 0, "reg-new-payer")
-	r.reopen()
-	check(0, 0, "reg-new-payer")
 }
 
 func TestReservationThatIsMalformedIsRefused(t *testing.T) {
@@ -372,6 +229,7 @@ func TestFailedRegistrationForgetsItsURL(t *testing.T) {
 	})
 	stored := func() []byte { return r.get("r" + v.ID) }
 	for name, update := range map[string]*ledger.Reservation{"as it is kept": v, "by a hand that still has the URL": &plain} {
+		r.pass(time.Minute)
 		update.State, update.Bar = ledger.Failed, nil
 		r.must(func(tx *ledger.Tx) error { return tx.Update(update) })
 		r.reopen()
@@ -383,52 +241,12 @@ func TestFailedRegistrationForgetsItsURL(t *testing.T) {
 		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != ledger.ErrBarred {
 			t.Errorf("updated %s: the same payer: %v, want ErrBarred", name, err)
 		}
-	}
-}
-
-// Failed registrations count against their URL for an hour, whoever paid, and two
-// count together when they are less than an hour apart.
-func TestFailedRegistrationsCountAgainstTheirURLForAnHour(t *testing.T) {
-	r := openedRing(t)
-	failures := func(key string) (count int, until time.Time) {
-		r.View(func(v *ledger.View) { count, until = v.URLFailures(key) })
-		return count, until
-	}
-	fail := func(id string) {
-		t.Helper()
-		v := registration("new", "payer of "+id)
-		v.ID, v.ReplayKeys = id, []string{id}
-		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-		r.must(func(tx *ledger.Tx) error {
-			v.State = ledger.Failed
-			return tx.Update(v)
+		r.View(func(v *ledger.View) {
+			if until, _ := v.Barred("payer", "new.org"); !until.Equal(start.Add(ledger.BarPeriod)) {
+				t.Errorf("updated %s: barred until %v", name, until)
+			}
 		})
 	}
-	expect := func(want int) {
-		t.Helper()
-		for range 2 {
-			if got, until := failures("new.org"); got != want || (got > 0) != until.After(r.now()) {
-				t.Errorf("%d failures until %v, want %d", got, until, want)
-			}
-			if got, _ := failures("other.org"); got != 0 {
-				t.Errorf("%d failures of another URL", got)
-			}
-			r.reopen()
-		}
-	}
-	expect(0)
-	fail("one")
-	expect(1)
-	r.pass(ledger.FailurePeriod - time.Minute)
-	expect(1)
-	fail("two")
-	expect(2)
-	r.pass(ledger.FailurePeriod - time.Minute)
-	expect(2)
-	r.pass(time.Minute)
-	expect(0)
-	fail("three")
-	expect(1)
 }
 
 // paysOnce gives an account the event that makes it one that has paid.

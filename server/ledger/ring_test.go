@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/mod/sumdb/tlog"
-
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
@@ -244,7 +242,3 @@ func (r *ring) waitQueued(n int) {
 }
 
 func base64ed(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
-
-func tlogRootAt(r *ring, size uint64) (tlog.Hash, error) {
-	return tlog.TreeHash(int64(size), r.HashReader())
-}

@@ -1,9 +1,9 @@
 package ledger
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -42,11 +42,6 @@ var (
 	ErrTurn = errors.New("ledger: too many rows of tables in one turn")
 )
 
-// tableKey needs no escape: the name of a table holds no zero byte.
-func tableKey(t Table, key string) []byte {
-	return append(append(stringKey(prefixTable, string(t)), 0), key...)
-}
-
 // Put makes value the value of a row, or deletes the row if value is nil. It fails with [ErrTable]
 // beyond the bounds, with [ErrTurn], or with [ErrNotNow]; then it has done nothing. A row that was
 // deleted may slow down later scans over its place. The caller must not change value afterwards.
@@ -57,7 +52,7 @@ func (tx *Tx) Put(t Table, key string, value []byte) error {
 	if tx.tableRows == MaxTurnRows || tx.tableBytes+len(key)+len(value) > MaxTurnBytes {
 		return ErrTurn
 	}
-	if err := tx.set(tableKey(t, key), value); err != nil {
+	if err := tx.set(rowKey(prefixTable, string(t), key), value); err != nil {
 		return err
 	}
 	tx.tableRows, tx.tableBytes = tx.tableRows+1, tx.tableBytes+len(key)+len(value)
@@ -66,7 +61,7 @@ func (tx *Tx) Put(t Table, key string, value []byte) error {
 
 // Value gives the value of a row, nil if there is none. The caller must not change it.
 func (v *View) Value(t Table, key string) ([]byte, error) {
-	value, err := v.get(tableKey(t, key))
+	value, err := v.get(rowKey(prefixTable, string(t), key))
 	if errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
@@ -82,27 +77,45 @@ type TableRow struct {
 // Scan gives up to n rows of a table in the order of their keys, from the key from on, if their keys
 // begin with prefix. The writer waits while a view is in use, so n should be small.
 func (v *View) Scan(t Table, prefix, from string, n int) ([]TableRow, error) {
-	under, start := tableKey(t, prefix), tableKey(t, from)
-	over := v.unstored(under, start)
+	rows, err := v.rows(rowKey(prefixTable, string(t), prefix), rowKey(prefixTable, string(t), from), n)
+	for i := range rows {
+		rows[i].Key = rows[i].Key[len(rowKey(prefixTable, string(t), "")):]
+	}
+	return rows, err
+}
+
+// rows gives up to n rows with keys that begin with prefix and are not before from, in the order of
+// their keys, as they will be after the group in work.
+func (v *View) rows(prefix, from []byte, n int) ([]TableRow, error) {
+	changed := Batch{}
+	for _, later := range []Batch{v.l.staged, v.own} {
+		for key, value := range later {
+			if strings.HasPrefix(key, string(prefix)) && key >= string(from) {
+				changed[key] = value
+			}
+		}
+	}
 	rows := []TableRow{}
-	name := len(tableKey(t, ""))
-	err := v.l.store().Scan(under, start, func(key, value []byte) error {
+	err := v.l.store().Scan(prefix, from, func(key, value []byte) error {
 		if len(rows) >= n {
 			return ErrStop
 		}
-		if _, changed := over[string(key)]; !changed {
-			rows = append(rows, TableRow{string(key[name:]), bytes.Clone(value)})
+		if _, stale := changed[string(key)]; !stale {
+			rows = append(rows, TableRow{string(key), append([]byte{}, value...)})
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	for key, value := range over {
+	for key, value := range changed {
 		if value != nil {
-			rows = append(rows, TableRow{key[name:], value})
+			rows = append(rows, TableRow{key, value})
 		}
 	}
 	slices.SortFunc(rows, func(a, b TableRow) int { return strings.Compare(a.Key, b.Key) })
 	return rows[:min(len(rows), max(n, 0))], nil
 }
+
+// under gives all rows with keys that begin with prefix.
+func (v *View) under(prefix []byte) ([]TableRow, error) { return v.rows(prefix, prefix, math.MaxInt) }

@@ -22,9 +22,6 @@ type Tx struct {
 	rows    Batch
 	records []Record
 	undos   []func()
-	// The reservation that Get has decoded last, and its row.
-	read    *Reservation
-	readRow []byte
 	// Rows of tables that the turn has changed, and their bytes.
 	tableRows, tableBytes int
 }
@@ -32,17 +29,25 @@ type Tx struct {
 // begin gives a turn at the present instant. The caller holds mu.
 func (l *Ledger) begin() *Tx {
 	tx := &Tx{l: l, stamp: l.tick(), rows: Batch{}}
-	if err := l.room(); err != nil {
-		tx.refused = fmt.Errorf("%w: %w", ErrNoRoom, err)
-	} else {
-		tx.refused = l.clock.Check(l.state.LastStamp())
+	if tx.refused = l.checkRoom(); tx.refused == nil {
+		tx.refused = l.cfg.Clock.Check(l.state.LastStamp())
 	}
 	return tx
 }
 
+func (l *Ledger) checkRoom() error {
+	if l.cfg.Room == nil {
+		return nil
+	}
+	if err := l.cfg.Room(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
+	return nil
+}
+
 // tick moves the state to the present instant, and gives that in milliseconds. The caller holds mu.
 func (l *Ledger) tick() (stamp int64) {
-	stamp = min(max(l.now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
+	stamp = min(max(l.cfg.Now().UnixMilli(), l.state.LastStamp()), core.MaxStamp)
 	// A clock that was far ahead and no longer is must not keep standings in the future. Small steps
 	// back are waited out.
 	const tolerated = 5
@@ -54,20 +59,12 @@ func (l *Ledger) tick() (stamp int64) {
 	return stamp
 }
 
-func (tx *Tx) end() { tx.l = nil }
-
-func (tx *Tx) undo() {
-	for i := len(tx.undos) - 1; i >= 0; i-- {
-		tx.undos[i]()
-	}
-}
-
 // Stamp is the stamp for the events of this turn, in milliseconds: now, but
 // never before the last event.
 func (tx *Tx) Stamp() int64 { return tx.stamp }
 
 // Now is the instant of this turn by the clock, which can be before the last event.
-func (tx *Tx) Now() time.Time { return tx.l.now() }
+func (tx *Tx) Now() time.Time { return tx.l.cfg.Now() }
 
 // State is the state with every event so far, at the instant of this turn.
 // The function must not change it, but for [core.State.Expect], and must not retain it.
@@ -139,10 +136,8 @@ func settling(e core.Event) string {
 // [ErrNoRoom]. Stamp is the present from then on.
 func (tx *Tx) SetBack(reason string) (seq uint64, err error) {
 	now := tx.Now()
-	if tx.refused = tx.l.clock.Check(0); tx.refused == nil {
-		if err := tx.l.room(); err != nil {
-			tx.refused = fmt.Errorf("%w: %w", ErrNoRoom, err)
-		}
+	if tx.refused = tx.l.cfg.Clock.Check(0); tx.refused == nil {
+		tx.refused = tx.l.checkRoom()
 	}
 	tx.stamp = now.UnixMilli()
 	event, err := core.AppendEvent(nil, &core.SetBack{Stamp: tx.stamp, Reason: reason})
@@ -154,7 +149,7 @@ func (tx *Tx) SetBack(reason string) (seq uint64, err error) {
 		return 0, err
 	}
 	if seq, err = tx.add(e, event, nil); err == nil {
-		tx.l.clock.Kept(now)
+		tx.l.cfg.Clock.Kept(now)
 	}
 	return seq, err
 }
@@ -194,14 +189,16 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	}
 	if p, cents := PaymentOf(e); p.Transaction != "" && cents != 0 {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
+		if p.Payer != "" && cents > 0 {
+			rows[string(payerKey(p.Payer))] = []byte{}
+		}
 	}
-	addPayer(rows, e)
 	if len(texts) > 0 {
 		rows[string(eventKey(seq, rowTexts))] = texts
 	}
 	switch e := e.(type) {
 	case *core.Joined:
-		rows[string(stringKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
+		rows[string(rowKey(prefixJoin, e.Slug))] = numberKey(prefixEvent, seq)[1:]
 	case *core.Changed, *core.Moved:
 		rows[string(changeKey(core.MemberOf(e), seq))] = []byte{}
 	case *core.Removed:
@@ -211,7 +208,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 			}
 		}
 	}
-	applied := tx.l.observe(tx, e)
+	applied := tx.l.cfg.Observe(tx, e)
 	if err := tx.l.state.Apply(event, texts); err != nil {
 		return 0, err
 	}
@@ -227,7 +224,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 
 func (tx *Tx) seal(e core.Event, t *core.Texts) error {
 	for _, x := range []*core.Text{&t.Name, &t.URL, &t.Description, &t.Report} {
-		if _, err := io.ReadFull(tx.l.random, x.Salt[:]); err != nil {
+		if _, err := io.ReadFull(tx.l.cfg.Random, x.Salt[:]); err != nil {
 			return fmt.Errorf("draw a salt: %w", err)
 		}
 	}
@@ -261,12 +258,13 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 	for _, key := range texts {
 		rows[key] = nil
 	}
-	paid, err := tx.View().rowsUnder(paidKey(slug, ""))
+	prefix := rowKey(prefixPaid, slug, "")
+	paid, err := tx.View().under(prefix)
 	if err != nil {
 		return nil, err
 	}
-	for id := range paid {
-		r, err := tx.Get(id)
+	for _, row := range paid {
+		r, err := tx.Get(row.Key[len(prefix):])
 		if err != nil {
 			return nil, err
 		}
@@ -275,7 +273,7 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 		if err != nil {
 			return nil, err
 		}
-		rows[string(stringKey(prefixReservation, id))] = b
+		rows[string(rowKey(prefixReservation, r.ID))] = b
 		redacted = append(redacted, r)
 	}
 	return redacted, nil
@@ -283,11 +281,11 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 
 // textsOf gives the keys of all texts of a member, or [ErrNotFound].
 func (v *View) textsOf(slug string) (keys []string, err error) {
-	seq, err := v.get(stringKey(prefixJoin, slug))
+	seq, err := v.get(rowKey(prefixJoin, slug))
 	if err != nil {
 		return nil, err
 	}
-	changes, err := v.numbersUnder(changeKey(slug))
+	changes, err := v.numbers(changeKey(slug), changeKey(slug))
 	if err != nil {
 		return nil, err
 	}

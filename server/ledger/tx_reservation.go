@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -43,7 +42,7 @@ func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 	if err := tx.put(stored); err != nil {
 		return err
 	}
-	tx.rows[string(stringKey(prefixOpen, r.ID))] = []byte{}
+	tx.rows[string(rowKey(prefixOpen, r.ID))] = []byte{}
 	tx.reindex(nil, stored)
 	r.Created = stored.Created
 	return nil
@@ -79,13 +78,13 @@ func (tx *Tx) admit(r *Reservation) (*Reservation, error) {
 	if err := stored.check(); err != nil {
 		return nil, err
 	}
-	if _, err := tx.get(stringKey(prefixReservation, r.ID)); err == nil {
+	if _, err := tx.get(rowKey(prefixReservation, r.ID)); err == nil {
 		return nil, &ReplayedError{r.ID}
 	} else if !errors.Is(err, ErrNotFound) {
 		return nil, err
 	}
 	for _, key := range r.ReplayKeys {
-		if id, err := tx.get(stringKey(prefixReplay, key)); err == nil {
+		if id, err := tx.get(rowKey(prefixReplay, key)); err == nil {
 			return nil, &ReplayedError{string(id)}
 		} else if !errors.Is(err, ErrNotFound) {
 			return nil, err
@@ -100,12 +99,12 @@ func (tx *Tx) put(r *Reservation) error {
 	if err != nil {
 		return err
 	}
-	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
+	tx.rows[string(rowKey(prefixReservation, r.ID))] = b
 	for _, key := range r.ReplayKeys {
-		tx.rows[string(stringKey(prefixReplay, key))] = []byte(r.ID)
+		tx.rows[string(rowKey(prefixReplay, key))] = []byte(r.ID)
 	}
 	if r.Idempotency != "" {
-		tx.rows[string(stringKey(prefixIdempotency, r.Idempotency+"\x00"+r.Payer))] = []byte(r.ID)
+		tx.rows[string(rowKey(prefixIdempotency, r.Idempotency, r.Payer))] = []byte(r.ID)
 	}
 	return nil
 }
@@ -181,13 +180,13 @@ func (tx *Tx) Update(r *Reservation) error {
 	if err != nil {
 		return err
 	}
-	tx.rows[string(stringKey(prefixReservation, r.ID))] = b
+	tx.rows[string(rowKey(prefixReservation, r.ID))] = b
 	if old.State != stored.State {
-		tx.rows[string(stringKey(prefixOpen, r.ID))] = nil
+		tx.rows[string(rowKey(prefixOpen, r.ID))] = nil
 		if stored.State == Failed {
 			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
 		} else {
-			tx.rows[string(paidKey(stored.Member, r.ID))] = []byte{}
+			tx.rows[string(rowKey(prefixPaid, stored.Member, r.ID))] = []byte{}
 			if err := tx.claimRestored(stored.Payer, stored.Seq); err != nil {
 				return err
 			}
@@ -199,7 +198,7 @@ func (tx *Tx) Update(r *Reservation) error {
 		if !stored.Confirmed {
 			row = []byte{}
 		}
-		tx.rows[string(stringKey(prefixConfirm, r.ID))] = row
+		tx.rows[string(rowKey(prefixConfirm, r.ID))] = row
 	}
 	tx.reindex(old, &stored)
 	*r = stored
@@ -228,40 +227,21 @@ func (tx *Tx) reindex(old, new *Reservation) {
 }
 
 // Get gives the reservation with this id, or [ErrNoReservation].
-func (tx *Tx) Get(id string) (*Reservation, error) {
-	b, err := reservationRow(tx.get, id)
-	if err != nil {
-		return nil, err
-	}
-	// What is changed is read twice: by the function and by Update.
-	if tx.read == nil || !bytes.Equal(b, tx.readRow) {
-		if tx.read, err = decodeReservation(b); err != nil {
-			return nil, err
-		}
-		tx.readRow = b
-	}
-	r := *tx.read
-	return &r, nil
-}
+func (tx *Tx) Get(id string) (*Reservation, error) { return reservation(tx.get, id) }
 
 func reservation(get func([]byte) ([]byte, error), id string) (*Reservation, error) {
-	b, err := reservationRow(get, id)
+	b, err := get(rowKey(prefixReservation, id))
+	if errors.Is(err, ErrNotFound) {
+		return nil, ErrNoReservation
+	}
 	if err != nil {
 		return nil, err
 	}
 	return decodeReservation(b)
 }
 
-func reservationRow(get func([]byte) ([]byte, error), id string) ([]byte, error) {
-	b, err := get(stringKey(prefixReservation, id))
-	if errors.Is(err, ErrNotFound) {
-		return nil, ErrNoReservation
-	}
-	return b, err
-}
-
 func reservationBy(get func([]byte) ([]byte, error), prefix byte, key string) (*Reservation, error) {
-	id, err := get(stringKey(prefix, key))
+	id, err := get(rowKey(prefix, key))
 	if errors.Is(err, ErrNotFound) {
 		return nil, ErrNoReservation
 	}

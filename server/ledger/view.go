@@ -2,8 +2,8 @@ package ledger
 
 import (
 	"cmp"
-	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"webring/core"
@@ -28,7 +28,7 @@ func (m *memory) View(fn func(v *View)) {
 
 // CheckClock says why nothing may be written for the clock's sake; see [Clock.Check].
 func (l *Ledger) CheckClock() (err error) {
-	l.View(func(v *View) { err = l.clock.Check(v.State().LastStamp()) })
+	l.View(func(v *View) { err = l.cfg.Clock.Check(v.State().LastStamp()) })
 	return err
 }
 
@@ -51,7 +51,7 @@ func (v *View) URLPending(urlKey string) (until time.Time, pending bool) {
 // that had not paid here, or zero without one: failures of accounts that have paid must
 // not keep out the others.
 func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
-	return v.l.index.failures(urlKey, v.l.now())
+	return v.l.index.failures(urlKey, v.l.cfg.Now())
 }
 
 // OpenOnMember says how many payments for a member are open, and their sum in
@@ -126,7 +126,7 @@ func (v *View) Unconfirmed() []*Reservation { return oldestFirst(v.l.index.uncon
 // more than one registration of the URL has failed, so that few accounts cannot hold it
 // by turns.
 func (v *View) Barred(payer, urlKey string) (until time.Time, barred bool) {
-	return v.l.index.barred(payer, urlKey, v.l.now())
+	return v.l.index.barred(payer, urlKey, v.l.cfg.Now())
 }
 
 // Get gives the reservation with this id, or [ErrNoReservation].
@@ -140,9 +140,9 @@ func (v *View) ByReplayKey(key string) (*Reservation, error) {
 // ByIdempotency gives the reservations made under this hash of an idempotency key:
 // the latest of each payer.
 func (v *View) ByIdempotency(hash string) (some []*Reservation, err error) {
-	rows, err := v.rowsUnder(stringKey(prefixIdempotency, hash))
-	for _, payer := range slices.Sorted(maps.Keys(rows)) {
-		r, err := v.Get(string(rows[payer]))
+	rows, err := v.under(rowKey(prefixIdempotency, hash))
+	for _, row := range rows {
+		r, err := v.Get(string(row.Value))
 		if err != nil {
 			return nil, err
 		}
@@ -150,3 +150,26 @@ func (v *View) ByIdempotency(hash string) (some []*Reservation, err error) {
 	}
 	return some, err
 }
+
+// AnnounceRemoval says that a member is to leave the ring, removed or hidden, as soon as
+// no payment for it is open. [View.RemovalAnnounced] reports that until withdraw is called,
+// which must happen however the removal ends. Meanwhile no new payment for the member
+// should begin, or one might always be open. Announcements are in memory only. Those of one
+// member are counted, so that a caller that gives up does not end another's.
+//
+// It must not be called from inside [Ledger.Do] or [Ledger.View].
+func (l *Ledger) AnnounceRemoval(slug string) (withdraw func()) {
+	l.announce(slug, 1)
+	return sync.OnceFunc(func() { l.announce(slug, -1) })
+}
+
+func (l *Ledger) announce(slug string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leaving[slug] += n; l.leaving[slug] == 0 {
+		delete(l.leaving, slug)
+	}
+}
+
+// RemovalAnnounced reports whether it is announced that the member is to leave the ring.
+func (v *View) RemovalAnnounced(slug string) bool { return v.l.leaving[slug] > 0 }

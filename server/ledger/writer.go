@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	mathrand "math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -74,12 +76,11 @@ var (
 type Ledger struct {
 	*memory
 
-	queueing sync.Mutex // guards the three below
-	queue    []*item
-	closing  bool
-	err      error // why the ledger ended
-
-	wake    chan struct{} // holds a token when the queue may have changed
+	queue   chan *item
+	early   []*item   // received for the next group; the writer's own
+	closing sync.Once // closes closed
+	closed  chan struct{}
+	err     error         // why the ledger has ended; set before done is closed
 	done    chan struct{} // closed when the ledger has ended
 	stopped chan struct{} // closed when the writer's goroutine has returned
 }
@@ -87,17 +88,9 @@ type Ledger struct {
 // memory is a ledger without its writer: what it has in memory, and where that is stored.
 // Ledgers that follow and lead in turn share it, and at most one of them changes it.
 type memory struct {
-	stores    atomic.Pointer[Store] // read by [memory.store]
-	headPath  string
-	head      head
-	now       func() time.Time
-	clock     *Clock // nil: any stamp is believed
-	random    io.Reader
-	publish   func([]Record)
-	observe   func(*Tx, core.Event) func(uint64) error
-	room      func() error
-	committed func(time.Duration, error)
-	failpoint func(string)
+	cfg    Config                // without nil functions
+	stores atomic.Pointer[Store] // read by [memory.store]
+	head   head
 
 	// mu guards what the writer changes in memory and views read. The writer
 	// holds it while it runs functions, never during a commit.
@@ -117,47 +110,42 @@ type memory struct {
 // item is one call of Do.
 type item struct {
 	fn     func(*Tx) error
+	taken  atomic.Bool // by the writer, which then answers, or by a caller that stops waiting
 	err    error
 	answer chan struct{}
 }
 
 // newLedger makes a ledger that has not loaded anything.
 func newLedger(c Config) *Ledger {
-	l := newWriter(&memory{
-		headPath: c.HeadPath, now: c.Now, clock: c.Clock, random: c.Random, publish: c.Publish, observe: c.Observe, room: c.Room, committed: c.Committed, failpoint: c.Failpoint,
-		state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{},
-	})
-	l.stores.Store(&c.Store)
-	if l.clock != nil {
-		l.now = l.clock.Now
+	if c.Clock != nil {
+		c.Now = c.Clock.Now
 	}
-	if l.now == nil {
-		l.now = time.Now
+	if c.Now == nil {
+		c.Now = time.Now
 	}
-	if l.random == nil {
-		l.random = rand.Reader
+	if c.Random == nil {
+		c.Random = rand.Reader
 	}
-	if l.publish == nil {
-		l.publish = func([]Record) {}
+	if c.Publish == nil {
+		c.Publish = func([]Record) {}
 	}
-	if l.observe == nil {
-		l.observe = func(*Tx, core.Event) func(uint64) error { return func(uint64) error { return nil } }
+	if c.Observe == nil {
+		c.Observe = func(*Tx, core.Event) func(uint64) error { return func(uint64) error { return nil } }
 	}
-	if l.room == nil {
-		l.room = func() error { return nil }
+	if c.Committed == nil {
+		c.Committed = func(time.Duration, error) {}
 	}
-	if l.committed == nil {
-		l.committed = func(time.Duration, error) {}
+	if c.Failpoint == nil {
+		c.Failpoint = func(string) {}
 	}
-	if l.failpoint == nil {
-		l.failpoint = func(string) {}
-	}
-	return l
+	m := &memory{cfg: c, state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{}}
+	m.stores.Store(&c.Store)
+	return newWriter(m)
 }
 
 // newWriter makes a ledger of what is in memory. It does not write yet.
 func newWriter(m *memory) *Ledger {
-	return &Ledger{memory: m, wake: make(chan struct{}, 1), done: make(chan struct{}), stopped: make(chan struct{})}
+	return &Ledger{memory: m, queue: make(chan *item, 16*maxGroupItems), closed: make(chan struct{}), done: make(chan struct{}), stopped: make(chan struct{})}
 }
 
 // store is what rows are read from, and what the writer commits to.
@@ -178,19 +166,27 @@ func (l *Ledger) Do(ctx context.Context, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	it := &item{fn: fn, answer: make(chan struct{})}
-	if err := l.enqueue(it); err != nil {
-		return err
-	}
 	select {
-	case <-it.answer:
-	case <-ctx.Done():
-		if l.withdraw(it) {
-			return ctx.Err()
-		}
-		<-it.answer
+	case <-l.closed:
+		return cmp.Or(l.Err(), ErrClosed)
+	default:
 	}
-	return it.err
+	it := &item{fn: fn, answer: make(chan struct{})}
+	select {
+	case l.queue <- it:
+		select {
+		case <-it.answer:
+		case <-ctx.Done():
+		case <-l.done:
+		}
+	case <-ctx.Done():
+	case <-l.done:
+	}
+	if it.taken.Swap(true) {
+		<-it.answer
+		return it.err
+	}
+	return cmp.Or(l.Err(), ctx.Err())
 }
 
 // Done is closed when the ledger has ended, by [Ledger.Close] or because it
@@ -200,88 +196,33 @@ func (l *Ledger) Done() <-chan struct{} { return l.done }
 // Err says why the ledger has ended: an error that wraps [ErrBroken], or
 // [ErrClosed]. It is nil as long as Done is open.
 func (l *Ledger) Err() error {
-	l.queueing.Lock()
-	defer l.queueing.Unlock()
-	return l.err
+	select {
+	case <-l.done:
+		return l.err
+	default:
+		return nil
+	}
 }
 
 // Close lets the writer finish what is queued and ends the ledger. The store
 // stays open: it is the caller's. A [Replicated] store has settled when Close returns.
-func (l *Ledger) Close() error {
-	l.queueing.Lock()
-	first := !l.closing
-	l.closing = true
-	l.queueing.Unlock()
-	l.signal()
-	<-l.stopped
-	if !first {
-		return nil
-	}
-	var settling error
-	if r, ok := l.store().(Replicated); ok {
-		settling = r.Settle()
-	}
-	return errors.Join(settling, l.head.file.Close())
-}
-
-func (l *Ledger) enqueue(it *item) error {
-	l.queueing.Lock()
-	defer l.queueing.Unlock()
-	switch {
-	case l.err != nil:
-		return l.err
-	case l.closing:
-		return ErrClosed
-	}
-	l.queue = append(l.queue, it)
-	l.signal()
-	return nil
-}
-
-// withdraw takes back an item that has not had its turn.
-func (l *Ledger) withdraw(it *item) bool {
-	l.queueing.Lock()
-	defer l.queueing.Unlock()
-	for i, q := range l.queue {
-		if q == it {
-			l.queue = append(l.queue[:i], l.queue[i+1:]...)
-			return true
+func (l *Ledger) Close() (err error) {
+	l.closing.Do(func() {
+		close(l.closed)
+		<-l.stopped
+		if r, ok := l.store().(Replicated); ok {
+			err = r.Settle()
 		}
-	}
-	return false
-}
-
-// next takes the first item of the queue, nil when it is empty.
-func (l *Ledger) next() *item {
-	l.queueing.Lock()
-	defer l.queueing.Unlock()
-	if len(l.queue) == 0 {
-		return nil
-	}
-	it := l.queue[0]
-	l.queue[0] = nil
-	l.queue = l.queue[1:]
-	return it
-}
-
-func (l *Ledger) signal() {
-	select {
-	case l.wake <- struct{}{}:
-	default: // the token that is there will do
-	}
+		err = errors.Join(err, l.head.file.Close())
+	})
+	return err
 }
 
 // run is the writer.
 func (l *Ledger) run() {
 	defer close(l.stopped)
-	for {
+	for l.wait() {
 		g, err := l.work()
-		if err == nil && len(g.items) == 0 {
-			if l.idle() {
-				return
-			}
-			continue
-		}
 		if err != nil {
 			l.end(fmt.Errorf("%w: %w", ErrBroken, err), g.items)
 			return
@@ -291,35 +232,64 @@ func (l *Ledger) run() {
 		}
 		l.gatherMore(g)
 	}
+	l.end(ErrClosed, nil)
+}
+
+// wait waits for an item. It reports false once the ledger has been closed and nothing is left to do.
+func (l *Ledger) wait() bool {
+	if len(l.early) > 0 {
+		return true
+	}
+	select {
+	case it := <-l.queue:
+		l.early = append(l.early, it)
+	case <-l.closed:
+		select {
+		case it := <-l.queue:
+			l.early = append(l.early, it)
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// next takes the first item whose caller still waits, nil if there is none.
+func (l *Ledger) next() (it *item) {
+	for {
+		if len(l.early) > 0 {
+			it, l.early = l.early[0], l.early[1:]
+		} else {
+			select {
+			case it = <-l.queue:
+			default:
+				return nil
+			}
+		}
+		if !it.taken.Swap(true) {
+			return it
+		}
+	}
 }
 
 // gatherMore gives callers that were just answered a moment to call again, if others already wait and
 // the store is replicated. Otherwise the callers fall into two halves, and each half waits for the
 // group of the other: each call then takes two commits instead of one.
 func (l *Ledger) gatherMore(g *group) {
-	if _, far := l.store().(Replicated); !far || len(g.items) < 2 {
-		return
-	}
-	waiting := l.queued()
-	if waiting == 0 {
+	waiting := len(l.early) + len(l.queue)
+	if _, far := l.store().(Replicated); !far || len(g.items) < 2 || waiting == 0 {
 		return
 	}
 	end := time.NewTimer(g.took / 8)
 	defer end.Stop()
-	for l.queued() < min(waiting+len(g.items), maxGroupItems) {
+	for len(l.early) < min(waiting+len(g.items), maxGroupItems) {
 		select {
-		case <-l.wake: // the queue is not empty, so the token is not missed
+		case it := <-l.queue:
+			l.early = append(l.early, it)
 		case <-end.C:
 			return
 		}
 	}
-}
-
-// queued is how many items wait for their turn.
-func (l *Ledger) queued() int {
-	l.queueing.Lock()
-	defer l.queueing.Unlock()
-	return len(l.queue)
 }
 
 // work runs what is waiting, and makes it durable.
@@ -327,7 +297,7 @@ func (l *Ledger) work() (*group, error) {
 	l.working.Lock()
 	defer l.working.Unlock()
 	g := l.gather()
-	if g.err != nil || len(g.items) == 0 {
+	if g.err != nil {
 		return g, g.err
 	}
 	return g, l.persist(g)
@@ -340,30 +310,11 @@ func (l *Ledger) settled() error {
 	return l.Err()
 }
 
-// idle waits until the queue has changed. It reports that the ledger was
-// closed and nothing is left to do.
-func (l *Ledger) idle() bool {
-	l.queueing.Lock()
-	if l.closing && len(l.queue) == 0 {
-		l.err = ErrClosed
-		close(l.done)
-		l.queueing.Unlock()
-		return true
-	}
-	l.queueing.Unlock()
-	<-l.wake
-	return false
-}
-
-// end ends the ledger, and answers all callers that wait with err.
+// end ends the ledger with err, also for the calls that are running. Those that wait see it by done.
 func (l *Ledger) end(err error, running []*item) {
-	l.queueing.Lock()
 	l.err = err
-	waiting := l.queue
-	l.queue = nil
 	close(l.done)
-	l.queueing.Unlock()
-	for _, it := range append(running, waiting...) {
+	for _, it := range running {
 		it.err = err
 		close(it.answer)
 	}
@@ -417,9 +368,11 @@ func (l *Ledger) execute(it *item, g *group) {
 	case len(tx.records) > 0:
 		g.err = fmt.Errorf("a function failed after it had appended an event: %w", it.err)
 	default:
-		tx.undo()
+		for _, undo := range slices.Backward(tx.undos) {
+			undo()
+		}
 	}
-	tx.end()
+	tx.l = nil
 }
 
 // persist makes the group durable and publishes it. After an error it is not known what is
@@ -431,14 +384,14 @@ func (l *Ledger) persist(g *group) error {
 	began := time.Now()
 	err := l.write(g)
 	g.took = time.Since(began)
-	l.committed(g.took, err)
+	l.cfg.Committed(g.took, err)
 	if err != nil {
 		return err
 	}
 	l.durable.Store(&g.next)
-	l.failpoint("publish")
+	l.cfg.Failpoint("publish")
 	if len(g.records) > 0 {
-		l.publish(g.records)
+		l.cfg.Publish(g.records)
 	}
 	l.mu.Lock()
 	l.staged = Batch{}
@@ -449,9 +402,9 @@ func (l *Ledger) persist(g *group) error {
 // write stores the group, and then the head. A replicated store may store it later, in
 // its order: the head is never ahead of what is stored here.
 func (l *Ledger) write(g *group) (err error) {
-	l.failpoint("commit")
+	l.cfg.Failpoint("commit")
 	stored := func() error {
-		l.failpoint("head")
+		l.cfg.Failpoint("head")
 		return l.head.write(g.next)
 	}
 	if r, ok := l.store().(Replicated); ok {

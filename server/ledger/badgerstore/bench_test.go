@@ -15,31 +15,6 @@ import (
 	"webring/server/ledger/badgerstore"
 )
 
-// BenchmarkDo is a payment's two transactions, reservation and event, by many
-// payers at once, on the disk of the temporary folder.
-func BenchmarkDo(b *testing.B) {
-	dir := b.TempDir()
-	s, err := badgerstore.Open(dir+"/"+storeName, slog.New(slog.DiscardHandler))
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := ledger.Open(ledger.Config{Store: s, HeadPath: dir + "/" + headName, Capacity: 1000})
-	if err != nil {
-		b.Fatal(err)
-	}
-	found(b, l)
-	b.SetParallelism(64)
-	b.RunParallel(func(pb *testing.PB) {
-		for pb.Next() {
-			bid(b, l)
-		}
-	})
-	b.StopTimer()
-	if err := errors.Join(l.Close(), s.Close()); err != nil {
-		b.Fatal(err)
-	}
-}
-
 func do(b *testing.B, l *ledger.Ledger, fn func(tx *ledger.Tx) error) {
 	if err := l.Do(context.Background(), fn); err != nil {
 		b.Error(err)

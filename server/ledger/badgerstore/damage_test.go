@@ -108,7 +108,7 @@ func (d damage) apply(b []byte) []byte {
 func damages(files map[string]file, seed uint64, n int) []damage {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	cases := []damage{{kind: "none"}}
-	for _, name := range slices.Sorted(mapKeys(files)) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		size := len(files[name].data)
 		cases = append(cases, damage{name, "remove", 0}, damage{name, "cut", 0})
 		if size == 0 {
@@ -335,26 +335,11 @@ func damaged(files map[string]file, d damage) map[string]file {
 	return files
 }
 
-// holds says whether the folder holds these files and no others.
+// holds says whether the folder holds these files and nothing else.
 func holds(dir string, files map[string]file) (bool, error) {
-	for name, f := range files {
-		b, err := os.ReadFile(filepath.Join(dir, name))
-		if errors.Is(err, os.ErrNotExist) {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if int64(len(b)) != f.size || !bytes.HasPrefix(b, f.data) || !bytes.Equal(b[len(f.data):], make([]byte, len(b)-len(f.data))) {
-			return false, nil
-		}
-	}
-	entries, err := os.ReadDir(filepath.Join(dir, storeName))
-	count := len(entries)
-	if _, err := os.Stat(filepath.Join(dir, headName)); err == nil {
-		count++
-	}
-	return count == len(files), err
+	found, err := loadFolder(dir)
+	_, trial := os.Stat(filepath.Join(dir, storeName, "trial"))
+	return maps.EqualFunc(found, files, file.equal) && errors.Is(trial, os.ErrNotExist), err
 }
 
 // copyFolder copies a folder with less room for what is to come than Badger
@@ -375,20 +360,10 @@ func copyFolder(t *testing.T, from, to string) {
 
 func describe(files map[string]file) string {
 	var b strings.Builder
-	for _, name := range slices.Sorted(mapKeys(files)) {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
 		fmt.Fprintf(&b, " %s(%d)", name, len(files[name].data))
 	}
 	return b.String()
-}
-
-func mapKeys(files map[string]file) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range files {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 // runDamages gives the outcome of every case. A child that dies is started
@@ -495,4 +470,16 @@ func outcome(err error) string {
 		}
 	}
 	return "failed: " + err.Error()
+}
+
+// What a crash leaves of a file that was being removed does not stop the next
+// start.
+func TestEmptyFilesOfACrashAreCleared(t *testing.T) {
+	dir, want := makeFolder(t, 2)
+	for _, name := range []string{"00099.mem", "000099.vlog"} {
+		if err := writeFolder(dir, map[string]file{filepath.Join(storeName, name): {}}, damage{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustAccept(t, dir, want)
 }

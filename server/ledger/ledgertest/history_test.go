@@ -97,6 +97,14 @@ func (c *cluster) do(fn func(*ledger.Tx) error) {
 	}
 }
 
+// end has the nodes end with these stores, in place of those of before.
+func (c *cluster) end(stores ...*ledgertest.Store) {
+	c.Nodes = nil
+	for i, store := range stores {
+		c.node([]string{"one", "two"}[i], store)
+	}
+}
+
 // node finds a node with what a store has.
 func (c *cluster) node(name string, store *ledgertest.Store) {
 	c.Nodes = append(c.Nodes, ledgertest.Node{Name: name, Books: open(c.t, store.Copy())})
@@ -220,17 +228,13 @@ func TestEachViolationIsFound(t *testing.T) {
 			f := c.fork(c.store)
 			f.reserve("other", 100)
 			c.reserve("sixth", 100)
-			c.Nodes = nil
-			c.node("one", c.store)
-			c.node("two", f.store)
+			c.end(c.store, f.store)
 		}},
 		{"a reservation that a node behind has and nobody else", ledgertest.OneHistory, func(c *cluster) {
 			f := c.fork(c.store)
 			f.reserve("other", 100)
 			c.pay("sixth", 100)
-			c.Nodes = nil
-			c.node("one", c.store)
-			c.node("two", f.store)
+			c.end(c.store, f.store)
 			c.Nodes[1].Behind = true
 		}},
 		{"a serial number is given twice in the log", ledgertest.OneContent, func(c *cluster) {
@@ -251,15 +255,13 @@ func TestEachViolationIsFound(t *testing.T) {
 		}},
 		{"an acknowledged payment is nowhere", ledgertest.NothingLost, func(c *cluster) {
 			before := c.beforeLast()
-			c.Nodes, c.Log = nil, nil
-			c.node("one", before)
-			c.node("two", before)
+			c.Log = nil
+			c.end(before, before)
 		}},
 		{"an acknowledged payment is missing at one node that is up", ledgertest.NothingLost, func(c *cluster) { c.Nodes[2].Behind = false }},
 		{"an acknowledged payment is still open", ledgertest.NothingLost, func(c *cluster) {
 			c.reserve("sixth", 100)
-			c.Nodes = nil
-			c.node("one", c.store)
+			c.end(c.store)
 			c.Answers = append(c.Answers, ledgertest.Answer{Node: "two", Payment: "sixth", Cents: 100, Status: 200})
 		}},
 		{"a position that was answered was never reached", ledgertest.NothingLost, func(c *cluster) { c.answer("fifth", 200).Position = 99 }},
@@ -290,8 +292,7 @@ func TestEachViolationIsFound(t *testing.T) {
 				_, err := tx.Append(&core.Bid{Stamp: tx.Stamp(), Member: "ada", Amount: 100, Payment: core.Payment{Method: "tempo", Network: network, Transaction: "0xfirst", Payer: "0x1"}}, nil)
 				return err
 			})
-			c.Nodes = nil
-			c.node("one", c.store)
+			c.end(c.store)
 		}},
 		{"two roots of one size", ledgertest.OneRoot, func(c *cluster) { c.resign(func(p *snap.Checkpoint) { p.Root[0]++; p.Time++ }) }},
 		{"two states of one size", ledgertest.OneRoot, func(c *cluster) { c.resign(func(p *snap.Checkpoint) { p.State[0]++; p.Time++ }) }},

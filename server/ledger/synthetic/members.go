@@ -73,7 +73,7 @@ func (s *seeder) member() member {
 	}
 	m.texts.Name.Value, m.texts.URL.Value = strings.Join(words, " "), url
 	if s.Hard {
-		m.texts.Name.Value = hardNames[s.count%len(hardNames)]
+		m.texts.Name.Value = hardNames[len(s.slugs)%len(hardNames)]
 	}
 	if s.IntN(100) < 85 {
 		d := fmt.Sprintf("%s %s for %s.", pick(verbs), pick(objects), pick(readers))

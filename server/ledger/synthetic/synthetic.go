@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"webring/core"
@@ -83,10 +82,16 @@ type seeder struct {
 	books *ledger.Ledger
 	now   time.Time // in the history; the ledger's clock
 	used  map[string]int
-	count int // members so far
+	slugs []string // of the members so far
 
-	turn   []func(*ledger.Tx) error
+	turn   []written
 	events int
+}
+
+// written is an event of a turn.
+type written struct {
+	core.Event
+	texts *core.Texts
 }
 
 // Write writes a history to a new ledger, and gives the number of its events.
@@ -134,7 +139,7 @@ func (s *seeder) write() error {
 	// Standings do not decay while the history is written; the windows come into force at
 	// its end. Otherwise the writer would reorder the ranks with each second.
 	rules.Grace = core.MaxWindow
-	s.add(s.rules(rules))
+	s.found(rules)
 
 	// A state that grows member by member copies its rows again and again.
 	const texts = 256 // bytes, on average
@@ -146,11 +151,11 @@ func (s *seeder) write() error {
 	start := s.now
 	for left, times := s.Members, s.times(s.Members+bids); len(times) > 0; times = times[1:] {
 		s.now = start.Add(time.Duration(times[0]) * time.Millisecond)
-		if s.count == 0 || s.IntN(len(times)) < left {
+		if len(s.slugs) == 0 || s.IntN(len(times)) < left {
 			left--
-			s.add(s.join())
+			s.join()
 		} else {
-			s.add(s.bid())
+			s.bid()
 		}
 		if len(s.turn) == turn {
 			if err := s.flush(); err != nil {
@@ -160,7 +165,7 @@ func (s *seeder) write() error {
 	}
 	s.now = s.End
 	rules.Grace = s.Rules.Grace
-	s.add(s.rules(rules))
+	s.found(rules)
 	return s.flush()
 }
 
@@ -175,13 +180,13 @@ func (s *seeder) times(n int) []int64 {
 	return ms
 }
 
-func (s *seeder) add(event func(*ledger.Tx) error) { s.turn = append(s.turn, event) }
+func (s *seeder) add(e core.Event, t *core.Texts) { s.turn = append(s.turn, written{e, t}) }
 
 // flush writes the events of this turn as one.
 func (s *seeder) flush() error {
 	err := s.books.Do(context.Background(), func(tx *ledger.Tx) error {
-		for _, event := range s.turn {
-			if err := event(tx); err != nil {
+		for _, e := range s.turn {
+			if _, err := tx.Append(e.Event, e.texts); err != nil {
 				return err
 			}
 		}
@@ -192,12 +197,12 @@ func (s *seeder) flush() error {
 	return err
 }
 
-func (s *seeder) rules(r core.Rules) func(*ledger.Tx) error {
+func (s *seeder) found(r core.Rules) {
 	r.Stamp = s.now.UnixMilli()
-	return event(&r, nil)
+	s.add(&r, nil)
 }
 
-func (s *seeder) join() func(*ledger.Tx) error {
+func (s *seeder) join() {
 	m := s.member()
 	e := &core.Joined{Stamp: s.now.UnixMilli(), Slug: m.slug, Kind: m.kind, Category: m.category, Fee: 100, Payment: s.payment()}
 	if s.IntN(100) < 35 {
@@ -207,19 +212,14 @@ func (s *seeder) join() func(*ledger.Tx) error {
 		e.Score = core.Score{Given: true, Value: s.Rules.RequiredScore + uint8(s.IntN(101-int(s.Rules.RequiredScore))), Provider: "synthetic", Version: "1",
 			ScannedAt: e.Stamp - 1000}
 	}
-	s.count++
-	return event(e, &m.texts)
+	s.slugs = append(s.slugs, m.slug)
+	s.add(e, &m.texts)
 }
 
 // bid funds a member, rather one of the early ones.
-func (s *seeder) bid() func(*ledger.Tx) error {
-	o := core.Ordinal(min(s.IntN(s.count), s.IntN(s.count)))
-	e := &core.Bid{Stamp: s.now.UnixMilli(), Amount: s.cents(), Payment: s.payment()}
-	return func(tx *ledger.Tx) error {
-		e.Member = strings.Clone(tx.State().Slug(o))
-		_, err := tx.Append(e, nil)
-		return err
-	}
+func (s *seeder) bid() {
+	n := len(s.slugs)
+	s.add(&core.Bid{Stamp: s.now.UnixMilli(), Member: s.slugs[min(s.IntN(n), s.IntN(n))], Amount: s.cents(), Payment: s.payment()}, nil)
 }
 
 // cents are mostly a few dollars, and seldom a lot.
@@ -238,11 +238,4 @@ func (s *seeder) cents() int64 {
 func (s *seeder) payment() core.Payment {
 	return core.Payment{Method: "synthetic", Transaction: fmt.Sprintf("0x%016x%016x%016x%016x", s.Uint64(), s.Uint64(), s.Uint64(), s.Uint64()),
 		Payer: fmt.Sprintf("0x%016x%016x%08x", s.Uint64(), s.Uint64(), s.Uint32())}
-}
-
-func event(e core.Event, t *core.Texts) func(*ledger.Tx) error {
-	return func(tx *ledger.Tx) error {
-		_, err := tx.Append(e, t)
-		return err
-	}
 }

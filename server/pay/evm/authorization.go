@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/pay/mpp"
+	"webring/server/pay/node"
 )
 
 // authorization is a signed TransferWithAuthorization (EIP-3009). One that was
@@ -37,7 +39,7 @@ func challengeNonce(c mpp.Challenge) common.Hash {
 func Domain(name, version string, chainID uint64, token common.Address) common.Hash {
 	return crypto.Keccak256Hash(
 		crypto.Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")),
-		crypto.Keccak256([]byte(name)), crypto.Keccak256([]byte(version)), number(chainID), address(token))
+		crypto.Keccak256([]byte(name)), crypto.Keccak256([]byte(version)), node.Number(chainID), node.Word(token))
 }
 
 // transferName is the type that is signed, as EIP-712 spells it.
@@ -53,26 +55,16 @@ func (a *authorization) digest(domain common.Hash) []byte {
 
 // arguments are the six that are signed, as ABI words.
 func (a *authorization) arguments() []byte {
-	return join(address(a.from), address(a.to), number(a.value), number(a.validAfter), number(a.validBefore), a.nonce[:])
-}
-
-func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
-
-func address(a common.Address) []byte { return common.LeftPadBytes(a[:], 32) }
-
-func number(n uint64) []byte {
-	var word [32]byte
-	binary.BigEndian.PutUint64(word[24:], n)
-	return word[:]
+	return slices.Concat(node.Word(a.from), node.Word(a.to), node.Number(a.value), node.Number(a.validAfter), node.Number(a.validBefore), a.nonce[:])
 }
 
 // selector is the function transferWithAuthorization with v, r and s apart.
-var selector = crypto.Keccak256([]byte("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)"))[:4]
+var selector = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
 
 // calldata is the call that submits a: the selector and nine words. It is what
 // is stored of a payment.
 func (a *authorization) calldata() []byte {
-	return join(selector, a.arguments(), number(uint64(a.v)), a.r[:], a.s[:])
+	return slices.Concat(selector, a.arguments(), node.Number(uint64(a.v)), a.r[:], a.s[:])
 }
 
 // readCalldata reads what calldata wrote, and nothing else.
@@ -101,15 +93,9 @@ func (a *authorization) signedBy(domain common.Hash) bool {
 	if !crypto.ValidateSignatureValues(a.v-27, r, s, true) {
 		return false
 	}
-	key, err := crypto.SigToPub(a.digest(domain), join(a.r[:], a.s[:], []byte{a.v - 27}))
+	key, err := crypto.SigToPub(a.digest(domain), slices.Concat(a.r[:], a.s[:], []byte{a.v - 27}))
 	return err == nil && crypto.PubkeyToAddress(*key) == a.from
 }
-
-func refuse(reason, detail string) *mpp.Rejection {
-	return &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
-}
-
-var errMalformed = &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
 
 // readPayload takes the authorisation out of a credential (draft-evm-charge-00,
 // "Authorization Payload"). Its errors are *mpp.Rejection. It does not check the signature.
@@ -120,14 +106,14 @@ func readPayload(c mpp.Credential) (*authorization, error) {
 		Signature string `json:"signature"`
 	}
 	if c.DecodePayload(&form) != nil || c.DecodePayload(&p) != nil {
-		return nil, errMalformed
+		return nil, mpp.MalformedPayload
 	}
 	switch form.Type {
 	case "authorization":
 	case "permit2", "transaction", "hash":
-		return nil, refuse(mpp.ReasonForm, "only authorisations are taken")
+		return nil, mpp.Refuse(mpp.ReasonForm, "only authorisations are taken")
 	default:
-		return nil, errMalformed
+		return nil, mpp.MalformedPayload
 	}
 	return p.read(form.Signature)
 }
@@ -148,12 +134,12 @@ func (p spelled) read(signed string) (*authorization, error) {
 	var a authorization
 	signature, ok := unhex(signed, -1)
 	if !ok {
-		return nil, errMalformed
+		return nil, mpp.MalformedPayload
 	}
 	if len(signature) != 65 {
 		// EIP-2098, and what contracts sign (EIP-1271, EIP-6492), say the same
 		// in ways that the function we call does not take.
-		return nil, refuse(mpp.ReasonForm, "only signatures of 65 bytes, by the account's own key, are taken")
+		return nil, mpp.Refuse(mpp.ReasonForm, "only signatures of 65 bytes, by the account's own key, are taken")
 	}
 	a.r, a.s, a.v = common.Hash(signature[:32]), common.Hash(signature[32:64]), signature[64]
 	for _, field := range []struct {
@@ -162,7 +148,7 @@ func (p spelled) read(signed string) (*authorization, error) {
 	}{{p.From, a.from[:]}, {p.To, a.to[:]}, {p.Nonce, a.nonce[:]}} {
 		b, ok := unhex(field.text, len(field.into))
 		if !ok {
-			return nil, errMalformed
+			return nil, mpp.MalformedPayload
 		}
 		copy(field.into, b)
 	}
@@ -172,7 +158,7 @@ func (p spelled) read(signed string) (*authorization, error) {
 	}{{p.Value, &a.value}, {p.ValidAfter, &a.validAfter}, {p.ValidBefore, &a.validBefore}} {
 		n, err := strconv.ParseUint(field.text, 10, 64)
 		if err != nil || strconv.FormatUint(n, 10) != field.text {
-			return nil, errMalformed
+			return nil, mpp.MalformedPayload
 		}
 		*field.into = n
 	}

@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,43 +51,11 @@ func newMethod(t testing.TB, change ...func(*Config)) *Method {
 	return m
 }
 
-// take is what the service asks a method about a credential, without a network.
-func take(m *Method, c mpp.Credential, now time.Time) (mpp.Payment, error) {
-	p, err := m.Decode(c)
-	if err != nil {
-		return mpp.Payment{}, err
-	}
-	expires, err := c.Challenge.ExpiresAt()
-	if err != nil {
-		return mpp.Payment{}, err
-	}
-	if no := m.InTime(p, now, expires); no != nil {
-		return mpp.Payment{}, no
-	}
-	return p, nil
-}
-
-var (
-	keys = mpp.Keys{Current: make([]byte, 32)}
-	sold int
-)
+var take = paytest.Take
 
 // challenge asks for 1.00, for five minutes from now on.
 func challenge(t testing.TB, m *Method) mpp.Challenge {
-	t.Helper()
-	request, err := m.Request(100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sold++
-	opaque, err := mpp.EncodeJSON(map[string]int{"n": sold})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := mpp.Challenge{Realm: "ring.example", Method: "evm", Intent: "charge", Request: request, Opaque: opaque,
-		Expires: time.Now().Add(5 * time.Minute).UTC().Format(time.RFC3339)}
-	keys.Sign(&c)
-	return c
+	return paytest.Challenge(t, m, time.Now().Add(5*time.Minute))
 }
 
 // Credentials of the reference client decode to the payer, nonce and times that it
@@ -123,7 +92,7 @@ func TestDecodeReferenceClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sig := hexutil.Encode(join(a.r[:], a.s[:], []byte{a.v})); sig != v.Signature || a.to != recipient || a.value != 1_000_000 {
+		if sig := hexutil.Encode(slices.Concat(a.r[:], a.s[:], []byte{a.v})); sig != v.Signature || a.to != recipient || a.value != 1_000_000 {
 			t.Errorf("authorisation %+v of %+v", a, v)
 		}
 	}
@@ -256,7 +225,7 @@ func exactChallenge(t testing.TB, m *Method) (mpp.Challenge, paytest.Accepted) {
 	t.Helper()
 	c := challenge(t, m)
 	c.Intent = x402.Intent
-	keys.Sign(&c)
+	mpp.Keys{Current: make([]byte, mpp.MinKey)}.Sign(&c)
 	offer, ok := m.Exact(c.Request)
 	if !ok {
 		t.Fatal("no offer")

@@ -133,19 +133,9 @@ func (g *gasAccount) raised(f fees, st *standing) fees {
 	return g.capped(most(eighth(f.most), bid.most), most(eighth(f.tip), bid.tip))
 }
 
-func least(a, b *big.Int) *big.Int {
-	if a.Cmp(b) < 0 {
-		return a
-	}
-	return b
-}
+func least(a, b *big.Int) *big.Int { return slices.MinFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
 
-func most(a, b *big.Int) *big.Int {
-	if a.Cmp(b) > 0 {
-		return a
-	}
-	return b
-}
+func most(a, b *big.Int) *big.Int { return slices.MaxFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
 
 // inFlight returns the transaction for a that may yet be mined, or nil. It is to be sent
 // (again) unless it is taken. inFlight replaces a transaction that was not mined in time,

@@ -71,9 +71,6 @@ func New(cfg Config) (*Method, error) {
 	case cfg.MaxFee == 0:
 		return nil, errors.New("evm: the highest fee is missing")
 	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 15 * time.Second
-	}
 	payments, err := node.Connect("evm", cfg.RPC, cfg.ChainID, cfg.Currency, cfg.Recipient, cfg.Depth, cfg.Timeout)
 	if err != nil {
 		return nil, err
@@ -105,13 +102,7 @@ type details struct {
 }
 
 func (m *Method) request(cents int64, currency, recipient common.Address) (string, error) {
-	if cents <= 0 {
-		return "", errors.New("evm: a charge must be positive")
-	}
-	return mpp.EncodeJSON(node.Terms{
-		Amount: strconv.FormatUint(node.Units(cents), 10), Currency: currency.Hex(), Recipient: recipient.Hex(),
-		MethodDetails: details{m.cfg.ChainID, []string{"authorization"}, node.Decimals, permit2},
-	})
+	return node.Request(cents, currency.Hex(), recipient.Hex(), details{m.cfg.ChainID, []string{"authorization"}, node.Decimals, permit2})
 }
 
 // Decode reads the payment out of a credential. The id of its challenge has been
@@ -144,22 +135,22 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	}
 	switch {
 	case a.to != recipient:
-		return mpp.Payment{}, refuse(mpp.ReasonRecipient, "the authorisation pays somebody else")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonRecipient, "the authorisation pays somebody else")
 	case a.from == recipient:
-		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
 	case a.value != node.Units(cents):
-		return mpp.Payment{}, refuse(mpp.ReasonAmount, "the authorisation pays another amount")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonAmount, "the authorisation pays another amount")
 	case !bearer && a.nonce != challengeNonce(c.Challenge):
-		return mpp.Payment{}, refuse(mpp.ReasonChallenge, "the authorisation's nonce is not for this challenge")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonChallenge, "the authorisation's nonce is not for this challenge")
 	case a.validBefore > mpp.LastSecond:
-		return mpp.Payment{}, refuse(mpp.ReasonLong, "the authorisation has no usable validBefore")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonLong, "the authorisation has no usable validBefore")
 	}
 	payer, err := m.Signer(c.Source, a.from)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
 	if !a.signedBy(m.domain) {
-		return mpp.Payment{}, refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
 	}
 	signed := m.Payments
 	signed.Recipient = recipient
@@ -238,7 +229,7 @@ func readExact(c mpp.Credential) (*authorization, error) {
 		Signature     string  `json:"signature"`
 	}
 	if err := c.DecodePayload(&p); err != nil {
-		return nil, errMalformed
+		return nil, mpp.MalformedPayload
 	}
 	return p.Authorization.read(p.Signature)
 }

@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -80,8 +79,6 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 				return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 			}
 		}
-		ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
-		defer cancel()
 		var hash common.Hash
 		if err := m.Node.Call(ctx, &hash, "eth_sendRawTransaction", hexutil.Bytes(tx.raw)); err != nil {
 			return mpp.Outcome{Detail: "not known to be submitted: " + node.Text(err)}, nil
@@ -296,15 +293,12 @@ func (a *authorization) paidIn(r *node.Receipt, token common.Address) bool {
 
 // marks says that l is the token's event of that topic for the authorisation.
 func (a *authorization) marks(l node.Log, token common.Address, topic common.Hash) bool {
-	return !l.Removed && l.Address == token && len(l.Topics) == 3 && l.Topics[0] == topic &&
-		l.Topics[1] == common.Hash(address(a.from)) && l.Topics[2] == a.nonce
+	return l.Is(token, l.Data, topic, common.Hash(node.Word(a.from)), a.nonce)
 }
 
 // moves says that l is the transfer that the authorisation is for.
 func (a *authorization) moves(l node.Log, token common.Address) bool {
-	return !l.Removed && l.Address == token && len(l.Topics) == 3 && l.Topics[0] == node.TransferTopic &&
-		l.Topics[1] == common.Hash(address(a.from)) && l.Topics[2] == common.Hash(address(a.to)) &&
-		bytes.Equal(l.Data, number(a.value))
+	return l.Is(token, node.Number(a.value), node.TransferTopic, common.Hash(node.Word(a.from)), common.Hash(node.Word(a.to)))
 }
 
 // searchBack is how long before validBefore the authorisation may at the earliest
@@ -377,7 +371,7 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 // mark gives the first event of the authorisation's nonce in these blocks, nil where
 // there is none.
 func (m *Method) mark(ctx context.Context, a *authorization, from, to, depth uint64) (mark *node.Log, err error) {
-	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(address(a.from)), a.nonce}
+	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(node.Word(a.from)), a.nonce}
 	err = m.Node.Logs(ctx, from, to, depth, m.Token, topics, func(logs []node.Log) error {
 		for _, l := range logs {
 			if l.TxHash != nil && (a.marks(l, m.Token, usedTopic) || a.marks(l, m.Token, cancelledTopic)) {

@@ -1,19 +1,15 @@
 package evm
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math/big"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,43 +18,24 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/pay/mpp"
+	"webring/server/pay/node"
 	"webring/server/pay/paytest"
 )
 
-type fields = map[string]any
+type fields = paytest.Fields
 
-// fakeNode is a node whose every answer a test can bend. Block n has the
-// timestamp times[n]; the last is the newest.
+// fakeNode has the receipt of tx.
 type fakeNode struct {
-	mu    sync.Mutex
-	times []int64
-	bend  map[string]any // by method
-	asked map[string]int // by method
-}
-
-func blockHash(number uint64) common.Hash {
-	return common.BigToHash(hexutil.MustDecodeBig(hexutil.EncodeUint64(number + 0xb10c)))
+	*paytest.Node
+	mined any
 }
 
 func (n *fakeNode) answer(method string, params []json.RawMessage) any {
-	if method == "eth_getTransactionReceipt" && string(params[0]) != `"`+tx.Hex()+`"` {
-		return nil
-	}
-	if bent, ok := n.bend[method]; ok {
-		return bent
-	}
 	switch method {
-	case "eth_chainId":
-		return hexutil.Uint64(8453)
-	case "eth_getBlockByNumber":
-		number := hexutil.Uint64(len(n.times) - 1)
-		if string(params[0]) != `"latest"` {
-			json.Unmarshal(params[0], &number)
+	case "eth_getTransactionReceipt":
+		if string(params[0]) == `"`+tx.Hex()+`"` {
+			return n.mined
 		}
-		if int(number) >= len(n.times) {
-			return nil
-		}
-		return fields{"number": number, "hash": blockHash(uint64(number)), "timestamp": hexutil.Uint64(n.times[number]), "baseFeePerGas": "0x7"}
 	case "eth_getTransactionCount", "eth_maxPriorityFeePerGas":
 		return "0x1"
 	case "eth_sendRawTransaction":
@@ -67,39 +44,6 @@ func (n *fakeNode) answer(method string, params []json.RawMessage) any {
 		return "0xde0b6b3a7640000"
 	}
 	return nil
-}
-
-func (n *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var calls []struct {
-		ID     json.RawMessage
-		Method string
-		Params []json.RawMessage
-	}
-	body, _ := io.ReadAll(r.Body)
-	batch := bytes.HasPrefix(body, []byte("["))
-	if !batch {
-		body = slices.Concat([]byte("["), body, []byte("]"))
-	}
-	json.Unmarshal(body, &calls)
-	var replies []any
-	for _, c := range calls {
-		n.asked[c.Method]++
-		reply := fields{"jsonrpc": "2.0", "id": c.ID}
-		if err, refused := n.answer(c.Method, c.Params).(error); refused {
-			reply["error"] = fields{"code": 3, "message": err.Error()}
-		} else {
-			reply["result"] = n.answer(c.Method, c.Params)
-		}
-		replies = append(replies, reply)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	if batch {
-		json.NewEncoder(w).Encode(replies)
-	} else {
-		json.NewEncoder(w).Encode(replies[0])
-	}
 }
 
 const (
@@ -112,7 +56,8 @@ const (
 // than the first, two seconds apart.
 func fake(t *testing.T, since int64) (*fakeNode, *Method, mpp.Payment, *authorization) {
 	t.Helper()
-	n := &fakeNode{bend: fields{}, asked: map[string]int{}}
+	n := &fakeNode{Node: paytest.NewNode(8453)}
+	n.Answer = n.answer
 	server := httptest.NewServer(n)
 	t.Cleanup(server.Close)
 	m := newMethod(t, func(c *Config) { c.RPC = server.URL })
@@ -121,7 +66,7 @@ func fake(t *testing.T, since int64) (*fakeNode, *Method, mpp.Payment, *authoriz
 		t.Fatal(err)
 	}
 	for i := range int64(11) {
-		n.times = append(n.times, p.ValidBefore.Unix()+since-20+2*i)
+		n.Times = append(n.Times, uint64(p.ValidBefore.Unix()+since-20+2*i))
 	}
 	return n, m, p, must(m.reopen(p))
 }
@@ -129,16 +74,16 @@ func fake(t *testing.T, since int64) (*fakeNode, *Method, mpp.Payment, *authoriz
 var tx = common.HexToHash("0x7a")
 
 func logOf(a *authorization, topic common.Hash) fields {
-	return fields{"address": usdc, "topics": []common.Hash{topic, common.Hash(address(a.from)), a.nonce}, "data": "0x", "transactionHash": tx, "blockNumber": "0x5"}
+	return fields{"address": usdc, "topics": []common.Hash{topic, common.Hash(node.Word(a.from)), a.nonce}, "data": "0x", "transactionHash": tx, "blockNumber": "0x5"}
 }
 
 func transferTo(a *authorization, to common.Address, units uint64) fields {
-	return fields{"address": usdc, "data": hexutil.Bytes(number(units)), "transactionHash": tx, "blockNumber": "0x5", "topics": []common.Hash{
-		common.HexToHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"), common.Hash(address(a.from)), common.Hash(address(to))}}
+	return fields{"address": usdc, "data": hexutil.Bytes(node.Number(units)), "transactionHash": tx, "blockNumber": "0x5", "topics": []common.Hash{
+		common.HexToHash("0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"), common.Hash(node.Word(a.from)), common.Hash(node.Word(to))}}
 }
 
 func receiptOf(logs ...fields) fields {
-	return fields{"transactionHash": tx, "blockHash": blockHash(5), "blockNumber": "0x5", "status": "0x1", "logs": logs}
+	return fields{"transactionHash": tx, "blockHash": paytest.BlockHash(5), "blockNumber": "0x5", "status": "0x1", "logs": logs}
 }
 
 func with(f fields, name string, value any) fields {
@@ -163,12 +108,12 @@ func TestOutcomes(t *testing.T) {
 		"used after time is over?": {60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled, true},
 		"used, in a block that is gone": {-60, func(n *fakeNode, a *authorization) {
 			n.used(a)
-			n.bend["eth_getTransactionReceipt"] = with(n.bend["eth_getTransactionReceipt"].(fields), "blockHash", blockHash(9))
+			n.mined = with(n.mined.(fields), "blockHash", paytest.BlockHash(9))
 		}, mpp.Settled, false},
 		"used, in the newest block": {-60, func(n *fakeNode, a *authorization) {
 			n.used(a)
-			r := with(n.bend["eth_getTransactionReceipt"].(fields), "blockHash", blockHash(10))
-			n.bend["eth_getTransactionReceipt"] = with(r, "blockNumber", "0xa")
+			r := with(n.mined.(fields), "blockHash", paytest.BlockHash(10))
+			n.mined = with(r, "blockNumber", "0xa")
 		}, mpp.Settled, false},
 		"used to pay somebody else": {-60, func(n *fakeNode, a *authorization) {
 			n.receipt(a, logOf(a, usedTopic), transferTo(a, stranger, a.value))
@@ -188,47 +133,47 @@ func TestOutcomes(t *testing.T) {
 		}, mpp.Mismatched, true},
 		"cancelled": {-60, func(n *fakeNode, a *authorization) {
 			n.receipt(a, logOf(a, cancelledTopic))
-			n.bend["eth_getLogs"] = []fields{logOf(a, cancelledTopic)}
+			n.Bend["eth_getLogs"] = []fields{logOf(a, cancelledTopic)}
 		}, mpp.Gone, true},
 		"cancelled, beside a transfer": {-60, func(n *fakeNode, a *authorization) {
 			n.receipt(a, logOf(a, cancelledTopic), transferTo(a, a.to, a.value))
-			n.bend["eth_getLogs"] = []fields{logOf(a, cancelledTopic)}
+			n.Bend["eth_getLogs"] = []fields{logOf(a, cancelledTopic)}
 		}, mpp.Gone, true},
 		"known, no event": {60, func(n *fakeNode, a *authorization) {
-			n.bend["eth_call"], n.bend["eth_getLogs"] = yes, []fields{}
+			n.Bend["eth_call"], n.Bend["eth_getLogs"] = yes, []fields{}
 		}, mpp.Pending, false},
 		"known, events of others": {60, func(n *fakeNode, a *authorization) {
 			other := *a
 			other.nonce[0]++
-			n.bend["eth_call"] = yes
-			n.bend["eth_getLogs"] = []fields{logOf(&other, usedTopic), with(logOf(a, usedTopic), "address", stranger), with(logOf(a, usedTopic), "removed", true)}
+			n.Bend["eth_call"] = yes
+			n.Bend["eth_getLogs"] = []fields{logOf(&other, usedTopic), with(logOf(a, usedTopic), "address", stranger), with(logOf(a, usedTopic), "removed", true)}
 		}, mpp.Pending, false},
 		"no receipt": {-60, func(n *fakeNode, a *authorization) {
 			n.used(a)
-			n.bend["eth_getTransactionReceipt"] = nil
+			n.mined = nil
 		}, unavailable, false},
 		"another's receipt": {-60, func(n *fakeNode, a *authorization) {
 			n.used(a)
-			n.bend["eth_getTransactionReceipt"] = with(receiptOf(), "transactionHash", common.Hash{1})
+			n.mined = with(receiptOf(), "transactionHash", common.Hash{1})
 		}, unavailable, false},
 		"a receipt without the event": {-60, func(n *fakeNode, a *authorization) { n.receipt(a, transferTo(a, a.to, a.value)) }, unavailable, false},
 		"a receipt that was reverted": {-60, func(n *fakeNode, a *authorization) {
 			n.used(a)
-			n.bend["eth_getTransactionReceipt"] = with(n.bend["eth_getTransactionReceipt"].(fields), "status", "0x0")
+			n.mined = with(n.mined.(fields), "status", "0x0")
 		}, unavailable, false},
-		"a token that says nothing": {60, func(n *fakeNode, a *authorization) { n.bend["eth_call"] = "0x" }, unavailable, false},
-		"a token that says two":     {60, func(n *fakeNode, a *authorization) { n.bend["eth_call"] = no[:65] + "2" }, unavailable, false},
-		"a token that reverts":      {60, func(n *fakeNode, a *authorization) { n.bend["eth_call"] = errors.New("reverted") }, unavailable, false},
-		"a node that finds no logs": {60, func(n *fakeNode, a *authorization) { n.bend["eth_call"], n.bend["eth_getLogs"] = yes, errors.New("no") }, unavailable, false},
-		"a node of another chain":   {60, func(n *fakeNode, a *authorization) { n.bend["eth_chainId"] = "0x1" }, unavailable, false},
-		"a node without blocks":     {60, func(n *fakeNode, a *authorization) { n.bend["eth_getBlockByNumber"] = nil }, unavailable, false},
+		"a token that says nothing": {60, func(n *fakeNode, a *authorization) { n.Bend["eth_call"] = "0x" }, unavailable, false},
+		"a token that says two":     {60, func(n *fakeNode, a *authorization) { n.Bend["eth_call"] = no[:65] + "2" }, unavailable, false},
+		"a token that reverts":      {60, func(n *fakeNode, a *authorization) { n.Bend["eth_call"] = errors.New("reverted") }, unavailable, false},
+		"a node that finds no logs": {60, func(n *fakeNode, a *authorization) { n.Bend["eth_call"], n.Bend["eth_getLogs"] = yes, errors.New("no") }, unavailable, false},
+		"a node of another chain":   {60, func(n *fakeNode, a *authorization) { n.Bend["eth_chainId"] = "0x1" }, unavailable, false},
+		"a node without blocks":     {60, func(n *fakeNode, a *authorization) { n.Bend["eth_getBlockByNumber"] = nil }, unavailable, false},
 		"a node that repeats a block": {60, func(n *fakeNode, a *authorization) {
-			n.bend["eth_getBlockByNumber"] = n.answer("eth_getBlockByNumber", []json.RawMessage{[]byte(`"latest"`)})
+			n.Bend["eth_getBlockByNumber"] = n.Block([]json.RawMessage{[]byte(`"latest"`)})
 		}, unavailable, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, m, p, a := fake(t, c.since)
-			n.bend["eth_call"] = no
+			n.Bend["eth_call"] = no
 			c.bend(n, a)
 			// Before it is settled, and as the record is kept after.
 			for _, reference := range []string{p.Reference, tx.Hex()} {
@@ -259,13 +204,13 @@ func TestSeen(t *testing.T) {
 		bend  func(*fakeNode, *authorization)
 		want  mpp.State // unavailable: nothing can be concluded
 	}{
-		"not used yet":              {-60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"] = no }, mpp.Pending},
-		"never used":                {60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"] = no }, mpp.Gone},
+		"not used yet":              {-60, func(n *fakeNode, _ *authorization) { n.Bend["eth_call"] = no }, mpp.Pending},
+		"never used":                {60, func(n *fakeNode, _ *authorization) { n.Bend["eth_call"] = no }, mpp.Gone},
 		"used":                      {-60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled},
 		"used, a while ago":         {60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled},
-		"known, no event yet":       {-60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"], n.bend["eth_getLogs"] = yes, []fields{} }, unavailable},
-		"known, not used in time":   {60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"], n.bend["eth_getLogs"] = yes, []fields{} }, mpp.Gone},
-		"a node that finds no logs": {60, func(n *fakeNode, _ *authorization) { n.bend["eth_call"], n.bend["eth_getLogs"] = yes, errors.New("no") }, unavailable},
+		"known, no event yet":       {-60, func(n *fakeNode, _ *authorization) { n.Bend["eth_call"], n.Bend["eth_getLogs"] = yes, []fields{} }, unavailable},
+		"known, not used in time":   {60, func(n *fakeNode, _ *authorization) { n.Bend["eth_call"], n.Bend["eth_getLogs"] = yes, []fields{} }, mpp.Gone},
+		"a node that finds no logs": {60, func(n *fakeNode, _ *authorization) { n.Bend["eth_call"], n.Bend["eth_getLogs"] = yes, errors.New("no") }, unavailable},
 	} {
 		n, m, p, a := fake(t, c.since)
 		c.bend(n, a)
@@ -297,8 +242,8 @@ func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
 // receipt is what the node has of the transaction in which, it says, the nonce was
 // used.
 func (n *fakeNode) receipt(a *authorization, logs ...fields) {
-	n.bend["eth_call"], n.bend["eth_getTransactionReceipt"] = yes, receiptOf(logs...)
-	n.bend["eth_getLogs"] = []fields{logOf(a, usedTopic)}
+	n.Bend["eth_call"], n.mined = yes, receiptOf(logs...)
+	n.Bend["eth_getLogs"] = []fields{logOf(a, usedTopic)}
 }
 
 func (n *fakeNode) used(a *authorization) {
@@ -316,16 +261,16 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 		"no such chain": {"eth_chainId": "0x1"},
 	} {
 		n, m, p, _ := fake(t, -60)
-		n.bend["eth_call"], n.bend["eth_estimateGas"] = no, "0x13880"
+		n.Bend["eth_call"], n.Bend["eth_estimateGas"] = no, "0x13880"
 		for method, a := range answers {
-			n.bend[method] = a
+			n.Bend[method] = a
 		}
 		if o, err := m.Broadcast(t.Context(), p, &account{}); !errors.Is(err, mpp.ErrUnavailable) || strings.Contains(err.Error(), hex.EncodeToString(crypto.FromECDSA(wallet(99).Key))) {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 	}
 	n, m, p, _ := fake(t, -60)
-	n.bend["eth_call"], n.bend["eth_estimateGas"], n.bend["eth_maxPriorityFeePerGas"] = no, "0x13880", "0xffffffffffff"
+	n.Bend["eth_call"], n.Bend["eth_estimateGas"], n.Bend["eth_maxPriorityFeePerGas"] = no, "0x13880", "0xffffffffffff"
 	if err := m.Simulate(t.Context(), p); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("an endless tip: %v", err)
 	}
@@ -335,12 +280,12 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 func TestHoldsIsTheTokensToSay(t *testing.T) {
 	for units, enough := range map[uint64]bool{2_150_000: true, 2_149_999: false, 0: false} {
 		n, m, p, _ := fake(t, -60)
-		n.bend["eth_call"] = hexutil.Bytes(number(units))
+		n.Bend["eth_call"] = hexutil.Bytes(node.Number(units))
 		err := m.Holds(t.Context(), p, 215)
 		if no, refused := errors.AsType[*mpp.Rejection](err); enough != (err == nil) || !enough && (!refused || no.Reason != mpp.ReasonFunds) {
 			t.Errorf("%d units: %v", units, err)
 		}
-		n.bend["eth_call"] = errors.New("execution reverted")
+		n.Bend["eth_call"] = errors.New("execution reverted")
 		if err := m.Holds(t.Context(), p, 215); !errors.Is(err, mpp.ErrUnavailable) {
 			t.Errorf("a token that does not say: %v", err)
 		}
@@ -375,9 +320,9 @@ func (x *account) Store(s mpp.Submission) error {
 // since gives what a node was asked in a call of fn.
 func (n *fakeNode) since(fn func()) map[string]int {
 	count := func() map[string]int {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		return maps.Clone(n.asked)
+		n.Lock()
+		defer n.Unlock()
+		return maps.Clone(n.Asked)
 	}
 	before, after := count(), map[string]int{}
 	fn()
@@ -394,10 +339,10 @@ func (n *fakeNode) since(fn func()) map[string]int {
 // for what is pending, which changes at any time.
 func TestHeadAndAccountAreAskedOnceABlockForAll(t *testing.T) {
 	n, m, p, _ := fake(t, -60)
-	n.bend["eth_call"], n.bend["eth_estimateGas"], n.bend["eth_getCode"] = no, "0x13880", "0x"
+	n.Bend["eth_call"], n.Bend["eth_estimateGas"], n.Bend["eth_getCode"] = no, "0x13880", "0x"
 	m.tokenSeen.Store(time.Now().Unix())
 	clock := func() {
-		if at, err := m.Clock(t.Context()); err != nil || at.Unix() != n.times[len(n.times)-1] {
+		if at, err := m.Clock(t.Context()); err != nil || uint64(at.Unix()) != n.Times[len(n.Times)-1] {
 			t.Fatalf("clock: %v, %v", at, err)
 		}
 	}
@@ -416,9 +361,9 @@ func TestHeadAndAccountAreAskedOnceABlockForAll(t *testing.T) {
 	if want := map[string]int{"eth_chainId": 1, "eth_getBlockByNumber": 9, "eth_call": 16, "eth_estimateGas": 8, "eth_getCode": 8}; !maps.Equal(asked, want) {
 		t.Errorf("the same block: asked %v, want %v", asked, want)
 	}
-	n.mu.Lock()
-	n.times = append(n.times, n.times[len(n.times)-1]+2)
-	n.mu.Unlock()
+	n.Lock()
+	n.Times = append(n.Times, n.Times[len(n.Times)-1]+2)
+	n.Unlock()
 	if asked := n.since(clock); asked["eth_getBalance"] != 1 {
 		t.Errorf("the next block: asked %v", asked)
 	}
@@ -429,7 +374,7 @@ func TestHeadAndAccountAreAskedOnceABlockForAll(t *testing.T) {
 func TestSubmissionThatWaitsCostsOneQuestion(t *testing.T) {
 	n, m, p, a := fake(t, -60)
 	m.tokenSeen.Store(time.Now().Unix())
-	n.bend["eth_call"], n.bend["eth_estimateGas"], n.bend["eth_getCode"] = no, "0x13880", "0x"
+	n.Bend["eth_call"], n.Bend["eth_estimateGas"], n.Bend["eth_getCode"] = no, "0x13880", "0x"
 	look := func(state mpp.State) {
 		t.Helper()
 		if _, err := m.Clock(t.Context()); err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/pay/mpp"
@@ -70,7 +69,7 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	var questions []rpc.BatchElem
 	now := time.Now().Unix()
 	if now >= m.tokenSeen.Load()+tokenEvery {
-		questions = []rpc.BatchElem{m.ask(&separator, "DOMAIN_SEPARATOR()"), m.ask(&places, "decimals()")}
+		questions = []rpc.BatchElem{node.Question(&separator, m.Token, "DOMAIN_SEPARATOR()"), node.Question(&places, m.Token, "decimals()")}
 	}
 	newest, err := m.Node.Newest(ctx, questions...)
 	switch {
@@ -79,7 +78,7 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	case len(questions) == 0:
 	case questions[0].Error != nil || !bytes.Equal(separator, m.domain[:]):
 		return newest.Time(), node.Unavailable(errors.New("the currency has no EIP-712 domain, or one of another name or version than configured"))
-	case questions[1].Error != nil || !bytes.Equal(places, number(node.Decimals)):
+	case questions[1].Error != nil || !bytes.Equal(places, node.Number(node.Decimals)):
 		return newest.Time(), node.Unavailable(errors.New("the currency has not six decimals"))
 	default:
 		m.tokenSeen.Store(now)
@@ -91,17 +90,9 @@ func (m *Method) Clock(ctx context.Context) (time.Time, error) {
 	return newest.Time(), err
 }
 
-// ask is a question to the token, by the signature of a function.
-func (m *Method) ask(result any, function string, words ...[]byte) rpc.BatchElem {
-	data := crypto.Keccak256([]byte(function))[:4]
-	return rpc.BatchElem{Method: "eth_call", Result: result, Args: []any{
-		map[string]any{"to": m.Token, "data": hexutil.Bytes(append(data, join(words...)...))}, "latest",
-	}}
-}
-
 // used asks whether the token knows the authorisation's nonce, as used or cancelled.
 func (m *Method) used(result any, a *authorization) rpc.BatchElem {
-	return m.ask(result, "authorizationState(address,bytes32)", address(a.from), a.nonce[:])
+	return node.Question(result, m.Token, "authorizationState(address,bytes32)", node.Word(a.from), a.nonce[:])
 }
 
 // isTrue reads a word as a boolean; ok says that it is one.
@@ -123,7 +114,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	}
 	var known, holds hexutil.Bytes
 	var pending *node.Block
-	questions := []rpc.BatchElem{m.used(&known, a), m.ask(&holds, "balanceOf(address)", address(a.from)), pendingBlock(&pending)}
+	questions := []rpc.BatchElem{m.used(&known, a), node.Question(&holds, m.Token, "balanceOf(address)", node.Word(a.from)), pendingBlock(&pending)}
 	st, err := m.standing(ctx, questions...)
 	if err != nil {
 		return err
@@ -190,7 +181,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	case err != nil:
 		return nil, 0, err
 	case len(code) > 0:
-		return nil, 0, refuse(mpp.ReasonCode, "the account has code, which could agree now and refuse when it is submitted")
+		return nil, 0, mpp.Refuse(mpp.ReasonCode, "the account has code, which could agree now and refuse when it is submitted")
 	case questions[0].Error != nil:
 		return nil, 0, node.Refused(questions[0].Error)
 	case gas == 0 || gas > maxGas:

@@ -1,6 +1,7 @@
 package mpp
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,13 @@ func weigh(o Offer, ranges []payRange) int {
 	return weight
 }
 
+// rangeForm is a member of the list: method, intent, parameters. weightForm is an HTTP qvalue, of at most
+// three decimals.
+var (
+	rangeForm  = regexp.MustCompile(`^(\*|[a-zA-Z0-9-]+)[ \t]*/[ \t]*(\*|[a-zA-Z0-9-]+)[ \t]*(?:;(.*))?$`)
+	weightForm = regexp.MustCompile(`^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$`)
+)
+
 // parseAccept reads the list; empty members are allowed, as in every HTTP
 // list. Parameters other than q are skipped.
 func parseAccept(header string) (ranges []payRange, ok bool) {
@@ -75,20 +83,21 @@ func parseAccept(header string) (ranges []payRange, ok bool) {
 		if member == "" {
 			continue
 		}
-		token, params, _ := strings.Cut(member, ";")
-		method, intent, slash := strings.Cut(token, "/")
-		r := payRange{method: trimOWS(method), intent: trimOWS(intent), weight: 1000}
-		if !slash || !isRangeToken(r.method) || !isRangeToken(r.intent) {
+		parts := rangeForm.FindStringSubmatch(member)
+		if parts == nil {
 			return nil, false
 		}
-		for param := range strings.SplitSeq(params, ";") {
-			name, value, _ := strings.Cut(trimOWS(param), "=")
+		r := payRange{method: parts[1], intent: parts[2], weight: 1000}
+		for param := range strings.SplitSeq(parts[3], ";") {
+			name, value, _ := strings.Cut(param, "=")
 			if !strings.EqualFold(trimOWS(name), "q") {
 				continue
 			}
-			if r.weight, ok = parseWeight(trimOWS(value)); !ok {
+			if value = trimOWS(value); !weightForm.MatchString(value) {
 				return nil, false
 			}
+			digits := strings.Replace(value, ".", "", 1) + "000"
+			r.weight, _ = strconv.Atoi(digits[:4])
 		}
 		ranges = append(ranges, r)
 	}
@@ -96,21 +105,3 @@ func parseAccept(header string) (ranges []payRange, ok bool) {
 }
 
 func trimOWS(s string) string { return strings.Trim(s, " \t") }
-
-func isRangeToken(s string) bool {
-	if s == "*" {
-		return true
-	}
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
-}
-
-// parseWeight reads an HTTP qvalue, 0 to 1 with at most three decimals, as
-// thousandths.
-func parseWeight(s string) (thousandths int, ok bool) {
-	whole, decimals, _ := strings.Cut(s, ".")
-	if whole != "0" && whole != "1" || len(decimals) > 3 || strings.Trim(decimals, "0123456789") != "" {
-		return 0, false
-	}
-	thousandths, err := strconv.Atoi(whole + (decimals + "000")[:3])
-	return thousandths, err == nil && thousandths <= 1000
-}

@@ -6,11 +6,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash"
 	"net"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode/utf16"
 )
@@ -215,45 +212,21 @@ func (c Challenge) slots() [7]string {
 // "Challenge Binding"): an absent field leaves its slot empty, never out. Words of the ID
 // are an eighth.
 func (c Challenge) mac(key []byte, words string) []byte {
-	k := keyedHashes.Get().(*keyedHash)
-	defer keyedHashes.Put(k)
-	if !hmac.Equal(k.key, key) {
-		k.key, k.hash = slices.Clone(key), hmac.New(sha256.New, key)
-	}
-	k.input = k.input[:0]
-	for i, s := range c.slots() {
-		if i > 0 {
-			k.input = append(k.input, '|')
-		}
-		k.input = append(k.input, s...)
-	}
+	slots := c.slots()
+	input := strings.Join(slots[:], "|")
 	if words != "" {
-		k.input = append(append(k.input, '|'), words...)
+		input += "|" + words
 	}
-	k.hash.Reset()
-	k.hash.Write(k.input)
-	return k.hash.Sum(nil)
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(input))
+	return h.Sum(nil)
 }
-
-// keyedHash is an HMAC under the key that it was last used with: after a Reset,
-// it does not work through the key again.
-type keyedHash struct {
-	key   []byte
-	hash  hash.Hash
-	input []byte
-}
-
-var keyedHashes = sync.Pool{New: func() any { return new(keyedHash) }}
 
 // separable says that no slot contains the separator. Then the input has one reading, and
 // no text can be moved from one field to the next.
 func (c Challenge) separable() bool {
-	for _, s := range c.slots() {
-		if strings.Contains(s, "|") {
-			return false
-		}
-	}
-	return true
+	slots := c.slots()
+	return !strings.Contains(strings.Join(slots[:], ""), "|")
 }
 
 // Digest is the value of a Content-Digest member (RFC 9530) over body:

@@ -11,9 +11,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gowebpki/jcs"
 )
 
@@ -84,7 +84,7 @@ func isPlain(s string) bool {
 //
 //   - padding, the standard alphabet, line breaks and stray trailing bits in
 //     the base64 (the standard library's decoder skips CR and LF);
-//   - invalid UTF-8, anything after the value, nesting deeper than 16;
+//   - invalid UTF-8, half of a surrogate pair, anything after the value, nesting deeper than 16;
 //   - an object, at any depth, with a key twice, counting keys that differ
 //     only by case as the same;
 //   - a key that differs only by case from a field v knows: encoding/json
@@ -103,16 +103,49 @@ func DecodeJSON(s string, v any) error {
 
 // Unmarshal reads JSON into v, a pointer, under the rules of [DecodeJSON].
 func Unmarshal(raw []byte, v any) error {
-	if !utf8.Valid(raw) {
+	if checkNames(raw) != nil {
 		return ErrEncoding
 	}
-	if err := checkNames(raw, reflect.TypeOf(v)); err != nil {
+	// A name in another case is a field to the one reader, and unknown to the other.
+	into := reflect.ValueOf(v).Elem()
+	exact, folded := reflect.New(into.Type()), reflect.New(into.Type())
+	if jsonv2.Unmarshal(raw, exact.Interface()) != nil || json.Unmarshal(raw, folded.Interface()) != nil ||
+		!reflect.DeepEqual(exact.Interface(), folded.Interface()) {
 		return ErrEncoding
 	}
-	if err := json.Unmarshal(raw, v); err != nil {
-		return ErrEncoding
-	}
+	into.Set(exact.Elem())
 	return nil
+}
+
+// checkNames refuses objects with a name twice, in whatever case, and deep nesting.
+func checkNames(raw []byte) error {
+	d := jsontext.NewDecoder(bytes.NewReader(raw))
+	var names []map[string]bool // of the objects and lists around
+	for {
+		token, err := d.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch token.Kind() {
+		case '{', '[':
+			if names = append(names, map[string]bool{}); len(names) > maxDepth {
+				return ErrEncoding
+			}
+		case '}', ']':
+			names = names[:len(names)-1]
+		case '"':
+			if kind, n := d.StackIndex(d.StackDepth()); kind == '{' && n%2 == 1 {
+				name := strings.ToLower(strings.ToUpper(token.String())) // K, k and the Kelvin sign are one letter
+				if names[len(names)-1][name] {
+					return ErrEncoding
+				}
+				names[len(names)-1][name] = true
+			}
+		}
+	}
 }
 
 // encodeBase64 allocates nothing but what it returns, unless that is long.
@@ -125,108 +158,4 @@ func decodeBase64(s string) ([]byte, error) {
 		return nil, ErrEncoding
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(s)
-}
-
-// checkNames walks one JSON value together with the type it will be decoded into and
-// refuses the ambiguous names that DecodeJSON describes.
-func checkNames(raw []byte, t reflect.Type) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if err := checkValue(d, t, maxDepth); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return ErrEncoding
-	}
-	return nil
-}
-
-func checkValue(d *json.Decoder, t reflect.Type, depth int) error {
-	token, err := d.Token()
-	if err != nil {
-		return err
-	}
-	open, nested := token.(json.Delim)
-	if !nested {
-		return nil
-	}
-	if depth == 0 {
-		return ErrEncoding
-	}
-	for t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	seen := make(map[string]bool)
-	for d.More() {
-		inner := elementType(t)
-		if open == '{' {
-			key, err := d.Token()
-			if err != nil {
-				return err
-			}
-			name := key.(string)
-			if seen[foldName(name)] {
-				return ErrEncoding
-			}
-			seen[foldName(name)] = true
-			if inner, err = fieldType(t, name, inner); err != nil {
-				return err
-			}
-		}
-		if err := checkValue(d, inner, depth-1); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token() // the closing bracket
-	return err
-}
-
-// elementType is the type of what a map or slice of type t holds; nil where
-// the destination keeps the value unread (json.RawMessage, any) or is a struct.
-func elementType(t reflect.Type) reflect.Type {
-	if t == nil || t == reflect.TypeFor[json.RawMessage]() {
-		return nil
-	}
-	switch t.Kind() {
-	case reflect.Map, reflect.Slice, reflect.Array:
-		return t.Elem()
-	}
-	return nil
-}
-
-// fieldType is the type of the field of t that JSON calls name, or otherwise
-// when t is no struct or has no such field. A name that encoding/json would
-// match to a field only by folding case is an error.
-func fieldType(t reflect.Type, name string, otherwise reflect.Type) (reflect.Type, error) {
-	if t == nil || t.Kind() != reflect.Struct {
-		return otherwise, nil
-	}
-	for f := range t.Fields() {
-		known, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if known == "" {
-			known = f.Name
-		}
-		if known == name {
-			return f.Type, nil
-		}
-		if foldName(known) == foldName(name) {
-			return nil, ErrEncoding
-		}
-	}
-	return nil, nil
-}
-
-// foldName maps all spellings that differ only by case to one, by the same
-// simple folding that encoding/json matches names with: K, k and the Kelvin
-// sign are one letter.
-func foldName(name string) string {
-	return strings.Map(func(r rune) rune {
-		for {
-			next := unicode.SimpleFold(r)
-			if next <= r {
-				return next
-			}
-			r = next
-		}
-	}, name)
 }

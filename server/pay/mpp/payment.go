@@ -68,9 +68,9 @@ func (p Payment) InTime(now, expires time.Time, longest time.Duration) *Rejectio
 	case ahead < MinAhead:
 		return &Rejection{Code: CodeExpired, Reason: ReasonExpired, Detail: "the payment's own validity ends too soon"}
 	case ahead > longest || !p.Bearer && p.ValidBefore.After(expires):
-		return &Rejection{Code: CodeVerify, Reason: ReasonLong, Detail: "the payment stays valid for longer than it may"}
+		return Refuse(ReasonLong, "the payment stays valid for longer than it may")
 	case p.ValidFrom.After(now):
-		return &Rejection{Code: CodeVerify, Reason: ReasonEarly, Detail: "the payment is not valid yet"}
+		return Refuse(ReasonEarly, "the payment is not valid yet")
 	}
 	return nil
 }
@@ -207,3 +207,9 @@ type Rejection struct{ Code, Reason, Detail string }
 
 // Error is the detail behind the code.
 func (r *Rejection) Error() string { return "mpp: " + r.Code + ": " + r.Detail }
+
+// Refuse is a rejection that says why a credential or what was signed does not hold.
+func Refuse(reason, detail string) *Rejection { return &Rejection{CodeVerify, reason, detail} }
+
+// MalformedPayload refuses a payload that its method cannot read.
+var MalformedPayload = &Rejection{Code: CodeMalformed, Detail: "the payload is malformed"}

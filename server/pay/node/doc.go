@@ -3,7 +3,7 @@
 // answer, or one that cannot be true, is [mpp.ErrUnavailable].
 //
 //   - node.go: batches of questions, blocks, whether a block can still be undone
-//   - token.go: what a challenge asks for in a token, and what a node refuses
+//   - token.go: questions to a token, what a challenge asks for in it, and what a node refuses
 //   - receipt.go: the receipt of a transaction, and the search for events. It notices a node
 //     that has dropped the receipts of the time
 //   - transfers.go: the transfers of a token to an account

@@ -42,11 +42,14 @@ type sharedBlock struct {
 
 // Dial makes a client for the node at address, an http or https URL. The node must be
 // on the chain with this id. The client connects when first used; timeout bounds each
-// batch of questions.
+// batch of questions, 0 by 15 seconds.
 func Dial(address string, chain uint64, timeout time.Duration) (*Node, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, errors.New("node: the node's address must be an http or https URL")
+	}
+	if timeout == 0 {
+		timeout = 15 * time.Second
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 16
@@ -66,6 +69,8 @@ func Dial(address string, chain uint64, timeout time.Duration) (*Node, error) {
 // Call asks one question and returns the error unchanged. After an error, the
 // question may have reached the node all the same.
 func (n *Node) Call(ctx context.Context, result any, method string, args ...any) error {
+	ctx, cancel := context.WithTimeout(ctx, n.timeout)
+	defer cancel()
 	return n.client.CallContext(ctx, result, method, args...)
 }
 

@@ -1,8 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -30,6 +32,11 @@ type Log struct {
 	TxHash      *common.Hash    `json:"transactionHash"`
 	BlockNumber *hexutil.Uint64 `json:"blockNumber"`
 	Removed     bool            `json:"removed"`
+}
+
+// Is says that l is an event of a contract with these topics and data.
+func (l Log) Is(contract common.Address, data []byte, topics ...common.Hash) bool {
+	return !l.Removed && l.Address == contract && bytes.Equal(l.Data, data) && slices.Equal(l.Topics, topics)
 }
 
 // ReceiptOf asks for the newest block and then for the receipt of a transaction. The

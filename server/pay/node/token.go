@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,14 +27,26 @@ type Token struct {
 	Domain   *common.Hash // EIP-712 domain separator, nil when the contract names none
 }
 
+// Selector is what the calldata of a function, and the data of an error, begin with.
+func Selector(signature string) []byte { return crypto.Keccak256([]byte(signature))[:4] }
+
+// Word is an address as an argument of a function.
+func Word(a common.Address) []byte { return common.LeftPadBytes(a[:], 32) }
+
+// Number is a number as an argument of a function, or as the data of an event.
+func Number(n uint64) []byte { return common.BigToHash(new(big.Int).SetUint64(n)).Bytes() }
+
+// Question asks a contract, at the newest block, by the signature of a function and its arguments.
+func Question(result any, contract common.Address, function string, arguments ...[]byte) rpc.BatchElem {
+	data := slices.Concat(append([][]byte{Selector(function)}, arguments...)...)
+	return rpc.BatchElem{Method: "eth_call", Result: result, Args: []any{map[string]any{"to": contract, "data": hexutil.Bytes(data)}, "latest"}}
+}
+
 // Holds checks that account has at least units base units of token. If it has less,
 // the error is a *[mpp.Rejection].
 func (n *Node) Holds(ctx context.Context, token, account common.Address, units uint64) error {
-	data := append(crypto.Keccak256([]byte("balanceOf(address)"))[:4], common.LeftPadBytes(account[:], 32)...)
 	var balance hexutil.Bytes
-	questions := []rpc.BatchElem{
-		{Method: "eth_call", Args: []any{map[string]any{"to": token, "data": hexutil.Bytes(data)}, "latest"}, Result: &balance},
-	}
+	questions := []rpc.BatchElem{Question(&balance, token, "balanceOf(address)", Word(account))}
 	if _, err := n.Head(ctx, questions...); err != nil {
 		return err
 	}
@@ -44,24 +57,20 @@ func (n *Node) Holds(ctx context.Context, token, account common.Address, units u
 	case len(balance) != 32:
 		return Unavailable(errors.New("the token names no balance"))
 	case Short(balance, units):
-		return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonFunds, Detail: "the account holds less than this payment and its others that are being settled come to"}
+		return mpp.Refuse(mpp.ReasonFunds, "the account holds less than this payment and its others that are being settled come to")
 	}
 	return nil
 }
 
 // Token asks about the token at an address.
 func (n *Node) Token(ctx context.Context, address common.Address) (Token, error) {
-	ask := func(result *hexutil.Bytes, function string) rpc.BatchElem {
-		data := crypto.Keccak256([]byte(function))[:4]
-		return rpc.BatchElem{Method: "eth_call", Args: []any{map[string]any{"to": address, "data": hexutil.Bytes(data)}, "latest"}, Result: result}
-	}
 	var chain hexutil.Uint64
 	var code, decimals, separator hexutil.Bytes
 	questions := []rpc.BatchElem{
 		{Method: "eth_chainId", Args: []any{}, Result: &chain},
 		{Method: "eth_getCode", Args: []any{address, "latest"}, Result: &code},
-		ask(&decimals, "decimals()"),
-		ask(&separator, "DOMAIN_SEPARATOR()"),
+		Question(&decimals, address, "decimals()"),
+		Question(&separator, address, "DOMAIN_SEPARATOR()"),
 	}
 	if err := n.Ask(ctx, questions...); err != nil {
 		return Token{}, err
@@ -114,6 +123,14 @@ type Terms struct {
 	MethodDetails any    `json:"methodDetails"`
 }
 
+// Request is the request parameter of a challenge for US cents in a token.
+func Request(cents int64, currency, recipient string, details any) (string, error) {
+	if cents <= 0 {
+		return "", errors.New("node: a charge must be positive")
+	}
+	return mpp.EncodeJSON(Terms{strconv.FormatUint(Units(cents), 10), currency, recipient, details})
+}
+
 // ErrElsewhere refuses a credential for a challenge of another chain or token.
 var ErrElsewhere = &mpp.Rejection{Code: mpp.CodeUnapplied, Detail: "the challenge was issued for another chain or token than this ring is paid in"}
 
@@ -155,13 +172,13 @@ func Refused(err error) error {
 	if !errors.As(err, &spoken) || unanswered[spoken.ErrorCode()] {
 		return Unavailable(err)
 	}
-	no := &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonReverted, Detail: "the payment would not go through"}
+	no := mpp.Refuse(mpp.ReasonReverted, "the payment would not go through")
 	return &refusal{no, Text(err)}
 }
 
 // Because replaces the reason of a refusal of [Refused] by one that the caller found.
 func Because(refused error, reason, detail string) error {
-	no := &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
+	no := mpp.Refuse(reason, detail)
 	if r, ok := errors.AsType[*refusal](refused); ok {
 		return &refusal{no, r.node}
 	}

@@ -62,7 +62,7 @@ func (p Payments) Signer(source string, account common.Address) (payer string, e
 	payer = p.Payer(account)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if source != "" && !strings.EqualFold(source, payer) {
-		return "", &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonSigner, Detail: "the source is not the signer"}
+		return "", mpp.Refuse(mpp.ReasonSigner, "the source is not the signer")
 	}
 	return payer, nil
 }

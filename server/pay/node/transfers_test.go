@@ -16,6 +16,7 @@ import (
 
 	"webring/server/pay/mpp"
 	"webring/server/pay/node"
+	"webring/server/pay/paytest"
 )
 
 var (
@@ -55,7 +56,7 @@ func (c *chain) log(t transfer) map[string]any {
 		"data":   common.BytesToHash(big.NewInt(t.units).Bytes())}
 }
 
-var errDropped = errors.New("pruned history unavailable")
+var errDropped = paytest.NodeError{Code: 4444, Text: "pruned history unavailable"}
 
 func blockOf(n uint64) map[string]any {
 	return map[string]any{"number": hexutil.Uint64(n), "hash": common.BigToHash(new(big.Int).SetUint64(n + 1)), "timestamp": hexutil.Uint64(1_000_000 + n)}
@@ -138,34 +139,12 @@ func (c *chain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.silent {
 		panic(http.ErrAbortHandler)
 	}
-	var calls []struct {
-		ID     json.RawMessage
-		Method string
-		Params []json.RawMessage
-	}
-	_ = json.NewDecoder(r.Body).Decode(&calls)
-	if calls[len(calls)-1].Method == "eth_getLogs" {
+	calls := paytest.ReadCalls(r)
+	if calls.List[len(calls.List)-1].Method == "eth_getLogs" {
 		c.height -= c.behind
 		defer func() { c.height += c.behind }()
 	}
-	var answers []any
-	for _, q := range calls {
-		a := map[string]any{"jsonrpc": "2.0", "id": q.ID}
-		if v := c.answer(q.Method, q.Params); v == nil {
-			a["result"] = nil
-		} else if err, bad := v.(error); bad {
-			code := -32000
-			if err == errDropped {
-				code = 4444
-			}
-			a["error"] = map[string]any{"code": code, "message": err.Error()}
-		} else {
-			a["result"] = v
-		}
-		answers = append(answers, a)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answers)
+	calls.Answer(w, c.answer)
 }
 
 func open(t *testing.T) (*chain, node.Payments) {

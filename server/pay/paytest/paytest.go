@@ -1,6 +1,7 @@
 // Package paytest signs credentials as a client would, and as a client should not: each part
-// of what is signed can be altered before, and of what is sent after. It shares no code with
-// the payment methods, so that each checks the other. For tests only.
+// of what is signed can be altered before, and of what is sent after. [Node] answers as a node
+// would, and as a node should not. The package shares no code with the payment methods, so that
+// each checks the other. For tests only.
 package paytest
 
 import (

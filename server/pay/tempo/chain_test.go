@@ -28,8 +28,6 @@ type market struct {
 	*testing.T
 	chain     *devchain.Chain
 	recipient common.Address
-	keys      mpp.Keys
-	sold      int
 }
 
 func open(t *testing.T) *market {
@@ -45,7 +43,7 @@ func open(t *testing.T) *market {
 		t.Fatal(err)
 	}
 	t.Cleanup(chain.Stop)
-	return &market{T: t, chain: chain, recipient: chain.Accounts[99].Address, keys: mpp.Keys{Current: make([]byte, 32)}}
+	return &market{T: t, chain: chain, recipient: chain.Accounts[99].Address}
 }
 
 func (m *market) method(currency common.Address) *tempo.Method {
@@ -57,19 +55,8 @@ func (m *market) method(currency common.Address) *tempo.Method {
 	return method
 }
 
-// challenge is a fresh one for 1.00.
 func (m *market) challenge(method *tempo.Method) mpp.Challenge {
-	m.Helper()
-	request, err := method.Request(100)
-	if err != nil {
-		m.Fatal(err)
-	}
-	m.sold++
-	opaque, _ := mpp.EncodeJSON(map[string]string{"n": fmt.Sprint(m.sold)})
-	c := mpp.Challenge{Realm: "ring.example", Method: "tempo", Intent: "charge", Request: request, Opaque: opaque,
-		Expires: time.Now().Add(5 * time.Minute).UTC().Format(time.RFC3339)}
-	m.keys.Sign(&c)
-	return c
+	return paytest.Challenge(m, method, time.Now().Add(5*time.Minute))
 }
 
 // decode has w pay a fresh challenge for 1.00 and decodes the credential.
@@ -211,14 +198,17 @@ func TestOnARealChain(t *testing.T) {
 	m.settle("keychain, authorized before", method, m.decode(method, root, underKeychain))
 
 	// 37: wallets that cannot pay.
-	for name, p := range map[string]mpp.Payment{
-		"empty wallet":       m.decode(method, paytest.Tempo{Key: newKey(t)}),
-		"too little gas":     m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.Gas = uint64(22_000) }),
-		"cap under base fee": m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(1) }),
-		"no such fee token":  m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.FeeToken = root.Address().Bytes() }),
+	for _, c := range []struct {
+		name, reason string // "" for any reason
+		p            mpp.Payment
+	}{
+		{"empty wallet", mpp.ReasonFunds, m.decode(method, paytest.Tempo{Key: newKey(t)})},
+		{"too little gas", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.Gas = uint64(22_000) })},
+		{"cap under base fee", mpp.ReasonFee, m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(1) })},
+		{"no such fee token", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.FeeToken = root.Address().Bytes() })},
 	} {
-		if err := method.Simulate(t.Context(), p); !errors.As(err, &no) {
-			t.Errorf("%s: %v, want a rejection", name, err)
+		if no, refused := errors.AsType[*mpp.Rejection](method.Simulate(t.Context(), c.p)); !refused || c.reason != "" && no.Reason != c.reason {
+			t.Errorf("%s: %v, want a rejection", c.name, no)
 		}
 	}
 
@@ -346,22 +336,6 @@ func permitting(sign func(digest []byte) []byte, terms ...any) paytest.TempoAlte
 	}
 }
 
-// assertionOf is the WebAuthn signature of client data in the caller's words,
-// given the challenge that must stand in it.
-func assertionOf(key *ecdsa.PrivateKey, digest []byte, words func(challenge string) string) []byte {
-	party := sha256.Sum256([]byte("ring.example"))
-	authenticator := append(party[:], 0x05, 0, 0, 0, 1)
-	client := []byte(words(base64.RawURLEncoding.EncodeToString(digest)))
-	sum := sha256.Sum256(client)
-	hash := sha256.Sum256(append(authenticator[:37:37], sum[:]...))
-	sig := append(append([]byte{2}, authenticator...), client...)
-	rs := p256RS(key, hash[:])
-	for rs[32] >= 0x7f { // the chain takes low s only
-		rs = p256RS(key, hash[:])
-	}
-	return append(append(sig, rs...), point(key)...)
-}
-
 // refused pays a fresh challenge and says whether the payment is refused, by
 // Decode or by Simulate, without an effect on the chain; and what was signed.
 func (m *market) refused(method *tempo.Method, w paytest.Tempo, changes ...paytest.TempoAlter) (bool, []byte, error) {
@@ -380,7 +354,7 @@ func (m *market) refused(method *tempo.Method, w paytest.Tempo, changes ...payte
 }
 
 // Transactions that most simulations let pass and that no block takes hold a
-// reservation for nothing: they are refused before it. The chain itself is the
+// reservation for nothing: they are refused before it, here for reasons that only the chain knows. The chain itself is the
 // witness that none of them is mined, whatever becomes of the clock; some
 // others it mines, and they revert.
 func TestWhatNoBlockTakesIsRefused(t *testing.T) {
@@ -435,98 +409,28 @@ func TestWhatNoBlockTakesIsRefused(t *testing.T) {
 	if receipt.Status != "0x1" {
 		t.Fatal("the key was not revoked")
 	}
-	passkey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.fund(p256Address(passkey))
-	plainWords := func(challenge string) string {
-		return fmt.Sprintf(`{"type":"webauthn.get","challenge":"%s"}`, challenge)
-	}
-	says := func(words string) paytest.TempoAlter {
-		return func(d *draft) {
-			d.Source, d.FeeToken = "", devchain.PathUSD[:]
-			d.Sign = func(digest []byte) []byte {
-				return assertionOf(passkey, digest, func(c string) string { return fmt.Sprintf(words, c) })
-			}
-		}
-	}
-	m.settle("a passkey's plain words", method, m.decode(method, root, says(`{"type":"webauthn.get","challenge":"%s","other":{"a":[1]}}`)))
 	poor := paytest.Tempo{Key: newKey(t)}
 	m.fund(poor.Address())
 
 	type alters = []paytest.TempoAlter
 	sent := make(map[string]common.Hash)
-	fresh := paytest.Tempo{Key: newKey(t)} // authorized by nobody yet
-	under := signedFor(root.Address(), fresh.Sign)
-	with := func(more ...any) alters {
-		return alters{under, permitting(root.Sign, append([]any{chain, []byte{}, fresh.Address()}, more...)...)}
-	}
 	for _, tc := range []struct {
 		name    string
 		by      paytest.Tempo
 		changes alters
 		reverts bool // it can be mined, and reverts at the payer's cost
 	}{
-		{name: "gas above the block's limit", by: root, changes: alters{sells(40_000_000)}},
-		{name: "gas without measure", by: root, changes: alters{sells(1e12)}},
-		{name: "no gas", by: root, changes: alters{sells(0)}},
-		{name: "no fee", by: root, changes: alters{func(d *draft) { d.MaxFee, d.MaxPriorityFee = none, none }}},
 		{name: "a fee beyond the balance", by: root, changes: alters{func(d *draft) { d.MaxFee = new(big.Int).Lsh(common.Big1, 120) }}},
 		{name: "a fee token that does not exist", by: root, changes: alters{func(d *draft) {
 			d.FeeToken = common.HexToAddress("0x20c0000000000000000000000000000000009999").Bytes()
 		}}},
 		{name: "a fee token without a balance", by: poor, changes: alters{func(d *draft) { d.FeeToken = devchain.AlphaUSD[:] }}},
 		{name: "validBefore beyond the chain's window", by: root, changes: alters{func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() + 60) }}},
-
-		{name: "the account signs, unknown kind", by: root, changes: alters{permitting(root.Sign, chain, uint64(7), fresh.Address())}},
-		{name: "the account signs, no key", by: root, changes: alters{permitting(root.Sign, chain, []byte{}, common.Address{})}},
-		{name: "the account signs, a key in use", by: root, changes: alters{permitting(root.Sign, chain, []byte{}, inUse.Address())}},
-		{name: "the account signs, limits malformed", by: root, changes: alters{permitting(root.Sign, chain, []byte{}, fresh.Address(), none, list(uint64(1)))}},
-		{name: "the account signs, too many terms", by: root, changes: alters{permitting(root.Sign, chain, []byte{}, fresh.Address(), none, none, none, none, none, none, none)}},
-
-		{name: "another kind", by: root, changes: alters{under, permitting(root.Sign, chain, uint64(1), fresh.Address())}},
-		{name: "unknown kind", by: root, changes: alters{under, permitting(root.Sign, chain, uint64(3), fresh.Address())}},
-		{name: "any chain", by: root, changes: alters{under, permitting(root.Sign, none, []byte{}, fresh.Address())}},
-		{name: "no expiry, spelt out", by: root, changes: with(none)},
-		{name: "limit is no list", by: root, changes: with(none, list(uint64(5)))},
-		{name: "no period, spelt out", by: root, changes: with(none, list(usd(500, none)))},
-		{name: "two limits to a token", by: root, changes: with(none, list(usd(500), usd(500)))},
-		{name: "limit of 2²⁰⁰", by: root, changes: with(none, list([]any{devchain.PathUSD, new(big.Int).Lsh(common.Big1, 200)}))},
-		{name: "nothing may be spent", by: root, changes: with(none, list())},
-		{name: "too little for the fee", by: root, changes: with(none, list([]any{devchain.PathUSD, uint64(1)}))},
-		{name: "nothing of the currency", by: root, changes: with(none, list([]any{devchain.AlphaUSD, uint64(5_000_000)}))},
-		{name: "enough but for the fee", by: root, changes: with(none, list(usd(100))), reverts: true},
-		{name: "a contract twice", by: root, changes: append(with(none, none, list(list(devchain.PathUSD, list()), list(devchain.PathUSD, list()))), sells(5_000_000))},
-		{name: "no contract", by: root, changes: append(with(none, none, list(list(common.Address{}, list()), list(devchain.PathUSD, list()))), sells(5_000_000))},
-		{name: "a function twice", by: root, changes: append(with(none, none, list(list(devchain.PathUSD, list(list(selector, list()), list(selector, list()))))), sells(5_000_000))},
-		{name: "a recipient twice", by: root, changes: append(with(none, none, list(list(devchain.PathUSD, list(list(selector, list(m.recipient, m.recipient)))))), sells(6_000_000))},
-		{name: "a function without recipients", by: root, changes: append(with(none, none, list(list(devchain.PathUSD, list(list(selector))))), sells(5_000_000))},
-		{name: "a witness", by: root, changes: with(none, none, none, make([]byte, 32))},
-		{name: "an administrator", by: root, changes: with(none, none, none, none, uint64(1))},
-		{name: "permission signed with v of 0 or 1", by: root, changes: alters{under,
-			permitting(func(d []byte) []byte { s := root.Sign(d); s[64] -= 27; return s }, chain, []byte{}, fresh.Address())}},
-		{name: "permission signed with a high s", by: root, changes: alters{under,
-			permitting(func(d []byte) []byte {
-				s := root.Sign(d)
-				new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(s[32:64])).FillBytes(s[32:64])
-				s[64] ^= 7 // 27 ↔ 28
-				return s
-			}, chain, []byte{}, fresh.Address())}},
 		{name: "authorized again", by: root, changes: alters{signedFor(root.Address(), inUse.Sign), permitting(root.Sign, chain, []byte{}, inUse.Address())}},
 		{name: "revoked", by: root, changes: alters{signedFor(root.Address(), revoked.Sign)}},
 		{name: "revoked and authorized again", by: root, changes: alters{signedFor(root.Address(), revoked.Sign), permitting(root.Sign, chain, []byte{}, revoked.Address())}},
-		{name: "a P-256 key signs as a passkey", by: root, changes: alters{signedFor(root.Address(), func(d []byte) []byte { return assertionOf(curve, d, plainWords) })}},
+		{name: "a P-256 key signs as a passkey", by: root, changes: alters{signedFor(root.Address(), func(d []byte) []byte { return webAuthnSign(curve, d) })}},
 		{name: "a key that has spent all", by: root, changes: alters{signedFor(root.Address(), spent.Sign)}, reverts: true},
-		{name: "the old form of an access key's signature", by: root, changes: alters{func(d *draft) {
-			d.Sign = func(digest []byte) []byte {
-				return append(append([]byte{3}, root.Address().Bytes()...), inUse.Sign(digest)...)
-			}
-		}}},
-
-		{name: "a passkey says its type twice", by: root, changes: alters{says(`{"type":"x","type":"webauthn.get","challenge":"%s"}`)}},
-		{name: "a passkey's name is no UTF-8", by: root, changes: alters{says(`{"type":"webauthn.get","challenge":"%s",` + "\"\xff\":1}")}},
-		{name: "a passkey's name is half a surrogate", by: root, changes: alters{says(`{"type":"webauthn.get","challenge":"%s","\ud800":1}`)}},
 	} {
 		refused, raw, err := m.refused(method, tc.by, tc.changes...)
 		if !refused {
@@ -549,31 +453,5 @@ func TestWhatNoBlockTakesIsRefused(t *testing.T) {
 		if m.call(&mined, "eth_getTransactionReceipt", hash); mined != nil {
 			t.Errorf("%s: the chain mined it: this row shows nothing", name)
 		}
-	}
-}
-
-// What keeps a payment from going through is told by its reason, as the chain shows
-// it. Nothing is seen of a payment that was not sent: that is open until its time is
-// over.
-func TestARealChainSaysWhyNot(t *testing.T) {
-	m := open(t)
-	method := m.method(devchain.PathUSD)
-	poor := paytest.Tempo{Key: newKey(t)}
-	rich := paytest.Tempo{Key: m.chain.Accounts[20].Key}
-	for reason, p := range map[string]mpp.Payment{
-		mpp.ReasonFunds: m.decode(method, poor),
-		mpp.ReasonFee:   m.decode(method, rich, func(d *draft) { d.MaxFee, d.MaxPriorityFee = uint64(1), uint64(0) }),
-	} {
-		no, ok := errors.AsType[*mpp.Rejection](method.Simulate(t.Context(), p))
-		if !ok || no.Reason != reason {
-			t.Errorf("%v, want %s", no, reason)
-		}
-		if o, err := method.Seen(t.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || o.State != mpp.Pending {
-			t.Errorf("%s: seen as %v, %v", reason, o.State, err)
-		}
-	}
-	over := m.decode(method, rich, func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() - 60) })
-	if o, err := method.Seen(t.Context(), over, time.Now().Add(-5*time.Minute)); err != nil || o.State != mpp.Gone {
-		t.Errorf("after its time: seen as %v, %v", o.State, err)
 	}
 }

@@ -38,34 +38,12 @@ func wallet(n int64) paytest.Tempo {
 	return paytest.Tempo{Key: testKey(n), Now: func() time.Time { return now }}
 }
 
-// challenge is a challenge of m for 1.00, signed, that lives for five minutes.
+// challenge asks for 1.00, for five minutes.
 func challenge(t testing.TB, m *Method) mpp.Challenge {
-	t.Helper()
-	request, err := m.Request(100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := mpp.Challenge{Realm: "ring.example", Method: "tempo", Intent: "charge", Request: request,
-		Expires: now.Add(5 * time.Minute).Format(time.RFC3339)}
-	mpp.Keys{Current: make([]byte, 32)}.Sign(&c)
-	return c
+	return paytest.Challenge(t, m, now.Add(5*time.Minute))
 }
 
-// take is what the service asks a method about a credential, without a network.
-func take(m *Method, c mpp.Credential, now time.Time) (mpp.Payment, error) {
-	p, err := m.Decode(c)
-	if err != nil {
-		return mpp.Payment{}, err
-	}
-	expires, err := c.Challenge.ExpiresAt()
-	if err != nil {
-		return mpp.Payment{}, err
-	}
-	if no := m.InTime(p, now, expires); no != nil {
-		return mpp.Payment{}, no
-	}
-	return p, nil
-}
+var take = paytest.Take
 
 // after is n seconds after the tests' now, as a field of a transaction.
 func after(n int64) uint64 { return uint64(now.Unix() + n) }

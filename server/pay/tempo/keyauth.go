@@ -2,6 +2,7 @@ package tempo
 
 import (
 	"bytes"
+	"maps"
 	"math/big"
 	"slices"
 
@@ -62,7 +63,7 @@ var kinds = []string{"secp256k1", "p256", "webAuthn"}
 // permission for any key. No client pays that way, and every flaw of such a
 // permission would be as fatal, so it is refused.
 func (tx *transaction) readPermission(field []byte) error {
-	bad := refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
+	bad := mpp.Refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
 	parts, err := readList(field)
 	if err != nil || len(parts) != 2 || tx.accessKey == nil {
 		return bad
@@ -155,31 +156,27 @@ var firstToken = common.HexToAddress("0x20c0000000000000000000000000000000000000
 // make a base unit of a six-decimal token.
 const feeScale = 1_000_000_000_000
 
-// distinct says that no contract, function or recipient is named twice, and
-// none is zero. Which functions can have recipients is the chain's to know.
+// distinct says that no contract, function or recipient is named twice, and no address is
+// zero. Which functions can have recipients is the chain's to know.
 func distinct(calls []permittedCalls) bool {
-	targets := make(map[common.Address]bool)
+	none := map[any]bool{common.Address{}: true}
+	targets := maps.Clone(none)
 	for _, c := range calls {
-		if targets[c.Target] || c.Target == (common.Address{}) {
-			return false
-		}
-		targets[c.Target] = true
-		selectors := make(map[[4]byte]bool)
+		selectors := map[any]bool{}
 		for _, f := range c.Rules {
-			if selectors[f.Selector] {
-				return false
-			}
-			selectors[f.Selector] = true
-			recipients := make(map[common.Address]bool)
+			recipients := maps.Clone(none)
 			for _, r := range f.Recipients {
-				if recipients[r] || r == (common.Address{}) {
-					return false
-				}
 				recipients[r] = true
 			}
+			if selectors[f.Selector] = true; len(recipients) != 1+len(f.Recipients) {
+				return false
+			}
+		}
+		if targets[c.Target] = true; len(selectors) != len(c.Rules) {
+			return false
 		}
 	}
-	return true
+	return len(targets) == 1+len(calls)
 }
 
 // rpc is the permission as nodes take it in a simulation.

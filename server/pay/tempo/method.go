@@ -3,9 +3,8 @@ package tempo
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,9 +55,6 @@ const (
 // New checks cfg and makes the method. It asks the node nothing: a node that
 // is away at the start may come back.
 func New(cfg Config) (*Method, error) {
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 15 * time.Second
-	}
 	payments, err := node.Connect("tempo", cfg.RPC, cfg.ChainID, cfg.Currency, cfg.Recipient, cfg.Depth, cfg.Timeout)
 	return &Method{Payments: payments, cfg: cfg}, err
 }
@@ -79,13 +75,7 @@ func (m *Method) Request(cents int64) (string, error) {
 }
 
 func (m *Method) request(cents int64, currency, recipient common.Address) (string, error) {
-	if cents <= 0 {
-		return "", errors.New("tempo: a charge must be positive")
-	}
-	return mpp.EncodeJSON(node.Terms{
-		Amount: strconv.FormatUint(node.Units(cents), 10), Currency: node.LowerHex(currency), Recipient: node.LowerHex(recipient),
-		MethodDetails: details{m.cfg.ChainID, []string{"pull"}},
-	})
+	return node.Request(cents, node.LowerHex(currency), node.LowerHex(recipient), details{m.cfg.ChainID, []string{"pull"}})
 }
 
 // Exact offers nothing: no x402 scheme pays by transactions of Tempo.
@@ -101,7 +91,7 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if err != nil {
 		return mpp.Payment{}, err
 	}
-	raw, err := payload(c)
+	raw, err := payload(c, "transaction", "only signed transactions are taken")
 	if err != nil {
 		return mpp.Payment{}, err
 	}
@@ -113,13 +103,13 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 		return mpp.Payment{}, err
 	}
 	if tx.validBefore == 0 || tx.validBefore > mpp.LastSecond {
-		return mpp.Payment{}, refuse(mpp.ReasonLong, "the transaction has no usable validBefore")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonLong, "the transaction has no usable validBefore")
 	}
 	if tx.gas < minGas || tx.gas > maxGas {
-		return mpp.Payment{}, refuse(mpp.ReasonGas, "the transaction's gas is out of range")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonGas, "the transaction's gas is out of range")
 	}
 	if tx.maxFee.Sign() == 0 {
-		return mpp.Payment{}, refuse(mpp.ReasonFee, "the transaction offers no fee")
+		return mpp.Payment{}, mpp.Refuse(mpp.ReasonFee, "the transaction offers no fee")
 	}
 	payer, err := m.Signer(c.Source, tx.sender)
 	if err != nil {
@@ -147,28 +137,23 @@ func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
 	return p.InTime(now, expires, maxAhead)
 }
 
-// payload takes the signed transaction out of the credential. The field is
-// named signature (draft-tempo-charge-00, "Transaction Payload").
-func payload(c mpp.Credential) ([]byte, error) {
+// payload takes the bytes out of a credential's payload of one type. Other types of the method are
+// refused with why. The field is named signature (draft-tempo-charge-00, "Transaction Payload").
+func payload(c mpp.Credential, kind, why string) ([]byte, error) {
 	var p struct {
 		Type      string `json:"type"`
 		Signature string `json:"signature"`
 	}
-	malformed := &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
-	if err := c.DecodePayload(&p); err != nil {
-		return nil, malformed
+	if err := c.DecodePayload(&p); err != nil || !slices.Contains([]string{"transaction", "hash", "proof"}, p.Type) {
+		return nil, mpp.MalformedPayload
 	}
-	switch p.Type {
-	case "transaction":
-	case "hash", "proof":
-		return nil, refuse(mpp.ReasonForm, "only signed transactions are taken")
-	default:
-		return nil, malformed
+	if p.Type != kind {
+		return nil, mpp.Refuse(mpp.ReasonForm, why)
 	}
 	digits, ok := strings.CutPrefix(p.Signature, "0x")
 	raw, err := hex.DecodeString(digits)
 	if !ok || err != nil {
-		return nil, malformed
+		return nil, mpp.MalformedPayload
 	}
 	return raw, nil
 }
@@ -178,17 +163,17 @@ func payload(c mpp.Credential) ([]byte, error) {
 func (m *Method) checkTransfer(tx *transaction, c mpp.Challenge, cents int64, currency, recipient common.Address) error {
 	switch {
 	case tx.chainID != m.cfg.ChainID:
-		return refuse(mpp.ReasonChain, "the transaction is for another chain")
+		return mpp.Refuse(mpp.ReasonChain, "the transaction is for another chain")
 	case tx.token != currency:
-		return refuse(mpp.ReasonToken, "the transaction pays in another token")
+		return mpp.Refuse(mpp.ReasonToken, "the transaction pays in another token")
 	case tx.recipient != recipient:
-		return refuse(mpp.ReasonRecipient, "the transaction pays somebody else")
+		return mpp.Refuse(mpp.ReasonRecipient, "the transaction pays somebody else")
 	case tx.amount != node.Units(cents):
-		return refuse(mpp.ReasonAmount, "the transaction pays another amount")
+		return mpp.Refuse(mpp.ReasonAmount, "the transaction pays another amount")
 	case !tx.memo.ours(c.Realm):
-		return refuse(mpp.ReasonChallenge, "the transfer's memo is not for this realm")
+		return mpp.Refuse(mpp.ReasonChallenge, "the transfer's memo is not for this realm")
 	case !tx.memo.answers(c.ID):
-		return refuse(mpp.ReasonChallenge, "the transfer's memo is not for this challenge")
+		return mpp.Refuse(mpp.ReasonChallenge, "the transfer's memo is not for this challenge")
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package tempo
 
 import (
-	"encoding/hex"
 	"math/big"
 	"strconv"
 	"strings"
@@ -60,29 +59,13 @@ func (p *Proofs) Request() string { return p.request }
 // error. An account proves itself by the key that its address is made of: what only the
 // chain knows, such as access keys and the code of an account, is no proof here.
 func (p *Proofs) Verify(c mpp.Credential) (account string, err error) {
-	var payload struct {
-		Type      string `json:"type"`
-		Signature string `json:"signature"`
-	}
-	malformed := &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
-	if err := c.DecodePayload(&payload); err != nil {
-		return "", malformed
-	}
-	switch payload.Type {
-	case "proof":
-	case "transaction", "hash":
-		return "", refuse(mpp.ReasonForm, "nothing is to be paid: a challenge for 0 is answered with a proof")
-	default:
-		return "", malformed
-	}
-	digits, ok := strings.CutPrefix(payload.Signature, "0x")
-	sig, err := hex.DecodeString(digits)
-	if !ok || err != nil {
-		return "", malformed
+	sig, err := payload(c, "proof", "nothing is to be paid: a challenge for 0 is answered with a proof")
+	if err != nil {
+		return "", err
 	}
 	address, ok := cutPrefixFold(c.Source, p.account)
 	if !ok || len(address) != 2+2*common.AddressLength || !common.IsHexAddress(address) {
-		return "", refuse(mpp.ReasonSigner, "the source must be "+p.account+" and an address")
+		return "", mpp.Refuse(mpp.ReasonSigner, "the source must be "+p.account+" and an address")
 	}
 	claimed := common.HexToAddress(address)
 	by, err := p.signer(sig, p.digest(claimed, c.Challenge))
@@ -90,9 +73,9 @@ func (p *Proofs) Verify(c mpp.Credential) (account string, err error) {
 	case err != nil:
 		return "", err
 	case by.access:
-		return "", refuse(mpp.ReasonKey, "an access key has signed, and only the chain knows whose it is: sign with the account's own key, or claim the member for another account through its site")
+		return "", mpp.Refuse(mpp.ReasonKey, "an access key has signed, and only the chain knows whose it is: sign with the account's own key, or claim the member for another account through its site")
 	case by.sender != claimed:
-		return "", refuse(mpp.ReasonSigner, "the signature is not by the key of the source's address; an account that has code cannot prove itself here: claim the member for another account through its site")
+		return "", mpp.Refuse(mpp.ReasonSigner, "the signature is not by the key of the source's address; an account that has code cannot prove itself here: claim the member for another account through its site")
 	}
 	return p.account + node.LowerHex(claimed), nil
 }
@@ -112,7 +95,7 @@ func (p *Proofs) signer(sig []byte, digest common.Hash) (signed, error) {
 		single = sig[0] >= prefixP256 && sig[0] <= prefixKeychain
 	}
 	if !single {
-		return signed{}, refuse(mpp.ReasonForm, "the signature is not that of a single key, so it cannot be verified without the chain: claim the member for a plain account through its site")
+		return signed{}, mpp.Refuse(mpp.ReasonForm, "the signature is not that of a single key, so it cannot be verified without the chain: claim the member for a plain account through its site")
 	}
 	return readSignature(sig, digest)
 }

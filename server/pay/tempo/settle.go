@@ -1,9 +1,7 @@
 package tempo
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
@@ -29,8 +27,6 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
-	defer cancel()
 	var got *receipt
 	err = m.Node.Call(ctx, &got, "eth_sendRawTransactionSync", hexutil.Bytes(tx.raw))
 	var spoken rpc.Error
@@ -265,20 +261,11 @@ func (tx *transaction) shows(logs []node.Log) bool {
 }
 
 func (tx *transaction) isTransfer(l node.Log) bool {
-	return len(l.Topics) == 3 && l.Topics[0] == node.TransferTopic && tx.moves(l)
+	return l.Is(tx.token, node.Number(tx.amount), node.TransferTopic, common.Hash(node.Word(tx.sender)), common.Hash(node.Word(tx.recipient)))
 }
 
 func (tx *transaction) isTransferWithMemo(l node.Log) bool {
-	return len(l.Topics) == 4 && l.Topics[0] == transferWithMemoTopic && l.Topics[3] == common.Hash(tx.memo) && tx.moves(l)
-}
-
-// moves compares token, sender, recipient and amount.
-func (tx *transaction) moves(l node.Log) bool {
-	var amount [32]byte
-	binary.BigEndian.PutUint64(amount[24:], tx.amount)
-	return !l.Removed && l.Address == tx.token &&
-		l.Topics[1] == common.BytesToHash(tx.sender[:]) && l.Topics[2] == common.BytesToHash(tx.recipient[:]) &&
-		bytes.Equal(l.Data, amount[:])
+	return l.Is(tx.token, node.Number(tx.amount), transferWithMemoTopic, common.Hash(node.Word(tx.sender)), common.Hash(node.Word(tx.recipient)), common.Hash(tx.memo))
 }
 
 // topics are those of the transfers that would answer the same challenge, under

@@ -15,6 +15,7 @@ import (
 
 	"webring/server/pay/mpp"
 	"webring/server/pay/node"
+	"webring/server/pay/paytest"
 )
 
 // Which answers of the chain are a verdict, and how deep. Numbers 38 and 39
@@ -44,11 +45,11 @@ func TestOutcome(t *testing.T) {
 		{"paid one block ago", []int64{1}, func(p mpp.Payment) any { return paidReceipt(p, 9) }, mpp.Settled, false},
 		{"paid two blocks ago", []int64{1, 2}, func(p mpp.Payment) any { return paidReceipt(p, 9) }, mpp.Settled, true},
 		{"paid in a block that is no longer there", []int64{1, 2}, func(p mpp.Payment) any {
-			return with(paidReceipt(p, 9), set("blockHash", blockHash(77)))
+			return with(paidReceipt(p, 9), set("blockHash", paytest.BlockHash(77)))
 		}, mpp.Settled, false},
 		{"38: reverted, not deep", []int64{1}, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("status", "0x0")) }, mpp.Pending, false},
 		{"38: reverted in a block that is no longer there", []int64{1, 2, 3}, func(p mpp.Payment) any {
-			return with(paidReceipt(p, 9), func(r fields, logs []fields) { r["status"], r["blockHash"] = "0x0", blockHash(77) })
+			return with(paidReceipt(p, 9), func(r fields, logs []fields) { r["status"], r["blockHash"] = "0x0", paytest.BlockHash(77) })
 		}, mpp.Pending, false},
 		{"38: reverted for good", long, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("status", "0x0")) }, mpp.Failed, true},
 		{"39: no logs, not deep", []int64{1}, func(p mpp.Payment) any { return with(paidReceipt(p, 9), set("logs", []fields{})) }, mpp.Pending, false},
@@ -102,7 +103,7 @@ func TestRevertedPaymentIsKnownAsSoonAsItsBlockIsDeep(t *testing.T) {
 		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Pending {
 			t.Errorf("%d blocks on top, and the transfer under another hash: %v, %v: %s", blocks, got.State, err, got.Detail)
 		}
-		n.bend["eth_getLogs"] = func([]json.RawMessage) any { return nodeError{-32005, "limit exceeded"} }
+		n.Bend["eth_getLogs"] = func([]json.RawMessage) any { return paytest.NodeError{Code: -32005, Text: "limit exceeded"} }
 		if got, err := m.Outcome(t.Context(), p); want == mpp.Failed && !isUnavailable(err) || got.State != mpp.Pending {
 			t.Errorf("%d blocks on top, and no logs: %v, %v: %s", blocks, got.State, err, got.Detail)
 		}
@@ -146,7 +147,7 @@ func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 		Address            common.Address
 		Topics             []common.Hash
 	}
-	n.bend["eth_getLogs"] = func(params []json.RawMessage) any {
+	n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
 		json.Unmarshal(params[0], &filter)
 		return n.logs
 	}
@@ -163,13 +164,14 @@ func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 // issued, not at genesis.
 func TestOutcomeSearchesARecentRange(t *testing.T) {
 	n, m, p := newFake(t)
-	n.times, n.busy = nil, true
+	n.Times = nil
+	n.beBusy(0)
 	for i := range int64(5000) {
 		n.mine(i - 4980)
 	}
 	n.mine(26, 27, 28)
 	var filter struct{ FromBlock hexutil.Uint64 }
-	n.bend["eth_getLogs"] = func(params []json.RawMessage) any {
+	n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
 		json.Unmarshal(params[0], &filter)
 		return []any{}
 	}
@@ -177,11 +179,11 @@ func TestOutcomeSearchesARecentRange(t *testing.T) {
 	if err != nil || got.State != mpp.Gone {
 		t.Fatalf("%v, %v", got.State, err)
 	}
-	at := int64(n.times[filter.FromBlock]) - now.Unix()
+	at := int64(n.Times[filter.FromBlock]) - now.Unix()
 	if want := int64(25 - searchBack/time.Second); at != want {
 		t.Errorf("searched from %d s, want %d s", at, want)
 	}
-	if asked := n.asked["eth_getBlockByNumber"]; asked > 30 {
+	if asked := n.Asked["eth_getBlockByNumber"]; asked > 30 {
 		t.Errorf("%d blocks were asked for", asked)
 	}
 }
@@ -198,18 +200,18 @@ func TestOutcomeOfAPaymentThatWasOpenForLong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, m, p := newFake(t)
-			n.times = nil
+			n.Times = nil
 			for i := range int64(9000) { // one a second, the last long after
 				n.mine(i - 4980)
 			}
 			log := paidReceipt(p, 9)["logs"].([]fields)[2]
 			log["transactionHash"] = common.HexToHash("0x01")
 			last := uint64(0)
-			n.bend["eth_getLogs"] = func(params []json.RawMessage) any {
+			n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
 				var q struct{ FromBlock, ToBlock hexutil.Uint64 }
 				json.Unmarshal(params[0], &q)
 				if q.ToBlock-q.FromBlock >= most {
-					return nodeError{-32005, "range too wide"}
+					return paytest.NodeError{Code: -32005, Text: "range too wide"}
 				}
 				last = max(last, uint64(q.ToBlock))
 				if uint64(q.FromBlock) <= tc.elsewhere && tc.elsewhere <= uint64(q.ToBlock) {
@@ -217,18 +219,18 @@ func TestOutcomeOfAPaymentThatWasOpenForLong(t *testing.T) {
 				}
 				return []any{}
 			}
-			n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
-				number := hexutil.Uint64(len(n.times) - 1)
+			n.Bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+				number := hexutil.Uint64(len(n.Times) - 1)
 				if json.Unmarshal(params[0], &number); number < 500 {
 					return nil
 				}
-				return fakeBlock(uint64(number), n.times[number])
+				return paytest.Block(uint64(number), n.Times[number])
 			}
 			if got, err := m.Outcome(t.Context(), p); err != nil || got.State != tc.want {
 				t.Errorf("%v, %v: %s", got.State, err, got.Detail)
 			}
-			if tc.want == mpp.Gone && int64(n.times[last]) != now.Unix()+26 {
-				t.Errorf("searched until %d s", int64(n.times[last])-now.Unix())
+			if tc.want == mpp.Gone && int64(n.Times[last]) != now.Unix()+26 {
+				t.Errorf("searched until %d s", int64(n.Times[last])-now.Unix())
 			}
 		})
 	}
@@ -241,7 +243,7 @@ func TestOutcomeBetweenTheQuestions(t *testing.T) {
 		n, m, p := newFake(t)
 		n.mine(26, 27, 28)
 		rounds := 0
-		n.bend["eth_getTransactionReceipt"] = func([]json.RawMessage) any {
+		n.Bend["eth_getTransactionReceipt"] = func([]json.RawMessage) any {
 			if rounds++; rounds == 1 {
 				return nil
 			}
@@ -257,14 +259,14 @@ func TestOutcomeBetweenTheQuestions(t *testing.T) {
 			n, m, p := newFake(t)
 			n.mine(26, 27, 28)
 			rounds := 0
-			n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+			n.Bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
 				number := hexutil.Uint64(12)
 				if json.Unmarshal(params[0], &number); string(params[0]) == `"latest"` {
 					if rounds++; rounds == round {
 						number = 9
 					}
 				}
-				return fakeBlock(uint64(number), n.times[number])
+				return paytest.Block(uint64(number), n.Times[number])
 			}
 			if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) {
 				t.Errorf("%v, %v", got.State, err)
@@ -286,19 +288,19 @@ func TestOutcomeFromANodeOnALeftBranch(t *testing.T) {
 		log["transactionHash"] = common.HexToHash("0x01")
 		// The batch with the logs is the second that begins with this.
 		batch, behind := 0, false
-		n.bend["eth_chainId"] = func([]json.RawMessage) any {
+		n.Bend["eth_chainId"] = func([]json.RawMessage) any {
 			batch++
 			behind = batch == 2
 			return hexutil.Uint64(42431)
 		}
-		n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
-			number := hexutil.Uint64(len(n.times) - 1)
+		n.Bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+			number := hexutil.Uint64(len(n.Times) - 1)
 			if json.Unmarshal(params[0], &number); string(params[0]) == `"latest"` && behind {
 				number = hexutil.Uint64(newest)
 			}
-			return fakeBlock(uint64(number), n.times[number])
+			return paytest.Block(uint64(number), n.Times[number])
 		}
-		n.bend["eth_getLogs"] = func([]json.RawMessage) any {
+		n.Bend["eth_getLogs"] = func([]json.RawMessage) any {
 			if behind && !deep {
 				return []any{}
 			}
@@ -316,7 +318,7 @@ func TestOutcomeFromANodeOnALeftBranch(t *testing.T) {
 func TestOutcomeFromANodeWithoutOldReceipts(t *testing.T) {
 	for kept, unavailable := range map[int]bool{0: false, 10: true, 20: true} {
 		n, m, p := newFake(t)
-		n.busy, n.kept = true, kept
+		n.beBusy(kept)
 		for i := range int64(20) {
 			n.mine(26 + i)
 		}
@@ -367,35 +369,39 @@ func TestNonsenseOfTheNodeIsUnavailable(t *testing.T) {
 		return func(n *fakeNode, p mpp.Payment) { n.receipt = with(paidReceipt(p, 9), change) }
 	}
 	for name, spoil := range map[string]func(*fakeNode, mpp.Payment){
-		"another chain":      func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_chainId", "0x1") },
-		"no chain id":        func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_chainId", nodeError{-32000, "busy"}) },
+		"another chain": func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_chainId", "0x1") },
+		"no chain id": func(n *fakeNode, _ mpp.Payment) {
+			n.bendTo("eth_chainId", paytest.NodeError{Code: -32000, Text: "busy"})
+		},
 		"chain id no number": func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_chainId", "many") },
 		"no newest block":    func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_getBlockByNumber", nil) },
 		"block without time": func(n *fakeNode, _ mpp.Payment) {
-			n.bendTo("eth_getBlockByNumber", fields{"number": "0x1", "hash": blockHash(1)})
+			n.bendTo("eth_getBlockByNumber", fields{"number": "0x1", "hash": paytest.BlockHash(1)})
 		},
-		"receipt refused":            func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_getTransactionReceipt", nodeError{-32000, "busy"}) },
+		"receipt refused": func(n *fakeNode, _ mpp.Payment) {
+			n.bendTo("eth_getTransactionReceipt", paytest.NodeError{Code: -32000, Text: "busy"})
+		},
 		"receipt no object":          func(n *fakeNode, _ mpp.Payment) { n.receipt = 7 },
 		"receipt empty":              func(n *fakeNode, _ mpp.Payment) { n.receipt = fields{} },
-		"another transaction's":      receipt(func(r fields, _ []fields) { r["transactionHash"] = blockHash(1) }),
+		"another transaction's":      receipt(func(r fields, _ []fields) { r["transactionHash"] = paytest.BlockHash(1) }),
 		"another sender's":           receipt(func(r fields, _ []fields) { r["from"] = stranger }),
 		"status 2":                   receipt(func(r fields, _ []fields) { r["status"] = "0x2" }),
 		"no status":                  receipt(func(r fields, _ []fields) { delete(r, "status") }),
 		"no block":                   receipt(func(r fields, _ []fields) { delete(r, "blockNumber") }),
-		"another transaction's logs": receipt(func(_ fields, logs []fields) { logs[2]["transactionHash"] = blockHash(1) }),
+		"another transaction's logs": receipt(func(_ fields, logs []fields) { logs[2]["transactionHash"] = paytest.BlockHash(1) }),
 		"mined, without a receipt": func(n *fakeNode, p mpp.Payment) {
 			n.mine(26, 27, 28)
 			n.bendTo("eth_getTransactionByHash", fields{"hash": p.Reference, "blockNumber": "0x9"})
 		},
 		"logs refused": func(n *fakeNode, _ mpp.Payment) {
 			n.mine(26, 27, 28)
-			n.bendTo("eth_getLogs", nodeError{-32005, "range too wide"})
+			n.bendTo("eth_getLogs", paytest.NodeError{Code: -32005, Text: "range too wide"})
 		},
 		"an old block missing": func(n *fakeNode, _ mpp.Payment) {
 			n.mine(26, 27, 28)
-			n.bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+			n.Bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
 				if string(params[0]) == `"latest"` {
-					return fakeBlock(12, n.times[12])
+					return paytest.Block(12, n.Times[12])
 				}
 				return nil
 			}
@@ -477,12 +483,14 @@ func TestBroadcast(t *testing.T) {
 		{"without the synchronous method", func(n *fakeNode, p mpp.Payment) { n.bendTo("eth_sendRawTransaction", p.Reference) }, mpp.Pending},
 		{"without any method", func(*fakeNode, mpp.Payment) {}, mpp.Pending},
 		{"known already", func(n *fakeNode, _ mpp.Payment) {
-			n.bendTo("eth_sendRawTransactionSync", nodeError{-32003, "already imported"})
+			n.bendTo("eth_sendRawTransactionSync", paytest.NodeError{Code: -32003, Text: "already imported"})
 		}, mpp.Pending},
-		{"refused", func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_sendRawTransactionSync", nodeError{-32000, "expired"}) }, mpp.Pending},
+		{"refused", func(n *fakeNode, _ mpp.Payment) {
+			n.bendTo("eth_sendRawTransactionSync", paytest.NodeError{Code: -32000, Text: "expired"})
+		}, mpp.Pending},
 		{"null", func(n *fakeNode, _ mpp.Payment) { n.bendTo("eth_sendRawTransactionSync", nil) }, mpp.Pending},
 		{"another's receipt", func(n *fakeNode, p mpp.Payment) {
-			n.bendTo("eth_sendRawTransactionSync", with(paidReceipt(p, 9), func(r fields, _ []fields) { r["transactionHash"] = blockHash(1) }))
+			n.bendTo("eth_sendRawTransactionSync", with(paidReceipt(p, 9), func(r fields, _ []fields) { r["transactionHash"] = paytest.BlockHash(1) }))
 		}, mpp.Pending},
 	} {
 		n, m, p := newFake(t)
@@ -491,7 +499,7 @@ func TestBroadcast(t *testing.T) {
 		if err != nil || got.State != tc.want || got.Deep || got.Detail == "" {
 			t.Errorf("%s: %v, %v: %s", tc.name, got.State, err, got.Detail)
 		}
-		if n.asked["eth_sendRawTransaction"] != 0 && n.bend["eth_sendRawTransactionSync"] != nil {
+		if n.Asked["eth_sendRawTransaction"] != 0 && n.Bend["eth_sendRawTransactionSync"] != nil {
 			t.Errorf("%s: sent by the other method as well", tc.name)
 		}
 	}
@@ -505,7 +513,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 	for name, p := range map[string]mpp.Payment{
 		"no bytes":      {Reference: good.Reference},
 		"other bytes":   {Reference: good.Reference, Raw: append([]byte(nil), good.Raw[:len(good.Raw)-1]...)},
-		"other hash":    {Reference: blockHash(1).Hex(), Raw: good.Raw},
+		"other hash":    {Reference: paytest.BlockHash(1).Hex(), Raw: good.Raw},
 		"not canonical": {Reference: good.Reference, Raw: append(good.Raw[:len(good.Raw):len(good.Raw)], 0)},
 	} {
 		_, outcome := m.Outcome(context.Background(), p)
@@ -519,8 +527,8 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 	if _, err := elsewhere.Outcome(t.Context(), good); err == nil || isUnavailable(err) {
 		t.Errorf("another chain's record: %v", err)
 	}
-	if len(n.asked) != 0 {
-		t.Errorf("the node was asked: %v", n.asked)
+	if len(n.Asked) != 0 {
+		t.Errorf("the node was asked: %v", n.Asked)
 	}
 }
 

@@ -1,19 +1,17 @@
 package tempo
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"math/big"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"webring/server/pay/mpp"
 )
@@ -40,7 +38,7 @@ const (
 // maxWebAuthn bounds a WebAuthn signature, in bytes, as the chain does.
 const maxWebAuthn = 2048
 
-var errSignature = refuse(mpp.ReasonSigner, "the signature does not verify")
+var errSignature = mpp.Refuse(mpp.ReasonSigner, "the signature does not verify")
 
 // readSignature checks a signature over digest, of any kind the chain knows
 // but multisig:
@@ -60,7 +58,7 @@ func readSignature(sig []byte, digest common.Hash) (signed, error) {
 	case len(sig) == 65 || len(sig) <= head:
 		return readPrimitive(sig, digest)
 	case sig[0] == prefixKeychainOld:
-		return signed{}, refuse(mpp.ReasonForm, "the chain takes this form of an access key's signature no longer")
+		return signed{}, mpp.Refuse(mpp.ReasonForm, "the chain takes this form of an access key's signature no longer")
 	case sig[0] != prefixKeychain:
 		return readPrimitive(sig, digest)
 	}
@@ -100,7 +98,7 @@ func readPrimitive(sig []byte, digest common.Hash) (signed, error) {
 		by.assertion = sig[1 : len(sig)-128]
 		return by, err
 	}
-	return signed{}, refuse(mpp.ReasonForm, "the transaction's kind of signature is not known")
+	return signed{}, mpp.Refuse(mpp.ReasonForm, "the transaction's kind of signature is not known")
 }
 
 var halfSecp256k1 = new(big.Int).Rsh(crypto.S256().Params().N, 1)
@@ -165,8 +163,9 @@ func webAuthnHash(data []byte, digest common.Hash) ([]byte, bool) {
 	if flags&present == 0 || flags&(attested|more) != 0 {
 		return nil, false
 	}
-	says, ok := members(client)
-	if !ok ||
+	// The chain's reader, as this one, refuses a name that stands there twice, or that is no UTF-8.
+	var says map[string]jsontext.Value
+	if json.Unmarshal(client, &says) != nil ||
 		string(says["type"]) != `"webauthn.get"` ||
 		string(says["challenge"]) != `"`+base64.RawURLEncoding.EncodeToString(digest[:])+`"` {
 		return nil, false
@@ -174,32 +173,6 @@ func webAuthnHash(data []byte, digest common.Hash) ([]byte, bool) {
 	sum := sha256.Sum256(client)
 	hashed := sha256.Sum256(append(data[:authenticator:authenticator], sum[:]...))
 	return hashed[:], true
-}
-
-// members takes a JSON object apart. The chain's reader refuses a name that
-// stands there twice, or that is no UTF-8, where this language's does not.
-func members(object []byte) (map[string]json.RawMessage, bool) {
-	if !json.Valid(object) {
-		return nil, false
-	}
-	d := json.NewDecoder(bytes.NewReader(object))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return nil, false
-	}
-	found := make(map[string]json.RawMessage)
-	for d.More() {
-		token, err := d.Token()
-		name, isName := token.(string)
-		var value json.RawMessage
-		if err != nil || !isName || d.Decode(&value) != nil {
-			return nil, false
-		}
-		if found[name] != nil || strings.ContainsRune(name, utf8.RuneError) {
-			return nil, false
-		}
-		found[name] = value
-	}
-	return found, true
 }
 
 // rpc is the signature of a single key as nodes take it in a simulation.

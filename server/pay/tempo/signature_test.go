@@ -177,6 +177,13 @@ func permitTerms(root paytest.Tempo, terms ...any) []any {
 	return []any{terms, root.Sign(crypto.Keccak256(encoded))}
 }
 
+// permitSigned spells the signature of wallet 7 in another way.
+func permitSigned(key paytest.Tempo, spell func(signature []byte)) []any {
+	auth := permit(wallet(7), 42431, key.Address())
+	spell(auth[1].([]byte))
+	return auth
+}
+
 func limits(token common.Address, units uint64) []any { return []any{[]any{token, units}} }
 
 // calls permits one function of the token, for these recipients.
@@ -215,6 +222,17 @@ func TestKeyAuthorizationMustFitTheTransaction(t *testing.T) {
 		{"selector of three bytes", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector[:3])), false},
 		{"recipient twice", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector, recipient, recipient)), false},
 		{"recipient zero", permit(root, 42431, access.Address(), uint64(0), uint64(0), calls(selector, common.Address{})), false},
+		{"nothing may be spent", permit(root, 42431, access.Address(), uint64(0), []any{}), false},
+		{"contract twice", permit(root, 42431, access.Address(), uint64(0), uint64(0), append(calls(selector), calls(selector)...)), false},
+		{"contract zero", permit(root, 42431, access.Address(), uint64(0), uint64(0), []any{[]any{common.Address{}, []any{}}}), false},
+		{"function twice", permit(root, 42431, access.Address(), uint64(0), uint64(0), []any{[]any{token, []any{[]any{selector, []any{}}, []any{selector, []any{}}}}}), false},
+		{"function without recipients", permit(root, 42431, access.Address(), uint64(0), uint64(0), []any{[]any{token, []any{[]any{selector}}}}), false},
+		{"administrator", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), uint64(0), uint64(1)), false},
+		{"signed with v of 0 or 1", permitSigned(access, func(s []byte) { s[64] -= 27 }), false},
+		{"signed with a high s", permitSigned(access, func(s []byte) {
+			new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(s[32:64])).FillBytes(s[32:64])
+			s[64] ^= 7 // 27 ↔ 28
+		}), false},
 		{"witness", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), make([]byte, 32)), false},
 		{"kind of another key", permitKind(root, uint64(1), access.Address()), false},
 		{"kind spelt as a zero byte", permitKind(root, rlp.RawValue{0}, access.Address()), false},

@@ -32,23 +32,23 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	if err != nil {
 		return err
 	}
-	var ignored, holds, key hexutil.Bytes
+	var ignored, holds, known hexutil.Bytes
 	var blocks []simulatedBlock
 	questions := []rpc.BatchElem{{Method: "eth_call", Args: []any{envelope(tx), "latest"}, Result: &ignored}}
 	if tx.swap == nil {
 		questions = append(questions,
 			rpc.BatchElem{Method: "eth_call", Args: []any{transfer(tx), "latest"}, Result: &ignored},
-			rpc.BatchElem{Method: "eth_call", Args: []any{ask(tx.token, balanceOf, tx.sender), "latest"}, Result: &holds})
+			node.Question(&holds, tx.token, "balanceOf(address)", node.Word(tx.sender)))
 	} else {
 		questions = append(questions, rpc.BatchElem{Method: "eth_simulateV1", Args: []any{successively(tx), "latest"}, Result: &blocks})
 	}
 	var left []hexutil.Bytes // of each token that the transaction moves
 	if tx.accessKey != nil {
-		questions = append(questions, rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getKey, tx.sender, *tx.accessKey), "latest"}, Result: &key})
+		account, key := node.Word(tx.sender), node.Word(*tx.accessKey)
+		questions = append(questions, node.Question(&known, keychain, "getKey(address,address)", account, key))
 		left = make([]hexutil.Bytes, len(tx.moved()))
 		for i, token := range tx.moved() {
-			questions = append(questions,
-				rpc.BatchElem{Method: "eth_call", Args: []any{ask(keychain, getRemaining, tx.sender, *tx.accessKey, token), "latest"}, Result: &left[i]})
+			questions = append(questions, node.Question(&left[i], keychain, "getRemainingLimitWithPeriod(address,address,address)", account, key, node.Word(token)))
 		}
 	}
 	newest, err := m.Node.Head(ctx, questions...)
@@ -71,17 +71,17 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		return err
 	}
 	if tx.accessKey != nil {
-		if err := tx.checkKey(key, left); err != nil {
+		if err := tx.checkKey(known, left); err != nil {
 			return err
 		}
 	}
 	// Nodes lift the block's limit in a simulation, and not every one compares
 	// the cap; a transaction beyond either would wait in vain until validBefore.
 	if newest.GasLimit != nil && tx.gas > uint64(*newest.GasLimit) {
-		return refuse(mpp.ReasonGas, "the transaction's gas does not fit a block")
+		return mpp.Refuse(mpp.ReasonGas, "the transaction's gas does not fit a block")
 	}
 	if newest.BaseFee != nil && tx.maxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
-		return refuse(mpp.ReasonFee, "the fee cap is below the network's base fee")
+		return mpp.Refuse(mpp.ReasonFee, "the fee cap is below the network's base fee")
 	}
 	return nil
 }
@@ -151,22 +151,6 @@ func transfer(tx *transaction) map[string]any {
 // keychain is the precompile that knows the access keys of all accounts.
 var keychain = common.HexToAddress("0xaaaaaaaa00000000000000000000000000000000")
 
-// Functions that are asked, of tokens and of the keychain.
-const (
-	balanceOf    = "balanceOf(address)"                                   // account
-	getKey       = "getKey(address,address)"                              // account, key
-	getRemaining = "getRemainingLimitWithPeriod(address,address,address)" // account, key, token
-)
-
-// ask is a call of one of them.
-func ask(contract common.Address, function string, arguments ...common.Address) map[string]any {
-	data := selectorOf(function)
-	for _, a := range arguments {
-		data = append(data, common.LeftPadBytes(a[:], 32)...)
-	}
-	return map[string]any{"to": contract, "data": hexutil.Bytes(data)}
-}
-
 // checkKey reads what the keychain says of the access key: five words, which
 // are kind, key, expiry, whether limits apply, whether it is revoked; and, in
 // the first word of each of left, what it may still spend of a token that the transaction
@@ -176,14 +160,14 @@ func ask(contract common.Address, function string, arguments ...common.Address) 
 // fees, or not even those.
 func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes) error {
 	if len(words) < 5*32 || slices.ContainsFunc(left, func(l hexutil.Bytes) bool { return len(l) < 32 }) {
-		return refuse(mpp.ReasonKey, "the account has no such access key")
+		return mpp.Refuse(mpp.ReasonKey, "the account has no such access key")
 	}
 	word := func(i int) *big.Int { return new(big.Int).SetBytes(words[i*32 : i*32+32]) }
 	kind, key, expiry := word(0), word(1), word(2)
 	limited, revoked := word(3).Sign() != 0, word(4).Sign() != 0
 	if tx.permission != nil {
 		if key.Sign() != 0 || revoked {
-			return refuse(mpp.ReasonKey, "the key authorization has been used already")
+			return mpp.Refuse(mpp.ReasonKey, "the key authorization has been used already")
 		}
 		return nil
 	}
@@ -191,12 +175,12 @@ func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes) error {
 		kind.Cmp(big.NewInt(int64(slices.Index(kinds, tx.keyKind)))) == 0 &&
 		expiry.Cmp(new(big.Int).SetUint64(tx.validBefore)) >= 0
 	if !known {
-		return refuse(mpp.ReasonKey, "the account has no such access key")
+		return mpp.Refuse(mpp.ReasonKey, "the account has no such access key")
 	}
 	spends := tx.spends()
 	for i, token := range tx.moved() {
 		if limited && new(big.Int).SetBytes(left[i][:32]).Cmp(spends[token]) < 0 {
-			return refuse(mpp.ReasonKey, "the access key may not spend as much")
+			return mpp.Refuse(mpp.ReasonKey, "the access key may not spend as much")
 		}
 	}
 	return nil

@@ -28,39 +28,39 @@ func TestSimulate(t *testing.T) {
 	}{
 		{"goes through", func(*fakeNode) {}, accept},
 		{"37: the transfer reverts", func(n *fakeNode) {
-			n.bendTo("eth_call", nodeError{3, "execution reverted: 0x" + strings.Repeat("ab", 200)})
+			n.bendTo("eth_call", paytest.NodeError{Code: 3, Text: "execution reverted: 0x" + strings.Repeat("ab", 200)})
 		}, "would not go through"},
-		{"37: no balance for the fee", func(n *fakeNode) { n.bendTo("eth_call", nodeError{-32003, "insufficient funds"}) }, "holds less than is to be paid"},
+		{"37: no balance for the fee", func(n *fakeNode) { n.bendTo("eth_call", paytest.NodeError{Code: -32003, Text: "insufficient funds"}) }, "holds less than is to be paid"},
 		{"a node that ignores calls", func(n *fakeNode) {
-			n.bend["eth_call"] = func(params []json.RawMessage) any {
+			n.Bend["eth_call"] = func(params []json.RawMessage) any {
 				if strings.Contains(string(params[0]), `"calls"`) {
 					return "0x"
 				}
-				return nodeError{3, "execution reverted"}
+				return paytest.NodeError{Code: 3, Text: "execution reverted"}
 			}
 		}, "would not go through"},
 		{"base fee above the cap", func(n *fakeNode) {
-			b := fakeBlock(9, after(-1))
+			b := paytest.Block(9, after(-1))
 			b["baseFeePerGas"] = "0x174876e801" // 100e9 + 1
 			n.bendTo("eth_getBlockByNumber", b)
 		}, "below the network's base fee"},
 		{"base fee at the cap", func(n *fakeNode) {
-			b := fakeBlock(9, after(-1))
+			b := paytest.Block(9, after(-1))
 			b["baseFeePerGas"] = "0x174876e800"
 			n.bendTo("eth_getBlockByNumber", b)
 		}, accept},
 		{"gas above the block's", func(n *fakeNode) {
-			b := fakeBlock(9, after(-1))
+			b := paytest.Block(9, after(-1))
 			b["gasLimit"] = "0x1e847f" // 2e6 - 1
 			n.bendTo("eth_getBlockByNumber", b)
 		}, "does not fit a block"},
 		{"gas that fills the block", func(n *fakeNode) {
-			b := fakeBlock(9, after(-1))
+			b := paytest.Block(9, after(-1))
 			b["gasLimit"] = "0x1e8480"
 			n.bendTo("eth_getBlockByNumber", b)
 		}, accept},
-		{"method not found", func(n *fakeNode) { n.bendTo("eth_call", nodeError{-32601, "no such method"}) }, "unavailable"},
-		{"limit exceeded", func(n *fakeNode) { n.bendTo("eth_call", nodeError{-32005, "slow down"}) }, "unavailable"},
+		{"method not found", func(n *fakeNode) { n.bendTo("eth_call", paytest.NodeError{Code: -32601, Text: "no such method"}) }, "unavailable"},
+		{"limit exceeded", func(n *fakeNode) { n.bendTo("eth_call", paytest.NodeError{Code: -32005, Text: "slow down"}) }, "unavailable"},
 		{"another chain", func(n *fakeNode) { n.bendTo("eth_chainId", "0x1") }, "unavailable"},
 		{"nonsense", func(n *fakeNode) { n.bendTo("eth_call", 7) }, "unavailable"},
 	} {
@@ -94,7 +94,7 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent []string
-	n.bend["eth_call"] = func(params []json.RawMessage) any {
+	n.Bend["eth_call"] = func(params []json.RawMessage) any {
 		sent = append(sent, string(params[0]))
 		return "0x"
 	}
@@ -204,7 +204,7 @@ func TestSimulateAsksForTheAccessKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n.bend["eth_call"] = func(params []json.RawMessage) any {
+		n.Bend["eth_call"] = func(params []json.RawMessage) any {
 			asked := string(params[0])
 			switch {
 			case !strings.Contains(asked, `"to":"0xaaaaaaaa`):
@@ -234,11 +234,11 @@ func TestHoldsIsTheTokensToSay(t *testing.T) {
 		{"more than 64 bits", common.MaxHash, ""},
 		{"no word", "0x", "unavailable"},
 		{"no number", 7, "unavailable"},
-		{"an error", nodeError{3, "execution reverted"}, "unavailable"},
+		{"an error", paytest.NodeError{Code: 3, Text: "execution reverted"}, "unavailable"},
 	} {
 		n, m, p := newFake(t)
 		var asked string
-		n.bend["eth_call"] = func(params []json.RawMessage) any {
+		n.Bend["eth_call"] = func(params []json.RawMessage) any {
 			asked = string(params[0])
 			return tc.answer
 		}
@@ -412,13 +412,19 @@ func TestSimulateSwap(t *testing.T) {
 		}, "unavailable"},
 		{"no block", func(n *fakeNode, p mpp.Payment) { n.bendTo("eth_simulateV1", []fields{}) }, "unavailable"},
 		{"a node that does not know the question", func(n *fakeNode, p mpp.Payment) {
-			n.bendTo("eth_simulateV1", nodeError{-32601, "no such method"})
+			n.bendTo("eth_simulateV1", paytest.NodeError{Code: -32601, Text: "no such method"})
 		}, "pay from an account that holds the token asked for"},
-		{"slow down", func(n *fakeNode, p mpp.Payment) { n.bendTo("eth_simulateV1", nodeError{-32005, "slow down"}) }, "unavailable"},
-		{"refused whole", func(n *fakeNode, p mpp.Payment) { n.bendTo("eth_simulateV1", nodeError{-38014, "no"}) }, "would not go through"},
-		{"the transaction itself is refused", func(n *fakeNode, p mpp.Payment) { n.bendTo("eth_call", nodeError{3, "execution reverted"}) }, "would not go through"},
+		{"slow down", func(n *fakeNode, p mpp.Payment) {
+			n.bendTo("eth_simulateV1", paytest.NodeError{Code: -32005, Text: "slow down"})
+		}, "unavailable"},
+		{"refused whole", func(n *fakeNode, p mpp.Payment) {
+			n.bendTo("eth_simulateV1", paytest.NodeError{Code: -38014, Text: "no"})
+		}, "would not go through"},
+		{"the transaction itself is refused", func(n *fakeNode, p mpp.Payment) {
+			n.bendTo("eth_call", paytest.NodeError{Code: 3, Text: "execution reverted"})
+		}, "would not go through"},
 		{"no money for the fee", func(n *fakeNode, p mpp.Payment) {
-			n.bendTo("eth_call", nodeError{-32003, "insufficient fee token balance"})
+			n.bendTo("eth_call", paytest.NodeError{Code: -32003, Text: "insufficient fee token balance"})
 		}, "with the network's fee"},
 	} {
 		n, m, p := newSwap(t)
@@ -429,11 +435,11 @@ func TestSimulateSwap(t *testing.T) {
 	n, m, p := newSwap(t)
 	var sent []string
 	for _, method := range []string{"eth_call", "eth_simulateV1"} {
-		answer := n.bend[method]
-		n.bend[method] = func(params []json.RawMessage) any {
+		answer := n.Bend[method]
+		n.Bend[method] = func(params []json.RawMessage) any {
 			sent = append(sent, string(params[0]))
 			if answer != nil {
-				return answer(params)
+				return answer
 			}
 			return "0x"
 		}
@@ -461,7 +467,7 @@ func TestHoldsForSwapsIsOfTheTokenSold(t *testing.T) {
 	for units, want := range map[int64]string{2_160_000: "", 2_159_999: "the account holds less than this payment and its others"} {
 		n, m, p := newSwap(t)
 		var asked string
-		n.bend["eth_call"] = func(params []json.RawMessage) any {
+		n.Bend["eth_call"] = func(params []json.RawMessage) any {
 			asked = string(params[0])
 			return common.BigToHash(big.NewInt(units))
 		}
@@ -516,7 +522,7 @@ func TestSwapsOfAccessKeysAreWithinTheirLimits(t *testing.T) {
 		want       string
 	}{{1_010_000, 1_200_000, ""}, {1_009_999, 1_200_000, "may not spend as much"}, {1_010_000, 1_199_999, "may not spend as much"}} {
 		n, m, p := newSwap(t, func(d *paytest.TempoDraft) { d.Sign = underKeychain(root.Address(), access) })
-		n.bend["eth_call"] = func(params []json.RawMessage) any {
+		n.Bend["eth_call"] = func(params []json.RawMessage) any {
 			padded := func(a common.Address) string { return common.BytesToHash(a[:]).Hex()[2:] }
 			asked := string(params[0])
 			key := access.Address()

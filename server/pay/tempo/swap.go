@@ -7,7 +7,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/pay/mpp"
@@ -42,23 +41,20 @@ var tokenPrefix = common.FromHex("0x20c000000000000000000000")
 
 // The functions of the two calls.
 var (
-	approveSelector = selectorOf("approve(address,uint256)")                            // spender, amount
-	swapSelector    = selectorOf("swapExactAmountOut(address,address,uint128,uint128)") // sold, bought, amount bought, most sold
+	approveSelector = node.Selector("approve(address,uint256)")                            // spender, amount
+	swapSelector    = node.Selector("swapExactAmountOut(address,address,uint128,uint128)") // sold, bought, amount bought, most sold
 )
-
-// selectorOf is what calldata of a function, and the data of an error, begin with.
-func selectorOf(signature string) []byte { return crypto.Keccak256([]byte(signature))[:4] }
 
 // readSwap reads the two calls before the transfer, and holds them to it.
 func (tx *transaction) readSwap() (*swap, error) {
 	approval, order := tx.calls[0], tx.calls[1]
 	allows, ok := readWords(approval.data, approveSelector, 2)
 	if !ok || !bytes.HasPrefix(approval.to[:], tokenPrefix) {
-		return nil, refuse(mpp.ReasonForm, "the first of three calls must be approve, of the token that is sold")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the first of three calls must be approve, of the token that is sold")
 	}
 	orders, ok := readWords(order.data, swapSelector, 4)
 	if !ok || order.to != exchange {
-		return nil, refuse(mpp.ReasonForm, "the second of three calls must be swapExactAmountOut, of Tempo's exchange")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the second of three calls must be swapExactAmountOut, of Tempo's exchange")
 	}
 	spender, ok1 := allows[0].address()
 	sold, ok2 := orders[0].address()
@@ -68,19 +64,19 @@ func (tx *transaction) readSwap() (*swap, error) {
 	most, ok6 := orders[3].units()
 	switch {
 	case !ok1 || spender != exchange:
-		return nil, refuse(mpp.ReasonForm, "the approval must be for Tempo's exchange")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the approval must be for Tempo's exchange")
 	case !ok2 || sold != approval.to:
-		return nil, refuse(mpp.ReasonToken, "the swap must sell the token that is approved")
+		return nil, mpp.Refuse(mpp.ReasonToken, "the swap must sell the token that is approved")
 	case !ok3 || bought != tx.token || sold == bought:
-		return nil, refuse(mpp.ReasonToken, "the swap must buy the token that is paid, for another")
+		return nil, mpp.Refuse(mpp.ReasonToken, "the swap must buy the token that is paid, for another")
 	case !ok5 || amount != tx.amount:
-		return nil, refuse(mpp.ReasonAmount, "the swap must buy exactly what is paid")
+		return nil, mpp.Refuse(mpp.ReasonAmount, "the swap must buy exactly what is paid")
 	case !ok6 || most/sellAtMost > tx.amount || most > sellAtMost*tx.amount:
-		return nil, refuse(mpp.ReasonAmount, "the swap's maximum must be no more than twice what is paid")
+		return nil, mpp.Refuse(mpp.ReasonAmount, "the swap's maximum must be no more than twice what is paid")
 	case !ok4 || approved > most:
-		return nil, refuse(mpp.ReasonAmount, "the approval must be no more than the swap's maximum")
+		return nil, mpp.Refuse(mpp.ReasonAmount, "the approval must be no more than the swap's maximum")
 	case approved == 0:
-		return nil, refuse(mpp.ReasonAmount, "the approval must be more than nothing")
+		return nil, mpp.Refuse(mpp.ReasonAmount, "the approval must be more than nothing")
 	}
 	return &swap{sold, approved, most}, nil
 }
@@ -136,7 +132,7 @@ type simulatedBlock struct {
 // show that a swap is backed by anything.
 func (tx *transaction) swaps(err error, blocks []simulatedBlock) error {
 	if spoken, ok := errors.AsType[rpc.Error](err); ok && spoken.ErrorCode() == methodNotFound {
-		return refuse(mpp.ReasonForm, "swaps cannot be tried out here at present: pay from an account that holds the token asked for")
+		return mpp.Refuse(mpp.ReasonForm, "swaps cannot be tried out here at present: pay from an account that holds the token asked for")
 	}
 	if err != nil {
 		return node.Refused(err)
@@ -151,20 +147,20 @@ func (tx *transaction) swaps(err error, blocks []simulatedBlock) error {
 		case *c.Status != 1 && len(c.Data) >= 4 && swapErrors[[4]byte(c.Data)] != nil:
 			return swapErrors[[4]byte(c.Data)]
 		case *c.Status != 1:
-			return refuse(mpp.ReasonReverted, "the swap or the payment after it would not go through")
+			return mpp.Refuse(mpp.ReasonReverted, "the swap or the payment after it would not go through")
 		}
 	}
 	if !tx.shows(blocks[0].Calls[len(tx.calls)-1].Logs) {
-		return refuse(mpp.ReasonReverted, "the payment after the swap would not go through")
+		return mpp.Refuse(mpp.ReasonReverted, "the payment after the swap would not go through")
 	}
 	return nil
 }
 
 // swapErrors are the errors of exchange and tokens that the payer can do something about.
 var swapErrors = map[[4]byte]*mpp.Rejection{
-	[4]byte(selectorOf("MaxInputExceeded()")):                           refuse(mpp.ReasonReverted, "the exchange asks for more than the swap's maximum: quote it anew and allow for slippage"),
-	[4]byte(selectorOf("InsufficientLiquidity()")):                      refuse(mpp.ReasonReverted, "the exchange has not as much of the token asked for: pay from an account that holds it, or sell another"),
-	[4]byte(selectorOf("PairDoesNotExist()")):                           refuse(mpp.ReasonReverted, "the exchange does not trade these tokens for each other: sell another"),
-	[4]byte(selectorOf("InsufficientAllowance()")):                      refuse(mpp.ReasonAmount, "the swap takes more than is approved: approve its maximum"),
-	[4]byte(selectorOf("InsufficientBalance(uint256,uint256,address)")): refuse(mpp.ReasonFunds, "the account holds less than the swap takes"),
+	[4]byte(node.Selector("MaxInputExceeded()")):                           mpp.Refuse(mpp.ReasonReverted, "the exchange asks for more than the swap's maximum: quote it anew and allow for slippage"),
+	[4]byte(node.Selector("InsufficientLiquidity()")):                      mpp.Refuse(mpp.ReasonReverted, "the exchange has not as much of the token asked for: pay from an account that holds it, or sell another"),
+	[4]byte(node.Selector("PairDoesNotExist()")):                           mpp.Refuse(mpp.ReasonReverted, "the exchange does not trade these tokens for each other: sell another"),
+	[4]byte(node.Selector("InsufficientAllowance()")):                      mpp.Refuse(mpp.ReasonAmount, "the swap takes more than is approved: approve its maximum"),
+	[4]byte(node.Selector("InsufficientBalance(uint256,uint256,address)")): mpp.Refuse(mpp.ReasonFunds, "the account holds less than the swap takes"),
 }

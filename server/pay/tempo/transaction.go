@@ -2,7 +2,6 @@ package tempo
 
 import (
 	"bytes"
-	"encoding/binary"
 	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -11,12 +10,6 @@ import (
 
 	"webring/server/pay/mpp"
 )
-
-// refuse is a rejection on the transaction's own merits. The text is fixed and
-// may be shown.
-func refuse(reason, detail string) *mpp.Rejection {
-	return &mpp.Rejection{Code: mpp.CodeVerify, Reason: reason, Detail: detail}
-}
 
 // transaction is the one kind of Tempo transaction that pays here: a
 // transferWithMemo under the expiring nonce, alone or after the two calls of a
@@ -88,14 +81,14 @@ var emptyList = []byte{0xc0}
 // knows nothing of any challenge. The error is always a *mpp.Rejection.
 func readTransaction(raw []byte) (*transaction, error) {
 	if len(raw) == 0 || len(raw) > maxRaw {
-		return nil, refuse(mpp.ReasonForm, "the transaction is empty or too large")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction is empty or too large")
 	}
 	switch raw[0] {
 	case typeByte:
 	case 0x78:
-		return nil, refuse(mpp.ReasonForm, "this service pays no fees for others")
+		return nil, mpp.Refuse(mpp.ReasonForm, "this service pays no fees for others")
 	default:
-		return nil, refuse(mpp.ReasonForm, "the transaction must be of type 0x76")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction must be of type 0x76")
 	}
 	fields, err := readList(raw[1:])
 	if err != nil {
@@ -103,15 +96,15 @@ func readTransaction(raw []byte) (*transaction, error) {
 	}
 	n := len(fields)
 	if n < 13 || n > 15 {
-		return nil, refuse(mpp.ReasonForm, "the transaction has a wrong number of fields")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction has a wrong number of fields")
 	}
 	// Fourteen fields are signed if the last is a string; a list there is a
 	// unsigned key authorization.
 	if n == 13 || isList(fields[n-1]) {
-		return nil, refuse(mpp.ReasonForm, "the transaction is not signed")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction is not signed")
 	}
 	if n == 15 && !isList(fields[fieldKeyAuth]) {
-		return nil, refuse(mpp.ReasonForm, "the key authorization must be a list")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the key authorization must be a list")
 	}
 	tx := new(transaction)
 	if err := tx.readFields(fields); err != nil {
@@ -140,7 +133,7 @@ func (tx *transaction) readFields(fields [][]byte) error {
 	}{{0, &tx.chainID}, {3, &tx.gas}, {7, &nonce}, {8, &tx.validBefore}, {9, &tx.validAfter}} {
 		value, rest, err := rlp.SplitUint64(fields[f.at])
 		if err != nil || len(rest) != 0 {
-			return refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
+			return mpp.Refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
 		}
 		*f.into = value
 	}
@@ -152,22 +145,22 @@ func (tx *transaction) readFields(fields [][]byte) error {
 		return err
 	}
 	if tx.maxPriorityFee.Cmp(tx.maxFee) > 0 {
-		return refuse(mpp.ReasonForm, "the priority fee exceeds the fee cap")
+		return mpp.Refuse(mpp.ReasonForm, "the priority fee exceeds the fee cap")
 	}
 	if tx.calls, err = readCalls(fields[fieldCalls]); err != nil {
 		return err
 	}
 	if !bytes.Equal(fields[fieldAccessList], emptyList) || !bytes.Equal(fields[fieldAuthList], emptyList) {
-		return refuse(mpp.ReasonForm, "access and authorization lists must be empty")
+		return mpp.Refuse(mpp.ReasonForm, "access and authorization lists must be empty")
 	}
 	if key, err := readString(fields[fieldNonceKey]); err != nil || !bytes.Equal(key, expiringNonce) || nonce != 0 {
-		return refuse(mpp.ReasonForm, "the transaction must use the expiring nonce")
+		return mpp.Refuse(mpp.ReasonForm, "the transaction must use the expiring nonce")
 	}
 	if tx.feeToken, err = readString(fields[fieldFeeToken]); err != nil || len(tx.feeToken) != 0 && len(tx.feeToken) != common.AddressLength {
-		return refuse(mpp.ReasonForm, "the fee token is no address")
+		return mpp.Refuse(mpp.ReasonForm, "the fee token is no address")
 	}
 	if !bytes.Equal(fields[fieldFeePayer], []byte{0x80}) {
-		return refuse(mpp.ReasonForm, "this service pays no fees for others")
+		return mpp.Refuse(mpp.ReasonForm, "this service pays no fees for others")
 	}
 	return nil
 }
@@ -179,7 +172,7 @@ func readCalls(field []byte) ([]call, error) {
 		return nil, err
 	}
 	if len(list) != 1 && len(list) != 3 {
-		return nil, refuse(mpp.ReasonForm, "the transaction must make exactly one call, the transfer, or three: approve, swapExactAmountOut and the transfer")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction must make exactly one call, the transfer, or three: approve, swapExactAmountOut and the transfer")
 	}
 	calls := make([]call, len(list))
 	for i, encoded := range list {
@@ -194,14 +187,14 @@ func readCalls(field []byte) ([]call, error) {
 func readCall(encoded []byte) (c call, err error) {
 	parts, err := readList(encoded)
 	if err != nil || len(parts) != 3 {
-		return c, refuse(mpp.ReasonForm, "a call of the transaction is malformed")
+		return c, mpp.Refuse(mpp.ReasonForm, "a call of the transaction is malformed")
 	}
 	to, err := readString(parts[0])
 	if err != nil || len(to) != common.AddressLength {
-		return c, refuse(mpp.ReasonForm, "a call of the transaction is malformed")
+		return c, mpp.Refuse(mpp.ReasonForm, "a call of the transaction is malformed")
 	}
 	if !bytes.Equal(parts[1], []byte{0x80}) {
-		return c, refuse(mpp.ReasonForm, "the transaction's calls must carry no value")
+		return c, mpp.Refuse(mpp.ReasonForm, "the transaction's calls must carry no value")
 	}
 	c.to = common.Address(to)
 	c.data, err = readString(parts[2])
@@ -239,7 +232,7 @@ func (tx *transaction) readSignature(fields [][]byte) error {
 	}
 	encoded, err := rlp.EncodeToBytes(signed.canonical)
 	if err != nil {
-		return refuse(mpp.ReasonForm, "the signature does not encode")
+		return mpp.Refuse(mpp.ReasonForm, "the signature does not encode")
 	}
 	tx.raw = append([]byte{typeByte}, writeList(append(fields[:last:last], encoded))...)
 	return nil
@@ -264,7 +257,7 @@ func readList(b []byte) ([][]byte, error) {
 	return members, nil
 }
 
-var errNotCanonical = refuse(mpp.ReasonForm, "the transaction is not canonical RLP, or has trailing bytes")
+var errNotCanonical = mpp.Refuse(mpp.ReasonForm, "the transaction is not canonical RLP, or has trailing bytes")
 
 // readString returns the content of the RLP string that fills all of b.
 func readString(b []byte) ([]byte, error) {
@@ -279,7 +272,7 @@ func readString(b []byte) ([]byte, error) {
 func readFee(field []byte) (*big.Int, error) {
 	b, err := readString(field)
 	if err != nil || len(b) > 16 || len(b) > 0 && b[0] == 0 {
-		return nil, refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
+		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
 	}
 	return new(big.Int).SetBytes(b), nil
 }
@@ -326,15 +319,17 @@ var selector = []byte{0x95, 0x77, 0x7d, 0x59}
 // readTransfer decodes the calldata of transferWithMemo: exactly 100 bytes, an
 // address without dirt in its upper bytes, an amount that fits 64 bits.
 func readTransfer(data []byte) (to common.Address, amount uint64, m memo, err error) {
-	if len(data) < 4 || !bytes.Equal(data[:4], selector) {
-		return to, 0, m, refuse(mpp.ReasonForm, "the last call must be transferWithMemo, of the token asked for")
+	if !bytes.HasPrefix(data, selector) {
+		return to, 0, m, mpp.Refuse(mpp.ReasonForm, "the last call must be transferWithMemo, of the token asked for")
 	}
-	if len(data) != 100 {
-		return to, 0, m, refuse(mpp.ReasonForm, "the transfer's calldata must have exactly 100 bytes")
+	words, ok := readWords(data, selector, 3)
+	if !ok {
+		return to, 0, m, mpp.Refuse(mpp.ReasonForm, "the transfer's calldata must have exactly 100 bytes")
 	}
-	var zero [24]byte
-	if !bytes.Equal(data[4:16], zero[:12]) || !bytes.Equal(data[36:60], zero[:24]) {
-		return to, 0, m, refuse(mpp.ReasonForm, "the transfer's recipient or amount is out of range")
+	to, ok1 := words[0].address()
+	amount, ok2 := words[1].units()
+	if !ok1 || !ok2 {
+		return to, 0, m, mpp.Refuse(mpp.ReasonForm, "the transfer's recipient or amount is out of range")
 	}
-	return common.Address(data[16:36]), binary.BigEndian.Uint64(data[60:68]), memo(data[68:]), nil
+	return to, amount, memo(words[2]), nil
 }
