@@ -6,17 +6,20 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"webring/server"
+	"webring/server/ledger"
+	"webring/server/ledger/badgerstore"
 	"webring/server/ledger/cluster"
+	"webring/server/publish"
 )
 
 // clusterOptions are the flags of `webring cluster`.
@@ -28,58 +31,48 @@ type clusterOptions struct {
 	force         bool
 }
 
-func (o *clusterOptions) flags() *flag.FlagSet {
-	fs := flag.NewFlagSet("webring cluster", flag.ContinueOnError)
-	own := flag.NewFlagSet("", flag.ContinueOnError)
-	o.cluster.define(own)
+// clusterPatience bounds a command that asks etcd.
+const clusterPatience = 30 * time.Second
+
+// runCluster shows and changes which nodes keep the ring through etcd.
+func runCluster(fs *flag.FlagSet) action {
+	o := new(clusterOptions)
+	o.cluster.define(fs)
 	only := []string{"data", "capacity", "mpp-secret-file"}
-	own.VisitAll(func(f *flag.Flag) { only = append(only, f.Name) })
+	fs.VisitAll(func(f *flag.Flag) { only = append(only, f.Name) })
 	fs.Var(&configFile{only: only}, configName, "`file` of this node, as serve takes it: of it, data, capacity, mpp-secret-file and what belongs to etcd is read")
 	fs.StringVar(&o.data, "data", "./data", "`folder` of this node")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "init: `members` that can ever join, as for serve")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "init: `file` with the key that signs challenges, as for serve (default: mpp-secret in the data folder)")
 	fs.BoolVar(&o.force, "force", false, "init: the ring begins with what this node has, whatever etcd has; what etcd alone has is lost")
-	o.cluster.define(fs)
-	return fs
-}
-
-// clusterPatience bounds a command that asks etcd.
-const clusterPatience = 30 * time.Second
-
-// runCluster shows and changes which nodes keep the ring through etcd.
-func runCluster(args []string, out io.Writer) error {
-	var o clusterOptions
-	words, err := parseWords(o.flags(), args, "")
-	if err != nil {
-		return err
-	}
-	if len(words) == 1 {
-		switch words[0] {
-		case "leave":
-			return leaveCluster(o.data, out)
-		case "key":
-			return o.renewKey(out)
+	return func(words []string, out io.Writer) error {
+		ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
+		defer cancel()
+		if len(words) < 1 || len(words) > 2 {
+			return errUsage
 		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
-	defer cancel()
-	switch {
-	case len(words) == 1 && words[0] == "init":
-		return o.begin(out)
-	case len(words) == 1 && words[0] == "status":
-		return o.with("", func(c *cluster.Cluster) error { return printCluster(ctx, c, out) })
-	case len(words) == 2 && words[0] == "add":
-		return o.with(words[1], func(c *cluster.Cluster) error { return addNode(ctx, c, words[1], out) })
-	case len(words) == 2 && words[0] == "remove":
-		return o.with("", func(c *cluster.Cluster) error { return removeNode(ctx, c, words[1], out) })
-	case len(words) == 1 && words[0] == "handover", len(words) == 2 && words[0] == "handover":
-		to := ""
+		node := ""
 		if len(words) == 2 {
-			to = words[1]
+			node = words[1]
 		}
-		return o.with("", func(c *cluster.Cluster) error { return handOver(ctx, c, to, out) })
+		switch verb := words[0]; {
+		case verb == "leave" && node == "":
+			return leaveCluster(operator(o.data), out)
+		case verb == "key" && node == "":
+			return o.renewKey(out)
+		case verb == "init" && node == "":
+			return o.begin(out)
+		case verb == "status" && node == "":
+			return o.with("", func(c *cluster.Cluster) error { return printCluster(ctx, c, out) })
+		case verb == "add" && node != "":
+			return o.with(node, func(c *cluster.Cluster) error { return addNode(ctx, c, node, out) })
+		case verb == "remove" && node != "":
+			return o.with("", func(c *cluster.Cluster) error { return removeNode(ctx, c, node, out) })
+		case verb == "handover":
+			return o.with("", func(c *cluster.Cluster) error { return handOver(ctx, c, node, out) })
+		}
+		return errUsage
 	}
-	return misused("cluster")
 }
 
 // with asks etcd in the name of a node, or of none. It does not look at this node's own part.
@@ -119,8 +112,7 @@ func printCluster(ctx context.Context, c *cluster.Cluster, out io.Writer) error 
 	default:
 		fmt.Fprintf(out, "%s leads; etcd is at transaction %d, %d events, and holds %d bytes of the tail\n", s.Leader.Node, s.Head.Serial, s.Head.Size, s.TailBytes)
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "NODE\tROLE\tSERIAL\tAGE\tURL")
+	w := table(out, "NODE\tROLE\tSERIAL\tAGE\tURL")
 	for _, n := range s.Nodes {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", n.Name, n.Role, n.Serial, n.Age.Round(time.Second), n.URL)
 	}
@@ -210,19 +202,19 @@ func handOver(ctx context.Context, c *cluster.Cluster, to string, out io.Writer)
 
 // leaveCluster makes the ring a single origin, which is the node that runs on a data folder
 // and leads.
-func leaveCluster(data string, out io.Writer) error {
+func leaveCluster(o operator, out io.Writer) error {
 	var s server.Status
-	if err := operator(data).ask(http.MethodGet, "/status", nil, &s); err != nil {
+	if err := o.ask(http.MethodGet, "/status", nil, &s); err != nil {
 		return err
 	}
 	if s.Cluster == nil {
-		return fmt.Errorf("the origin on %s is a single one", data)
+		return fmt.Errorf("the origin on %s is a single one", o)
 	}
 	var left server.ClusterStatus
-	if err := operator(data).ask(http.MethodPost, "/cluster/leave", nil, &left); err != nil {
+	if err := o.ask(http.MethodPost, "/cluster/leave", nil, &left); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "the ring is a single origin again: %s, at transaction %d; start it anew without --etcd, and stop the other nodes\n", data, left.Serial)
+	_, err := fmt.Fprintf(out, "the ring is a single origin again: %s, at transaction %d; start it anew without --etcd, and stop the other nodes\n", o, left.Serial)
 	return err
 }
 
@@ -260,5 +252,62 @@ func (o *clusterOptions) begin(out io.Writer) error {
 		fmt.Fprintf(out, "%s seals what lies in etcd; every node needs a copy\n", o.cluster.sealPath(o.data))
 	}
 	_, err = fmt.Fprintf(out, "%s is the node %s of the ring %s, at transaction %d, %d events; start it with the same flags\n", o.data, o.cluster.node, o.cluster.ring, start.At.Serial, start.At.Size)
+	return err
+}
+
+// start is what a ring begins with: what the stopped origin on the data folder has, and has signed.
+func (o *clusterOptions) start(log *slog.Logger) (s cluster.Start, err error) {
+	until, err := publish.OpenUntil(syncPath(o.data))
+	if err != nil {
+		return s, err
+	}
+	store, err := badgerstore.Open(storePath(o.data), log)
+	if err != nil {
+		return s, err
+	}
+	of := options{data: o.data, capacity: o.capacity}
+	config := of.ledgerConfig()
+	config.Store = store
+	books, err := ledger.Follow(config)
+	if err != nil {
+		return s, errors.Join(err, store.Close())
+	}
+	s = cluster.Start{At: books.Position(), Until: until.Until(), Force: o.force}
+	return s, errors.Join(books.Close(), store.Close())
+}
+
+// needKey makes the file with the sealing key of a ring that is not in etcd yet. A node of a ring that
+// is there needs the file of the other nodes.
+func (o *clusterOptions) needKey(ctx context.Context) (made bool, err error) {
+	path := o.cluster.sealPath(o.data)
+	if exists(path) {
+		return false, nil
+	}
+	err = o.with("", func(c *cluster.Cluster) error {
+		s, err := c.Status(ctx)
+		if err == nil && !s.Tombstone {
+			return fmt.Errorf("%s is missing, and the ring is in etcd already: copy the file of another node there", path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, cluster.ErrRefused) {
+		return false, err
+	}
+	return true, cluster.NewKeyFile(path)
+}
+
+// renewKey makes the file with the sealing key, or puts a new key above the present one.
+func (o *clusterOptions) renewKey(out io.Writer) error {
+	path := o.cluster.sealPath(o.data)
+	told := "%s has a new key above the one before; give every node a copy, and restart the nodes one after the other, the leader last\n"
+	err := cluster.RenewKeyFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		told = "%s holds a new key; give every node a copy\n"
+		err = cluster.NewKeyFile(path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, told, path)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"webring/server/backup"
 	"webring/server/devchain/faults"
 	"webring/server/pay/paytest"
 	"webring/server/sites/score/local"
@@ -197,15 +198,15 @@ func TestWhatMakesALedgerAsksForRoom(t *testing.T) {
 	d.leave(startFloor - 1<<20)
 	for name, command := range map[string]func() error{
 		"restore": func() error {
-			return restoreOrigin([]string{file, "--data", filepath.Join(d.dir, "ring"), "--alone"}, io.Discard)
+			return run([]string{"restore", file, "--data", filepath.Join(d.dir, "ring"), "--alone"}, io.Discard)
 		},
 		"unpack": func() error {
-			_, _, err := unpack(file, filepath.Join(d.dir, "ring"), 1, slog.New(slog.DiscardHandler))
+			_, err := backup.Unpack(file, filepath.Join(d.dir, "ring"), 1, func() error { return room(d.dir, startFloor) }, slog.New(slog.DiscardHandler))
 			return err
 		},
-		"verify": func() error { return verifyOrigin([]string{file}, io.Discard) },
+		"verify": func() error { return run([]string{"verify", file}, io.Discard) },
 		"seed": func() error {
-			return seed([]string{"--members", "10", "--data", filepath.Join(d.dir, "ring")}, io.Discard)
+			return run([]string{"seed", "--members", "10", "--data", filepath.Join(d.dir, "ring")}, io.Discard)
 		},
 	} {
 		if err := command(); err == nil || !strings.Contains(err.Error(), "make room") {

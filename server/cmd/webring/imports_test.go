@@ -52,7 +52,7 @@ var importLaw = map[string][]string{
 	"webring/server":                         {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog", "github.com/prometheus/client_golang/prometheus", "webring/core/snap", "webring/edge", "webring/edge/follow", "webring/edge/forward", "webring/edge/voucher", "webring/edge/share"},
 	"webring/server/admin":                   {"std", "webring/server/ledger", "webring/server/paid", "webring/server/sites/score", "webring/server/sites/visits", "github.com/prometheus/client_golang/"},
 	"webring/server/aside":                   {"std", "golang.org/x/net/idna", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm", "webring/core", "webring/core/api", "webring/edge/hops", "webring/server/ledger"},
-	"webring/server/backup":                  {"std", "webring/server/ledger", "webring/core/snap", "webring/edge/follow"},
+	"webring/server/backup":                  {"std", "webring/server/ledger", "webring/server/ledger/badgerstore", "webring/core/snap", "webring/edge/durable", "webring/edge/follow"},
 	"webring/server/cmd/bench":               {"std", "github.com/valyala/fasthttp"},
 	"webring/server/cmd/webring":             {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/", "github.com/pelletier/go-toml/v2", "golang.org/x/crypto/acme", "github.com/coreos/go-systemd/v22/activation", "github.com/coreos/go-systemd/v22/daemon", "github.com/prometheus/client_golang/prometheus"},
 	"webring/server/deploy":                  {},

@@ -3,9 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 
@@ -68,42 +65,4 @@ func (l *logs) listenEdge(data string) (end func()) {
 		}
 	}(socket)
 	return func() { control.Close() }
-}
-
-// logLevelOptions are the flags of `webring log-level`.
-type logLevelOptions struct{ data string }
-
-func (o *logLevelOptions) flags() *flag.FlagSet {
-	fs := flag.NewFlagSet("webring log-level", flag.ContinueOnError)
-	defineData(fs, &o.data, "`folder` of the running origin or edge")
-	return fs
-}
-
-// changeLogLevel changes the level of a running process's log, or prints it.
-func changeLogLevel(args []string, out io.Writer) error {
-	var given logLevelOptions
-	words, err := parseWords(given.flags(), args, "")
-	if err != nil {
-		return err
-	}
-	var now logLevel
-	o := operator(given.data)
-	switch len(words) {
-	case 0:
-		err = o.ask(http.MethodGet, levelPath, nil, &now)
-	case 1:
-		if _, err := logging.ParseLevel(words[0]); err != nil {
-			return err
-		}
-		err = o.ask(http.MethodPost, levelPath, logLevel{words[0]}, &now)
-	default:
-		return misused("log-level")
-	}
-	if errors.Is(err, errNotRunning) {
-		return fmt.Errorf("no origin and no edge is running on %s", given.data)
-	}
-	if err == nil {
-		fmt.Fprintln(out, now.Level)
-	}
-	return err
 }

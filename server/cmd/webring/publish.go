@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -72,13 +71,4 @@ func printVerifier(out io.Writer, data string) error {
 		announced = next.Verifier()
 	}
 	return printKeys(out, key.Verifier(), announced)
-}
-
-// printKeys says which key edges pin, and which one after it.
-func printKeys(out io.Writer, current, next string) error {
-	_, err := fmt.Fprintf(out, "edges follow with --origin-key %s\n", current)
-	if next != "" && err == nil {
-		_, err = fmt.Fprintf(out, "announced as the next key: %s\n", next)
-	}
-	return err
 }

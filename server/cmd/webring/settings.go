@@ -220,13 +220,6 @@ func defineConfig(fs *flag.FlagSet) {
 	fs.Var(&configFile{}, configName, "`file` in TOML with settings by their names; flags and environment come first")
 }
 
-// defineData defines --data for the operator's commands, and --config, by which they find
-// the data folder: the rest of that file is for the process that they talk to.
-func defineData(fs *flag.FlagSet, data *string, usage string) {
-	fs.Var(&configFile{only: []string{"data"}}, configName, "`file` of the process that runs on the data folder, as serve and edge take it; only data is read from it")
-	fs.StringVar(data, "data", "./data", usage)
-}
-
 // maxConfig bounds the length of a file, in bytes.
 const maxConfig = 1 << 20
 
