@@ -86,6 +86,7 @@ func (o *Origin) Fill(cfg *edge.Config) {
 		cfg.Stale = o.node.stale
 	}
 	cfg.Sync = publish.Handlers(&o.answers.source, o.Core.BaseURL)
+	o.takeHops(cfg)
 }
 
 // leaderBackend answers while this origin leads.
@@ -96,16 +97,16 @@ func (o *Origin) leaderBackend(l *Leader) *backend {
 	}
 	return &backend{
 		paid:    taken,
-		others:  map[string]edge.Handler{reportsPattern: o.reports(), checkPattern: CheckDraft(l.Payments, edge.Body)},
-		check:   Check(l.Payments, o.Core.BaseURL, o.Reports, o.PayingWords, o.Log),
+		others:  map[string]edge.Handler{reportsPattern: o.showReports(), checkPattern: CheckDraft(l.Payments, edge.Body)},
+		check:   Check(l.Payments, o.Core.BaseURL, o.reports, o.PayingWords, o.Log),
 		source:  l.publisher,
 		control: l.Operator.Handler(),
 	}
 }
 
-// reports answers with readiness reports.
-func (o *Origin) reports() edge.Handler {
-	return Reports(o.Reports, o.Books.rules, o.Log)
+// showReports answers with readiness reports.
+func (o *Origin) showReports() edge.Handler {
+	return Reports(o.reports, o.Books.rules, o.Log)
 }
 
 // switchedSource is a [publish.Source] that can be replaced while edges follow it. All sources give

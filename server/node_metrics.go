@@ -36,7 +36,7 @@ func (n *Node) Describe(to chan<- *prometheus.Desc) {
 func (n *Node) Collect(to chan<- prometheus.Metric) {
 	state, _ := n.part.State()
 	for _, r := range []cluster.Role{cluster.RoleLeader, cluster.RoleStandby, cluster.RoleRefused} {
-		to <- admin.Gauge(roleDesc, oneIf(state.Role == r), string(r))
+		to <- admin.YesNo(roleDesc, state.Role == r, string(r))
 	}
 	to <- admin.Counter(termsDesc, state.Terms)
 	to <- admin.Gauge(serialDesc, float64(n.Status().Serial))
@@ -48,7 +48,7 @@ func (n *Node) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTime)
 	defer cancel()
 	seen, err := n.cluster.Status(ctx)
-	to <- admin.Gauge(etcdDesc, oneIf(err == nil))
+	to <- admin.YesNo(etcdDesc, err == nil)
 	if err != nil {
 		return
 	}
@@ -58,16 +58,9 @@ func (n *Node) Collect(to chan<- prometheus.Metric) {
 		if node.Role == cluster.RoleStandby {
 			standbys++
 		}
-		to <- admin.Gauge(clusterLeadDesc, oneIf(node.Name == leader.Node), node.Name)
+		to <- admin.YesNo(clusterLeadDesc, node.Name == leader.Node, node.Name)
 	}
 	to <- admin.Gauge(headDesc, float64(seen.Head.Serial))
 	to <- admin.Gauge(standbysDesc, float64(standbys))
 	to <- admin.Gauge(tailDesc, float64(seen.TailBytes))
-}
-
-func oneIf(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }

@@ -95,12 +95,6 @@ func (o *Operator) setClockBack(r *http.Request) (any, error) {
 	return done, nil
 }
 
-// SigningKeys are the verifiers of the keys that sign for edges.
-type SigningKeys struct {
-	Current string `json:"current"`
-	Next    string `json:"next,omitempty"` // announced, and not yet alone
-}
-
 // announceKey announces the next key.
 func (o *Operator) announceKey(*http.Request) (any, error) {
 	current, next, err := o.SigningKeys.Announce()

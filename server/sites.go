@@ -10,14 +10,14 @@ import (
 	"webring/server/sites/siteproof"
 )
 
-// MemberSites looks at the sites of members through the client that reads strangers' sites.
-type MemberSites struct{ Client *fetch.Client }
+// memberSites looks at the sites of members through the client that reads strangers' sites.
+type memberSites struct{ Client *fetch.Client }
 
 // Place says where a site shows tokens.
-func (s MemberSites) Place(url string) (siteproof.Place, error) { return siteproof.PlaceOf(url) }
+func (s memberSites) Place(url string) (siteproof.Place, error) { return siteproof.PlaceOf(url) }
 
 // Look looks for a token there.
-func (s MemberSites) Look(ctx context.Context, client string, at siteproof.Place, token string) (seen paid.Sight) {
+func (s memberSites) Look(ctx context.Context, client string, at siteproof.Place, token string) (seen paid.Sight) {
 	proof, err := siteproof.Find(share.NewContext(ctx, share.AskerOf(client)), s.Client, at, token)
 	if busy, ok := errors.AsType[*fetch.Busy](err); ok {
 		return paid.Sight{RetryAfter: max(busy.RetryAfter, 1)}
@@ -29,6 +29,6 @@ func (s MemberSites) Look(ctx context.Context, client string, at siteproof.Place
 }
 
 // Accounts gives the accounts that a site names.
-func (s MemberSites) Accounts(ctx context.Context, client, url string) []siteproof.Named {
+func (s memberSites) Accounts(ctx context.Context, client, url string) []siteproof.Named {
 	return siteproof.Accounts(share.NewContext(ctx, share.AskerOf(client)), s.Client, url)
 }

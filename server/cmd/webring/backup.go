@@ -137,7 +137,7 @@ func restoreOrigin(fs *flag.FlagSet) action {
 		}
 		defer os.RemoveAll(work)
 		defer end()
-		room := (&volume{dir: work}).atLeast(startFloor)
+		room := (&server.Volume{Dir: work}).AtLeast(server.StartFloor)
 		if err := room(); err != nil {
 			return err
 		}
@@ -147,9 +147,9 @@ func restoreOrigin(fs *flag.FlagSet) action {
 		}
 		added := uint64(0)
 		if *from != "" {
-			var keys []string
-			if keys, err = verifiersOf(work); err == nil { // the origin may have changed to the next one since
-				added, err = backup.CatchUp(context.Background(), books.Ledger, *from, keys...)
+			var keys server.SigningKeys
+			if keys, err = server.ReadSigningKeys(work); err == nil { // the origin may have changed to the next one since
+				added, err = backup.CatchUp(context.Background(), books.Ledger, *from, keys.All()...)
 			}
 		}
 		if err == nil {
@@ -237,7 +237,7 @@ func verifyOrigin(fs *flag.FlagSet) action {
 		defer os.RemoveAll(work)
 		_, end := removeOnSignal(work)
 		defer end()
-		room := (&volume{dir: work}).atLeast(startFloor)
+		room := (&server.Volume{Dir: work}).AtLeast(server.StartFloor)
 		if err := room(); err != nil {
 			return fmt.Errorf("%w, or have TMPDIR name another folder", err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"webring/edge/durable"
 	"webring/edge/front"
+	"webring/server"
 )
 
 // defineCheck defines --check.
@@ -113,8 +114,9 @@ func (c *checks) folder(dir string, floor uint64) {
 	default:
 		c.ok("data", "%s can be written in", dir)
 	}
-	if !c.fail("disk", room(at, floor)) {
-		free, _ := free(at)
+	disk := &server.Volume{Dir: at}
+	if !c.fail("disk", disk.AtLeast(floor)()) {
+		free, _ := disk.Space()
 		c.ok("disk", "%d MiB free, of %d that are needed", free>>20, floor>>20)
 	}
 }

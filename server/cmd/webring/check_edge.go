@@ -11,6 +11,7 @@ import (
 
 	"webring/edge/follow"
 	"webring/edge/voucher"
+	"webring/server"
 	"webring/server/ledger/badgerstore"
 )
 
@@ -25,7 +26,7 @@ func checkEdge(args []string, out io.Writer) error {
 	}
 	running := false
 	if o.data != "" {
-		c.folder(o.data, writeFloor)
+		c.folder(o.data, server.WriteFloor)
 		running = c.held(o.data)
 	}
 	c.edgeSecrets(o.edgeSecretFile)
@@ -112,7 +113,7 @@ func (c *checks) origin(o *edgeOptions, url string) error {
 // askOrigin reports an empty list of hops to an origin, which refuses it in one way if it knows
 // the secret and in another if not. It also gives how far the origin's clock is from this one.
 func askOrigin(ctx context.Context, url string, secrets *voucher.Secrets) (known bool, apart time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+hopsPath, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+server.HopsPath, nil)
 	if err != nil {
 		return false, 0, err
 	}

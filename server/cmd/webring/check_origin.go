@@ -35,7 +35,7 @@ func checkOrigin(args []string, out io.Writer) error {
 	if !c.fail("flags", o.validate()) {
 		c.ok("flags", "%q at %s", o.name, o.baseURL)
 	}
-	c.folder(o.data, payFloor)
+	c.folder(o.data, server.PayFloor)
 	running := c.ledger(o.data)
 	c.keys(o)
 	c.cluster(o)
@@ -90,7 +90,7 @@ func (c *checks) keys(o *options) {
 	default:
 		c.ok("challenge key", "%s: %s", secretPath(o), describeKeys(keys))
 	}
-	path := syncKeyPath(o.data)
+	path := server.SyncKeyPath(o.data)
 	_, missing := os.Lstat(path)
 	base, err := url.Parse(o.baseURL)
 	if err != nil {
@@ -98,14 +98,14 @@ func (c *checks) keys(o *options) {
 	}
 	switch key, err := publish.ReadKey(path); {
 	case errors.Is(missing, fs.ErrNotExist):
-		c.ok("signing key", "%s is made at the start, and named %s for ever", path, keyName(base))
+		c.ok("signing key", "%s is made at the start, and named %s for ever", path, server.KeyName(base))
 	case c.fail("signing key", err):
-	case key.Name() != keyName(base):
+	case key.Name() != server.KeyName(base):
 		c.note("signing key", "edges know this origin as %s, from an earlier --base-url", key.Name())
 	default:
 		c.ok("signing key", "edges know this origin as %s", key.Name())
 	}
-	if next, err := publish.ReadNext(nextKeyPath(o.data)); !c.fail("signing key", err) && next != nil {
+	if next, err := publish.ReadNext(server.NextKeyPath(o.data)); !c.fail("signing key", err) && next != nil {
 		c.note("signing key", "a next one is announced: %s", next.Verifier())
 	}
 	c.edgeSecrets(o.edgeSecretFile)
@@ -142,7 +142,11 @@ func (c *checks) scorer(o *options) {
 		c.ok("scorer", "this ring looks at sites itself")
 		return
 	}
-	s, err := o.score.remote()
+	config, err := o.score.config()
+	var s score.Scorer
+	if err == nil {
+		s, err = score.New(config)
+	}
 	if c.fail("scorer", err) {
 		return
 	}

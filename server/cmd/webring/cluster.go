@@ -257,7 +257,7 @@ func (o *clusterOptions) begin(out io.Writer) error {
 
 // start is what a ring begins with: what the stopped origin on the data folder has, and has signed.
 func (o *clusterOptions) start(log *slog.Logger) (s cluster.Start, err error) {
-	until, err := publish.OpenUntil(syncPath(o.data))
+	until, err := publish.OpenUntil(server.SyncPath(o.data))
 	if err != nil {
 		return s, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,8 +19,10 @@ import (
 
 	"webring/core/snap"
 	"webring/edge"
+	"webring/edge/cache"
 	"webring/edge/follow"
 	"webring/edge/forward"
+	"webring/edge/hops"
 	"webring/edge/voucher"
 	"webring/server"
 	"webring/server/admin"
@@ -112,19 +115,20 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions
 		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
 	config := edge.Config{EdgeSecrets: secrets, NoCache: !o.core.keep, Log: log, Access: logs.access}
-	certificates, err := o.shell.fill(&config, o.data, log)
-	if err != nil {
-		return err
-	}
 	passed, err := takeSockets()
 	if err != nil {
 		return err
 	}
-	watch, err := o.watchEdge(passed, log)
+	watch, err := o.shell.watch(passed, log)
 	if err != nil {
 		return err
 	}
 	defer watch.Close()
+	watch.Starting("the replica has nothing to show yet: it asks " + strings.Join(o.origins, " and "))
+	certificates, err := o.shell.fill(&config, o.data, watch, log)
+	if err != nil {
+		return err
+	}
 	folder, err := holdFolder(o.data, log)
 	if err != nil {
 		return err
@@ -155,8 +159,8 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions
 	if err != nil {
 		return err
 	}
-	watch.Add(replicaMetrics{r})
-	watchCertificates(watch, certificates)
+	watched := &admin.Edge{Replica: r}
+	watch.Add(watched)
 	following, end := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	run := sync.OnceFunc(func() { done.Go(func() { r.Run(following) }) })
@@ -175,7 +179,7 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface, config, certificates, passed, watch, reload, logs, out)
+	return o.answer(ctx, r, run, surface, config, certificates, passed, watch, watched, reload, logs, out)
 }
 
 // replicaPath is the folder of an edge's last good state.
@@ -202,7 +206,7 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 
 // answer serves a replica that has a state, and starts run once it listens. cfg is the
 // shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
+func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, watched *admin.Edge, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
 	log := logs.Logger
 	answers := surface.answers
 	forwarder, err := forward.New(forward.Config{Origins: o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
@@ -241,7 +245,11 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 	reloadFront(reload, frontParts{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
 	reloadOrigins(reload, r, forwarder)
 	go reload.run(ctx)
-	o.edgeStarted(watch, r, forwarder, shell, &surface.traps, out)
+	if watched.Forwarder.Store(forwarder); watch != nil {
+		watch.Add(shell.Metrics(), surface.traps.Metric())
+		watch.Started(watched.Checks(o.readyAge)...)
+		fmt.Fprintf(out, "webring is watched at %s\n", watch.Addr())
+	}
 	fmt.Fprintf(out, "webring follows %s at %s\n", strings.Join(o.origins, " or "), listeners[0].Addr())
 	notifyReady(log)
 	defer keepAlive(answers, log)()
@@ -271,6 +279,24 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 		held(ctx, client, known)
 	}
 	return all
+}
+
+// countHops makes an edge count hops and report them, and show what its origin keeps next to
+// the ledger, except words that r has seen withdrawn. Without a secret the origin takes no
+// reports. run reports until its context ends.
+func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run func(ctx context.Context)) {
+	cfg.OriginData = cache.NewRelay(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
+		a, err := f.Own(ctx, http.MethodGet, target, nil)
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		return a.Status, a.Header, a.Body, nil
+	}, cfg.Core.BaseURL, r.Withdrawn, time.Now).Document
+	if cfg.EdgeSecrets == nil {
+		return func(context.Context) {}
+	}
+	cfg.Hops = hops.NewCounter()
+	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: server.SendHops(f), Log: cfg.Log}).Run
 }
 
 // edgeSource is a replica as a [publish.Source].
@@ -305,12 +331,12 @@ type surface struct {
 	log     *slog.Logger
 	build   string          // name of the core's build, for validators
 	answers *edge.Swappable // nil until there is a core
-	traps   traps
+	traps   admin.Traps
 }
 
 // show is [follow.Config.Show].
 func (s *surface) show(c follow.Core) {
-	s.traps.of(c)
+	s.traps.Show(c)
 	if s.answers == nil {
 		s.answers = edge.NewSwappable(c, s.build)
 		return

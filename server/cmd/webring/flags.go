@@ -15,6 +15,7 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
+	"webring/server"
 	"webring/server/ledger"
 	"webring/server/paid/form"
 	"webring/server/pay/mpp"
@@ -140,7 +141,7 @@ func ringURL(raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--base-url: %w", err)
 	}
-	if name := keyName(base); !snap.ValidOrigin(name) {
+	if name := server.KeyName(base); !snap.ValidOrigin(name) {
 		return nil, fmt.Errorf("--base-url %q: edges would know this origin as %q, which must be up to 256 characters without a plus sign", raw, name)
 	}
 	return base, nil

@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"webring/server/aside"
 	"webring/server/ledger"
 )
 
@@ -12,7 +11,7 @@ func storePath(data string) string { return filepath.Join(data, "ledger") }
 
 // ledgerConfig says how the ledger in the data folder is kept, without its store.
 func (o *options) ledgerConfig() ledger.Config {
-	return ledger.Config{HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Now: o.now, Clock: o.stamps, Observe: aside.ObserveNews}
+	return ledger.Config{HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Now: o.now, Clock: o.stamps}
 }
 
 // now is the present instant.

@@ -267,6 +267,18 @@ func changeKey(fs *flag.FlagSet) action {
 	}
 }
 
+// printVerifier says what edges pin, if the origin on this folder has a key.
+func printVerifier(out io.Writer, data string) error {
+	keys, err := server.ReadSigningKeys(data)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return printKeys(out, keys.Current, keys.Next)
+}
+
 // printKeys says which key edges pin, and which one after it.
 func printKeys(out io.Writer, current, next string) error {
 	_, err := fmt.Fprintf(out, "edges follow with --origin-key %s\n", current)

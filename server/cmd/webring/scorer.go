@@ -5,17 +5,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
-	"time"
 
-	"webring/core"
-	"webring/edge/share"
-	"webring/server"
-	"webring/server/ledger"
 	"webring/server/paid/form"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
@@ -95,87 +89,8 @@ func (f *scoreFlags) define(fs *flag.FlagSet) {
 
 func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }
 
-// remote makes the scorer of a service, or the one of fixed:N.
-func (f *scoreFlags) remote() (score.Scorer, error) {
+// config is what the scorer is made of.
+func (f *scoreFlags) config() (score.Config, error) {
 	header, err := score.HeaderFromEnviron(os.Environ())
-	if err != nil {
-		return nil, err
-	}
-	return score.New(score.Config{Spec: f.spec, URL: f.url, Pointer: f.pointer, ReportPointer: f.reportAt, Header: header})
-}
-
-// sitesScorer is the scorer with what belongs to it.
-type sitesScorer struct {
-	registrations, drafts *score.Guard
-
-	reports *local.Store // of the local scorer, even if another one is asked now
-	log     *slog.Logger
-}
-
-// Limits of the local scorer. The folder of reports must have room for all that challenges
-// may name.
-var localLimits = score.Limits{Pass: requiredScore, InAll: 180, Ask: local.WaitTime + local.ScanTime + 2*local.TurnTime + 2*time.Second}
-
-// draftsInAll is how many drafts are scored in a minute. It is less than for registrations,
-// because a check costs its client nothing.
-const draftsInAll = 40
-
-// openScorer makes the scorer that the flags name.
-func openScorer(o *options, sites *fetch.Client, books *server.Books, log *slog.Logger) (*sitesScorer, error) {
-	s := &sitesScorer{log: log, reports: local.Open(books, rests)}
-	if o.score.spec == local.Provider {
-		limits := localLimits
-		limits.Past = share.NewPast()
-		scorer := local.New(sites, requiredScore, limits.Past, func(r *local.Report) (string, error) {
-			if err := s.reports.Put(r); err != nil {
-				return "", err
-			}
-			return o.baseURL + server.ReportsPath + r.ID, nil
-		})
-		s.registrations = score.NewGuard(scorer, limits)
-	} else {
-		f := &o.score
-		scorer, err := f.remote()
-		if err != nil {
-			return nil, err
-		}
-		limits := score.Limits{Pass: requiredScore}
-		if f.fixed() {
-			limits.InAll = -1 // there is no service to spare
-		}
-		s.registrations = score.NewGuard(scorer, limits)
-	}
-	s.drafts = s.registrations
-	if !o.score.fixed() {
-		s.drafts = s.registrations.Beside(draftsInAll)
-	}
-	return s, nil
-}
-
-// sweep removes old reports until ctx ends. At the start and once a day it also looks for
-// reports that a member's score no longer rests on.
-func (s *sitesScorer) sweep(ctx context.Context) {
-	const every = 5 * time.Minute
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for n := 0; ; n++ {
-		if err := s.reports.Sweep(ctx, n%int(24*time.Hour/every) == 0); err != nil && ctx.Err() == nil {
-			s.log.Error("reports cannot be cleared up", "err", err)
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// rests says whether a member's score, or an open payment, rests on the report of a site.
-func rests(v *ledger.View, id, url string) bool {
-	key := core.AppendKey(nil, []byte(url))
-	if at, ok := v.State().Holder(key); ok && strings.HasSuffix(v.State().Member(at).Report, server.ReportsPath+id) {
-		return true
-	}
-	_, pending := v.URLPending(string(key))
-	return pending
+	return score.Config{Spec: f.spec, URL: f.url, Pointer: f.pointer, ReportPointer: f.reportAt, Header: header}, err
 }

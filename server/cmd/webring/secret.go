@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"webring/edge/durable"
+	"webring/server"
 	"webring/server/pay/mpp"
 )
 
@@ -69,8 +70,8 @@ func secretPath(o *options) string {
 // keyFiles are the files that a backup holds in addition to the ledger, by their names in a
 // data folder.
 func keyFiles(o *options) map[string]string {
-	files := map[string]string{secretName: secretPath(o), filepath.Base(syncKeyPath(o.data)): syncKeyPath(o.data)}
-	if next := nextKeyPath(o.data); exists(next) {
+	files := map[string]string{secretName: secretPath(o), filepath.Base(server.SyncKeyPath(o.data)): server.SyncKeyPath(o.data)}
+	if next := server.NextKeyPath(o.data); exists(next) {
 		files[filepath.Base(next)] = next
 	}
 	if o.cluster.given() {

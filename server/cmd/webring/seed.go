@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/server"
 	"webring/server/ledger/synthetic"
 )
 
@@ -48,7 +49,7 @@ func seed(fs *flag.FlagSet) action {
 		events, err := synthetic.Write(synthetic.Config{Dir: work, Members: *members, Number: *number, End: began, Hard: *hard,
 			Rules: core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid), Grace: seconds(o.grace), Decay: seconds(o.decay),
 				Scorer: o.score.spec, RequiredScore: requiredScore},
-			Room: (&volume{dir: work}).atLeast(startFloor), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+			Room: (&server.Volume{Dir: work}).AtLeast(server.StartFloor), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		if err != nil {
 			return err
 		}

@@ -18,13 +18,11 @@ import (
 	"webring/edge"
 	"webring/edge/follow"
 	"webring/server"
-	"webring/server/aside"
+	"webring/server/admin"
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
-	"webring/server/publish"
 	"webring/server/sites/fetch"
-	"webring/server/sites/visits"
 )
 
 // controlHeaderTime bounds the reading of a header on the operator's socket.
@@ -48,7 +46,7 @@ func serve(args []string, out io.Writer) error {
 	defer release()
 	o.stamps = ledger.NewClock(testClock(o, logs.Logger), clockPath(o.data), o.tempoRPC == "" && o.evm.rpc == "")
 	o.clock = o.stamps.Now
-	n := &originNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out, disk: &volume{dir: o.data}, failpoint: failpoints(o, logs.Logger)}
+	n := &originNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out}
 	return interrupted(ctx, n.run(ctx))
 }
 
@@ -63,24 +61,16 @@ func interrupted(ctx context.Context, err error) error {
 
 // originNode is the process of an origin: what it is made of, by its flags, and what it has open.
 type originNode struct {
-	o         *options
-	reload    *reloader[options]
-	logs      *logs
-	log       *slog.Logger
-	out       io.Writer
-	disk      *volume
-	failpoint func(string)
+	o      *options
+	reload *reloader[options]
+	logs   *logs
+	log    *slog.Logger
+	out    io.Writer
 
 	passed       passedSockets
-	watch        *originWatch
+	watch        *admin.Server
 	origin       *server.Origin
-	books        server.Books
 	methods      []paid.Method
-	sites        *fetch.Client // reads strangers' sites
-	scorer       *sitesScorer
-	hops         *aside.Hops
-	passHops     func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
-	found        *aside.Index
 	keys         server.Keyring
 	config       edge.Config
 	certificates certificates // nil without TLS
@@ -94,22 +84,30 @@ func (n *originNode) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(n.o.data, 0o700); err != nil {
 		return err
 	}
-	if err := room(n.o.data, startFloor); err != nil {
+	if err := room(n.o.data, server.StartFloor); err != nil {
 		return err
 	}
 	if n.passed, err = takeSockets(); err != nil {
 		return err
 	}
-	if n.watch, err = n.o.shell.watchOrigin(n.passed, n.log); err != nil {
+	if n.watch, err = n.o.shell.watch(n.passed, n.log); err != nil {
 		return err
 	}
 	defer n.watch.Close()
-	defer n.release()
-	config, err := n.prepare(ctx)
+	n.watch.Starting("the ledger is being opened")
+	sites, err := n.o.sites.fetch()
 	if err != nil {
 		return err
 	}
-	n.origin = server.New(config)
+	client := fetch.New(sites)
+	defer client.Close()
+	config, err := n.prepare(ctx, client)
+	if err != nil {
+		return err
+	}
+	if n.origin, err = server.New(config); err != nil {
+		return err
+	}
 	if err := n.origin.Open(); err != nil {
 		return err
 	}
@@ -124,7 +122,11 @@ func (n *originNode) run(ctx context.Context) (err error) {
 		defer cancel()
 		err = errors.Join(err, n.origin.Close(within))
 	}()
-	if err := n.listen(); err != nil {
+	// The ledger is open, so no other process serves this folder.
+	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.open, n.log); err != nil {
+		return err
+	}
+	if n.socket, err = new(server.Operator).Listen(socketPath(n.o.data)); err != nil {
 		return err
 	}
 	if config.Cluster != nil {
@@ -133,16 +135,12 @@ func (n *originNode) run(ctx context.Context) (err error) {
 	if err := n.origin.Start(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if node := n.origin.Node(); node != nil {
-		n.passHops = sendHops(node.Forwarder())
-	}
 	go settle(ctx)
 	return n.answer(ctx)
 }
 
 // prepare makes what the flags describe, and finds mistakes in them before anything is written.
-// Release closes what it has opened, even after an error.
-func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
+func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server.Config, err error) {
 	var networks []core.Network
 	if n.methods, networks, err = paymentMethods(n.o); err != nil {
 		return c, err
@@ -150,15 +148,10 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
 		return c, err
 	}
-	sites, err := n.o.sites.fetch()
+	scorer, err := n.o.score.config()
 	if err != nil {
 		return c, err
 	}
-	n.sites = fetch.New(sites)
-	if n.scorer, err = openScorer(n.o, n.sites, &n.books, n.log); err != nil {
-		return c, err
-	}
-	n.hops, n.found = aside.NewHops(&n.books, n.o.now, n.log), aside.NewIndex(&n.books)
 	keys, err := challengeKeys(n.o)
 	if err != nil {
 		return c, err
@@ -167,20 +160,20 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 	if err := n.keys.Set(keys); err != nil {
 		return c, err
 	}
-	if n.config, n.certificates, err = shellConfig(n.o, n.log); err != nil {
+	if n.config.EdgeSecrets, err = openEdgeSecrets(n.o.edgeSecretFile); err != nil {
+		return c, err
+	}
+	if n.certificates, err = n.o.shell.fill(&n.config, n.o.data, n.watch, n.log); err != nil {
 		return c, err
 	}
 	n.config.Access = n.logs.access
-	watchCertificates(n.watch.Server, n.certificates)
 	prover, err := ownerProofs(n.o)
 	if err != nil {
 		return c, err
 	}
 	c = server.Config{
-		Data: n.o.data, Books: &n.books, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), Reports: n.scorer.reports, Keys: &n.keys, PayingWords: n.o.payingWords(),
-		Edge: &n.config, Leading: n.leading, Log: n.log,
-		KeyFiles:  func() map[string]string { return keyFiles(n.o) },
-		Verifiers: func() ([]string, error) { return verifiersOf(n.o.data) },
+		Data: n.o.data, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), SnapshotEvery: n.o.snapshotEvery, Scorer: scorer, Sites: sites,
+		Keys: &n.keys, KeyFiles: func() map[string]string { return keyFiles(n.o) }, PayingWords: n.o.payingWords(), Edge: &n.config, Log: n.log,
 		OpenCore: func(snapshot []byte) (follow.Core, error) {
 			return n.o.core.open(context.Background(), n.o.capacity, n.o.data, snapshot, n.log)
 		},
@@ -188,19 +181,16 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 			methods, _, err := paymentMethods(n.o)
 			return methods, err
 		},
-		Publisher: func(until publish.Until) (*publish.Publisher, *publish.Rotation, error) {
-			return openPublisher(n.o, until, n.log)
-		},
 		Payments: paid.Config{
-			Methods: n.methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
-			Realm: n.o.realm, Now: n.o.now, Log: n.log, Ready: n.disk.atLeast(payFloor), Failpoint: n.failpoint,
-			Told: n.o.stamps.Told, GasBudget: n.o.evm.gasBudget, Prover: prover, MemberSites: server.MemberSites{Client: n.sites},
+			Methods: n.methods, Sites: n.o.sites.policy(), Names: n.o.namePolicy(), Realm: n.o.realm, Now: n.o.now, Log: n.log,
+			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: n.o.evm.gasBudget, Prover: prover,
 		},
-		Visits: visits.Config{Fetch: n.sites, Now: n.o.now, Log: n.log},
 	}
-	c.Ledger.Room, c.Ledger.Failpoint, c.Ledger.Committed = n.disk.atLeast(writeFloor), n.failpoint, n.watch.committed()
-	n.watch.payments(&c.Payments)
-	n.watch.visits(&c.Visits)
+	c.Ledger.Failpoint = c.Payments.Failpoint
+	if n.watch != nil {
+		c.Counters = admin.NewCounters()
+		n.watch.Add(c.Counters)
+	}
 	if n.o.cluster.given() {
 		c.Cluster, err = n.clusterConfig()
 		return c, err
@@ -208,43 +198,21 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 	return c, refuseMarker(n.o.data)
 }
 
-// leading starts what runs while this origin leads.
-func (n *originNode) leading(ctx context.Context, l *server.Leader) {
-	go n.scorer.sweep(ctx)
-	go n.hops.Run(ctx)
-	go n.watch.lookForOdd(ctx, l.Operator, n.log)
-}
-
-// listen opens the listeners and the operator's socket. The ledger is open, so no other process
-// serves this folder.
-func (n *originNode) listen() (err error) {
-	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.open, n.log); err != nil {
-		n.listeners = nil
-		return err
-	}
-	n.socket, err = new(server.Operator).Listen(socketPath(n.o.data))
-	return err
-}
-
-// release closes what prepare and listen have opened.
-func (n *originNode) release() {
-	closeAll(n.listeners)
-	if n.socket != nil {
-		n.socket.Close()
-	}
-	if n.sites != nil {
-		n.sites.Close()
-	}
-}
-
 // answer serves clients and the operator until ctx is done and the stop has come to its end, or until
 // the origin or a listener fails.
 func (n *originNode) answer(ctx context.Context) error {
-	shell, counting, err := n.openShell()
+	cfg := n.config
+	var err error
+	if cfg.CoreDigest, err = buildName(); err != nil {
+		return err
+	}
+	cfg.ExampleSite, cfg.Log, cfg.NoCache = n.o.exampleSite(), n.log, !n.o.core.keep
+	n.origin.Fill(&cfg)
+	shell, err := edge.New(cfg)
 	if err != nil {
 		return err
 	}
-	defer inBackground(counting)()
+	defer inBackground(n.origin.CountHops)()
 	control := &http.Server{Handler: n.logs.controls(n.origin), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 
@@ -259,30 +227,13 @@ func (n *originNode) answer(ctx context.Context) error {
 	reloadFront(n.reload, frontParts{shell, n.config.TrustedProxies, n.config.EdgeSecrets, n.certificates, n.logs}, n.o, (*options).front)
 	reloadKeys(n.reload, n.o, &n.keys)
 	go n.reload.run(ctx)
-	n.watch.started(n, shell)
-	if err := n.announce(); err != nil {
-		return err
+	if n.watch != nil {
+		traps := new(admin.Traps)
+		traps.Show(n.origin.Core)
+		n.watch.Add(shell.Metrics(), traps.Metric())
+		n.origin.Watch(n.watch)
+		fmt.Fprintf(n.out, "webring is watched at %s\n", n.watch.Addr())
 	}
-	notifyReady(n.log)
-	defer keepAlive(n.origin.Core, n.log)()
-	return n.attend(ctx, shell, ended)
-}
-
-// openShell makes the shell. counting reports the hops that it counts until its context ends.
-func (n *originNode) openShell() (shell *edge.Shell, counting func(context.Context), err error) {
-	cfg := n.config
-	if cfg.CoreDigest, err = buildName(); err != nil {
-		return nil, nil, err
-	}
-	cfg.ExampleSite, cfg.Log, cfg.NoCache = n.o.exampleSite(), n.log, !n.o.core.keep
-	n.origin.Fill(&cfg)
-	counting = n.countHops(&cfg)
-	shell, err = edge.New(cfg)
-	return shell, counting, err
-}
-
-// announce says where the ring is, and what may surprise its operator.
-func (n *originNode) announce() error {
 	fmt.Fprintf(n.out, "webring serves %s at %s\n", n.o.baseURL, n.listeners[0].Addr())
 	if err := printVerifier(n.out, n.o.data); err != nil {
 		return err
@@ -291,7 +242,9 @@ func (n *originNode) announce() error {
 		n.log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
 	}
 	announceTests(n.o.offers(), n.log)
-	return nil
+	notifyReady(n.log)
+	defer keepAlive(n.origin.Core, n.log)()
+	return n.attend(ctx, shell, ended)
 }
 
 // attend keeps the core's clock, and stops when ctx is done. ended gets the errors of
@@ -350,4 +303,21 @@ func (o *options) exampleSite() string {
 		return o.baseURL
 	}
 	return "https://my-agent.dev"
+}
+
+// room says whether the disk of a folder has at least floor bytes free.
+func room(dir string, floor uint64) error { return (&server.Volume{Dir: dir}).AtLeast(floor)() }
+
+// inBackground runs a function until end is called, which waits for its end.
+func inBackground(run func(ctx context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }

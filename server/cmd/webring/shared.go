@@ -8,9 +8,9 @@ import (
 	"sync"
 
 	"webring/edge/voucher"
+	"webring/server"
 	"webring/server/ledger/cluster"
 	"webring/server/pay/mpp"
-	"webring/server/publish"
 )
 
 // clusterConfig reads what the flags say of etcd and of this node in it, and the keys that all nodes
@@ -32,7 +32,7 @@ func (n *originNode) clusterConfig() (*cluster.Config, error) {
 // needKeys says which of the keys that all nodes share is missing.
 func needKeys(o *options) error {
 	var errs []error
-	for _, path := range []string{secretPath(o), syncKeyPath(o.data)} {
+	for _, path := range []string{secretPath(o), server.SyncKeyPath(o.data)} {
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, fmt.Errorf("%s is missing, and must be the same on all nodes: start a ring that has none once without --etcd, or restore a backup of another node into an empty folder", path))
 		}
@@ -75,26 +75,13 @@ func sharedSecrets(challenges func() mpp.Keys, edge *voucher.Secrets, data strin
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if verifiers, err := verifiersOf(data); err == nil {
+		if keys, err := server.ReadSigningKeys(data); err == nil {
 			signs = nil
-			for _, v := range verifiers {
+			for _, v := range keys.All() {
 				signs = append(signs, cluster.Fingerprint(signName, []byte(v)))
 			}
 		}
 		known[signName] = signs
 		return known
 	}
-}
-
-// verifiersOf are those of the keys that sign for edges, as they are in a data folder now.
-func verifiersOf(data string) ([]string, error) {
-	key, err := publish.ReadKey(syncKeyPath(data))
-	if err != nil {
-		return nil, err
-	}
-	next, err := publish.ReadNext(nextKeyPath(data))
-	if next == nil {
-		return []string{key.Verifier()}, err
-	}
-	return []string{key.Verifier(), next.Verifier()}, err
 }

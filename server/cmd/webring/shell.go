@@ -5,13 +5,17 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
+	"syscall"
 	"unicode"
 
 	"webring/edge"
 	"webring/edge/front"
+	"webring/server/admin"
 )
 
 // shellFlags say how the shell meets the outside, at the origin and at an edge.
@@ -69,7 +73,7 @@ func isContact(s string) bool {
 
 // fill puts what the flags say into the shell's configuration, and gives the
 // certificates that are to be kept fresh, nil without TLS.
-func (f *shellFlags) fill(cfg *edge.Config, data string, log *slog.Logger) (certificates, error) {
+func (f *shellFlags) fill(cfg *edge.Config, data string, watch *admin.Server, log *slog.Logger) (certificates, error) {
 	cfg.RateLimit, cfg.Contact, cfg.Version, cfg.Count = f.rateLimit, f.contact, thisBuild().version, f.adminListen.address != ""
 	var err error
 	if cfg.TrustedProxies, err = f.proxies(); err != nil {
@@ -78,6 +82,7 @@ func (f *shellFlags) fill(cfg *edge.Config, data string, log *slog.Logger) (cert
 	certificates, err := f.tls.open(data, log)
 	if err == nil && certificates != nil {
 		cfg.TLS = certificates.TLS()
+		watch.Add(admin.Certificates{NotAfter: certificates.NotAfter})
 	}
 	return certificates, err
 }
@@ -94,14 +99,54 @@ func (f *shellFlags) proxies() (front.Proxies, error) {
 	return p, nil
 }
 
-// shellConfig is what the flags say of the shell, and of the certificates that it shows.
-func shellConfig(o *options, log *slog.Logger) (cfg edge.Config, certificates certificates, err error) {
-	if cfg.EdgeSecrets, err = openEdgeSecrets(o.edgeSecretFile); err != nil {
-		return cfg, nil, err
-	}
-	certificates, err = o.shell.fill(&cfg, o.data, log)
-	return cfg, certificates, err
-}
-
 // front gives the flags that [reloadFront] needs.
 func (o *options) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
+
+const adminListenUsage = "`address` of /healthz, /readyz, /metrics and /debug/pprof/; keep strangers away from it; if the default is taken, the next free port; empty for no listener and no metrics"
+
+// adminAddress is --admin-listen.
+type adminAddress struct {
+	address string
+	given   bool
+}
+
+const usualAdmin = "127.0.0.1:8403"
+
+func (a *adminAddress) String() string { return a.address }
+
+// Set takes any address. Listening shows whether it is one.
+func (a *adminAddress) Set(v string) error {
+	*a = adminAddress{v, true}
+	return nil
+}
+
+// listen listens on the address. If the operator gave none and another process has the usual
+// port, it takes the next free one, so that several processes run on one machine.
+func (a *adminAddress) listen() (net.Listener, error) {
+	l, err := net.Listen("tcp", a.address)
+	host, port, _ := net.SplitHostPort(a.address)
+	for next, _ := strconv.Atoi(port); !a.given && errors.Is(err, syscall.EADDRINUSE) && next < math.MaxUint16; {
+		next++
+		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(next)))
+	}
+	return l, err
+}
+
+// watch opens the second listener, if the flags ask for one. Nil stands for none.
+func (f *shellFlags) watch(passed passedSockets, log *slog.Logger) (*admin.Server, error) {
+	b := thisBuild()
+	switch {
+	case f.adminListen.address == "" && len(passed[adminSocket]) > 0:
+		return nil, errors.New("a socket was passed for health and metrics, and --admin-listen is empty: give it any address (it is not used), or pass no such socket")
+	case f.adminListen.address == "":
+		return nil, nil
+	}
+	listeners, err := passed.listen(adminSocket, f.adminListen.listen, log)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-listen: %w", err)
+	}
+	if at := listeners[0].Addr().String(); !f.adminListen.given && at != f.adminListen.address && len(passed[adminSocket]) == 0 {
+		log.Warn("another process has the usual address for metrics, so this one has the next free port; give --admin-listen to keep one address", "address", at)
+	}
+	return admin.Serve(listeners, admin.Build{Version: b.version, Revision: b.revision}, log), nil
+}

@@ -1,4 +1,4 @@
-package main
+package server
 
 import (
 	"fmt"
@@ -11,22 +11,22 @@ import (
 // failing a write. The disk is measured once a second, and the store has allocated room for
 // what it writes in that time. The floors are for everything else. Reading needs no room.
 const (
-	// payFloor is the free space in bytes below which no payment is taken.
-	payFloor = 256 << 20
-	// startFloor is the free space in bytes that opening a ledger needs, and that making
+	// PayFloor is the free space in bytes below which no payment is taken.
+	PayFloor = 256 << 20
+	// StartFloor is the free space in bytes that opening a ledger needs, and that making
 	// one goes on needing: the store writes into mapped files, where a process that finds
 	// no room is ended by the system.
-	startFloor = 128 << 20
-	// writeFloor is the free space in bytes below which nothing is written to the
+	StartFloor = 128 << 20
+	// WriteFloor is the free space in bytes below which nothing is written to the
 	// ledger: payments that were taken before stay open until there is room. Half
 	// of it may yet be used by tables that the store makes of what it holds.
-	writeFloor = 64 << 20
+	WriteFloor = 64 << 20
 )
 
-// volume is the disk of a folder, measured at most once a second. It may be used
+// Volume is the disk of a folder, measured at most once a second. It may be used
 // concurrently.
-type volume struct {
-	dir string
+type Volume struct {
+	Dir string
 
 	mu       sync.Mutex
 	measured time.Time
@@ -34,30 +34,27 @@ type volume struct {
 	err      error
 }
 
-// atLeast gives a function that says whether floor bytes are free.
-func (v *volume) atLeast(floor uint64) func() error {
+// AtLeast gives a function that says whether floor bytes are free.
+func (v *Volume) AtLeast(floor uint64) func() error {
 	return func() error {
-		free, err := v.space()
+		free, err := v.Space()
 		if err == nil && free < floor {
-			err = fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", v.dir, free>>20, floor>>20)
+			err = fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", v.Dir, free>>20, floor>>20)
 		}
 		return err
 	}
 }
 
-// space gives the free space in bytes.
-func (v *volume) space() (uint64, error) {
+// Space gives the free space in bytes.
+func (v *Volume) Space() (uint64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if now := time.Now(); now.Sub(v.measured) >= time.Second {
 		v.measured = now
-		v.free, v.err = free(v.dir)
+		v.free, v.err = free(v.Dir)
 	}
 	return v.free, v.err
 }
-
-// room says whether the disk of a folder has at least floor bytes free.
-func room(dir string, floor uint64) error { return (&volume{dir: dir}).atLeast(floor)() }
 
 func free(dir string) (uint64, error) {
 	var fs syscall.Statfs_t
