@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,7 +82,8 @@ func (o *edgeOptions) validate() error {
 }
 
 func runEdge(args []string, out io.Writer) error {
-	o, reload, err := loadOptions[edgeOptions](args)
+	given, reload, err := load(args, func() settings { return new(edgeOptions) })
+	o := given.(*edgeOptions)
 	if o.check && !errors.Is(err, flag.ErrHelp) {
 		return checkEdge(args, out)
 	}
@@ -105,7 +105,7 @@ func runEdge(args []string, out io.Writer) error {
 func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
 
 // serveEdge serves what the origin publishes until ctx is done.
-func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], logs *logs, out io.Writer) (err error) {
+func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader, logs *logs, out io.Writer) (err error) {
 	log := logs.Logger
 	secrets, err := openEdgeSecrets(o.edgeSecretFile)
 	if err != nil {
@@ -206,7 +206,7 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 
 // answer serves a replica that has a state, and starts run once it listens. cfg is the
 // shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, watched *admin.Edge, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
+func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, watched *admin.Edge, reload *reloader, logs *logs, out io.Writer) error {
 	log := logs.Logger
 	answers := surface.answers
 	forwarder, err := forward.New(forward.Config{Origins: o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
@@ -242,7 +242,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 	if certificates != nil {
 		go certificates.Run(ctx)
 	}
-	reloadFront(reload, frontParts{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
+	reloadFront(reload, o, shell, &cfg, certificates, logs)
 	reloadOrigins(reload, r, forwarder)
 	go reload.run(ctx)
 	if watched.Forwarder.Store(forwarder); watch != nil {
@@ -304,27 +304,6 @@ type edgeSource struct{ *follow.Replica }
 
 // Snapshot implements [publish.Source].
 func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil, 0, snap.ErrNotHeld }
-
-// reloadOrigins has an edge reload its list of origins.
-func reloadOrigins(reload *reloader[edgeOptions], r *follow.Replica, forwarder *forward.Forwarder) {
-	reload.add(part[edgeOptions]{"the origins", []string{"origin"}, func(next *edgeOptions) (change, error) {
-		list, err := follow.NewOrigins(next.origins...)
-		if err != nil {
-			return change{}, fmt.Errorf("--origin: %w", err)
-		}
-		var urls []string
-		for _, o := range list.Round() {
-			urls = append(urls, o.URL)
-		}
-		now, _ := r.Followed()
-		if slices.Sort(now); slices.Equal(now, slices.Sorted(slices.Values(urls))) {
-			return change{}, nil
-		}
-		return change{said: strings.Join(urls, ", "), apply: func() error {
-			return errors.Join(r.SetOrigins(urls...), forwarder.SetOrigins(urls...))
-		}}, nil
-	}})
-}
 
 // surface is what readers of an edge see.
 type surface struct {

@@ -29,7 +29,8 @@ import (
 const controlHeaderTime = 5 * time.Second
 
 func serve(args []string, out io.Writer) error {
-	o, reload, err := loadOptions[options](args)
+	given, reload, err := load(args, func() settings { return new(options) })
+	o := given.(*options)
 	if o.check && !errors.Is(err, flag.ErrHelp) {
 		return checkOrigin(args, out)
 	}
@@ -62,7 +63,7 @@ func interrupted(ctx context.Context, err error) error {
 // originNode is the process of an origin: what it is made of, by its flags, and what it has open.
 type originNode struct {
 	o      *options
-	reload *reloader[options]
+	reload *reloader
 	logs   *logs
 	log    *slog.Logger
 	out    io.Writer
@@ -224,7 +225,7 @@ func (n *originNode) answer(ctx context.Context) error {
 	if n.certificates != nil {
 		go n.certificates.Run(ctx)
 	}
-	reloadFront(n.reload, frontParts{shell, n.config.TrustedProxies, n.config.EdgeSecrets, n.certificates, n.logs}, n.o, (*options).front)
+	reloadFront(n.reload, n.o, shell, &n.config, n.certificates, n.logs)
 	reloadKeys(n.reload, n.o, &n.keys)
 	go n.reload.run(ctx)
 	if n.watch != nil {

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"webring/core/api"
+	"webring/edge"
+	"webring/edge/forward"
+)
+
+// stopSignals gives a context that ends with the first SIGTERM, which asks for a stop
+// that loses nothing. SIGINT, and any signal after the first SIGTERM, end the process at
+// once, as a crash would: what it had promised is on the disk. release ends the watch.
+func stopSignals(log *slog.Logger) (ctx context.Context, release func()) {
+	ctx, stop := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	released := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				if s == syscall.SIGTERM && ctx.Err() == nil {
+					stop()
+					continue
+				}
+				log.Warn("this process ends at once; payments in flight stay reserved, the next start goes on with them, and who sends the same credential again gets the outcome", "signal", s.String())
+				signal.Reset(s)
+				_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
+				// A process can have been started to ignore it, as shells start those in
+				// the background.
+				time.Sleep(time.Second)
+				os.Exit(128 + int(s.(syscall.Signal)))
+			case <-released:
+				return
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(released)
+		stop()
+	}
+}
+
+// drainTime is --drain: for how long a process that was told to stop goes on accepting
+// connections. A balancer that asks for readiness every few seconds has taken the node
+// out by then.
+type drainTime struct {
+	time  time.Duration
+	given bool
+}
+
+const usualDrain = 10 * time.Second
+
+// String is the time as Set reads it.
+func (d *drainTime) String() string { return (*duration)(&d.time).String() }
+
+// Set reads what [parseDuration] reads.
+func (d *drainTime) Set(v string) (err error) {
+	d.time, err = parseDuration(v)
+	d.given = true
+	return err
+}
+
+func (d *drainTime) validate() error {
+	if d.time < 0 {
+		return errors.New("--drain must not be negative")
+	}
+	return nil
+}
+
+// inDevelopment sets the time to 0 unless it was given.
+func (d *drainTime) inDevelopment() {
+	if !d.given {
+		d.time = 0
+	}
+}
+
+// run is the first part of a stop. It calls the functions first, which say that the node is
+// not ready any more. Then everything goes on as before, except that connections end with
+// their next answer.
+//
+// Payments are taken, too. One that is taken now has all of [stopTime] left once the drain
+// is over, which is longer than a transaction is valid; to refuse it would fail payers
+// that a balancer still sends here. What takes longer stays reserved for the next start,
+// as ever.
+func (d *drainTime) run(shell *edge.Shell, log *slog.Logger, first ...func()) {
+	for _, tell := range first {
+		tell()
+	}
+	shell.Drain()
+	if d.time == 0 {
+		return
+	}
+	log.Info("stopping: this node is not ready any more, and answers for as long as balancers may take to notice", "drain", d.time)
+	time.Sleep(d.time)
+}
+
+// stopTime bounds how long a stop waits for payments in flight: a Tempo transaction
+// is valid for at most 90 seconds, and its request is held 10 more. What takes
+// longer, as an authorisation may, stays reserved for the next start.
+const stopTime = 110 * time.Second
+
+// answerTime is how long a stop then has to answer the requests that still wait: their
+// clients are told to ask again.
+const answerTime = 5 * time.Second
+
+// stopOrigin closes payments, and then shell, which answers reads until then.
+func stopOrigin(closePayments func(context.Context) error, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
+	defer cancel()
+	settled, enough := context.WithTimeout(ctx, patience)
+	defer enough()
+	if err := closePayments(settled); err != nil {
+		log.Warn("payments in flight stay reserved for the next start", "err", err)
+	}
+	return shut(ctx, shell, log)
+}
+
+// stopEdge closes shell, and has forwarder wait no longer for the origin when
+// patience has ended.
+func stopEdge(forwarder *forward.Forwarder, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
+	defer cancel()
+	enough := time.AfterFunc(patience, func() {
+		log.Warn("what the origin has not answered is given up; payers are told to send their payment again")
+		forwarder.Close()
+	})
+	defer enough.Stop()
+	return shut(ctx, shell, log)
+}
+
+// shut closes shell. A client that is too slow to take its answer before ctx ends is no
+// error.
+func shut(ctx context.Context, shell *edge.Shell, log *slog.Logger) error {
+	err := shell.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		log.Warn("not everybody has taken an answer; the connections end")
+		return nil
+	}
+	return err
+}
+
+// The names of sockets that a supervisor may pass (FileDescriptorName= of systemd.socket).
+const (
+	httpSocket  = "http"
+	adminSocket = "admin"
+)
+
+// passedSockets are the listeners that a supervisor opened for this process before it
+// started (sd_listen_fds(3)), by name. They outlive the process: what connects while
+// there is none waits in the kernel for the next one.
+type passedSockets map[string][]net.Listener
+
+// takeSockets takes what was passed. A single socket is the one that answers clients,
+// whatever its name, unless that is [adminSocket].
+func takeSockets() (passedSockets, error) {
+	files := activation.Files(true)
+	passed := passedSockets{}
+	for _, f := range files {
+		name := f.Name()
+		if name != adminSocket && len(files) == 1 {
+			name = httpSocket
+		}
+		if name != httpSocket && name != adminSocket {
+			return nil, fmt.Errorf("a socket was passed to this process under the name %q; the names are %s and %s (FileDescriptorName=)", name, httpSocket, adminSocket)
+		}
+		l, err := net.FileListener(f)
+		if err != nil {
+			return nil, fmt.Errorf("the socket %s that was passed to this process: %w", name, err)
+		}
+		f.Close() // the listener has its own
+		passed[name] = append(passed[name], l)
+	}
+	return passed, nil
+}
+
+// listen gives the sockets that were passed under a name, or else the one that open opens.
+func (p passedSockets) listen(name string, open func() (net.Listener, error), log *slog.Logger) ([]net.Listener, error) {
+	if passed := p[name]; len(passed) > 0 {
+		for _, l := range passed {
+			log.Info("listening on a socket that was passed to this process", "name", name, "address", l.Addr().String())
+		}
+		return passed, nil
+	}
+	l, err := open()
+	return []net.Listener{l}, err
+}
+
+// outlive reports whether the sockets of a name stay open when this process closes its
+// listeners: then new connections wait for the next process.
+func (p passedSockets) outlive(name string) bool { return len(p[name]) > 0 }
+
+// closeAll closes listeners; to close one twice does no harm.
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
+}
+
+// notify tells the supervisor about the state of this process (sd_notify(3)), if it asked
+// to be told.
+func notify(state string, log *slog.Logger) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("the supervisor could not be told", "state", state, "err", err)
+	}
+}
+
+func notifyReady(log *slog.Logger)     { notify(daemon.SdNotifyReady, log) }
+func notifyReloading(log *slog.Logger) { notify(daemon.SdNotifyReloading, log) }
+func notifyStopping(log *slog.Logger)  { notify(daemon.SdNotifyStopping, log) }
+
+// answering is what a watchdog asks: a core that answers reads.
+type answering interface {
+	Serve(target []byte, r *api.Response)
+}
+
+// keepAlive tells the supervisor's watchdog, if there is one, that this process is alive:
+// each time that the core has answered a read. end ends that, and waits for it.
+func keepAlive(core answering, log *slog.Logger) (end func()) {
+	interval, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		log.Warn("the supervisor's watchdog is not told anything", "err", err)
+	}
+	if interval <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var telling sync.WaitGroup
+	telling.Go(func() {
+		every := time.NewTicker(interval / 3)
+		defer every.Stop()
+		var r api.Response
+		for {
+			core.Serve([]byte("/api"), &r)
+			notify(daemon.SdNotifyWatchdog, log)
+			select {
+			case <-every.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		telling.Wait()
+	}
+}
+
+// A ring's state is a few large allocations without pointers. The collector scans them at no
+// cost, but by default it lets garbage grow to the size of the live heap, so a large ring
+// would take twice the memory that it needs.
+const (
+	// openingPercent is GOGC while a ring is opened: garbage as a percentage of the live
+	// heap.
+	openingPercent = 20
+	// garbage bounds the garbage while a ring is served, in bytes, unless the usual
+	// percentage allows less.
+	garbage = 256 << 20
+)
+
+// collectOften sets the percentage for opening a ring.
+func collectOften() { collectAt(openingPercent) }
+
+// settle frees the memory that opening a ring has needed. Until ctx is done it adjusts the
+// collector's percentage to the live heap, and frees memory again when that has shrunk by
+// much.
+func settle(ctx context.Context) {
+	debug.FreeOSMemory()
+	again := time.NewTicker(10 * time.Second)
+	defer again.Stop()
+	for most, pace := uint64(0), 0; ; {
+		use := inUse()
+		if most > use+garbage/2 {
+			debug.FreeOSMemory()
+			most = 0
+		}
+		most = max(most, use)
+		if p := int(100 * garbage / max(use, garbage)); p != pace {
+			collectAt(p)
+			pace = p
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+		}
+	}
+}
+
+// inUse gives the live heap of the last collection, in bytes. It stops no goroutine.
+func inUse() uint64 {
+	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
+}
+
+// collectAt sets the percentage unless GOGC is set.
+func collectAt(percent int) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(max(percent, 1))
+	}
+}
