@@ -196,8 +196,8 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 	}
 	c.listening("--listen", f.listen, running, true)
 	c.accessLog(f.logs.access)
-	if a := f.adminListen; a.address != "" {
-		c.listening("--admin-listen", a.address, running, a.given)
+	if f.adminListen != "" {
+		c.listening("--admin-listen", f.adminListen, running, f.given("admin-listen"))
 	}
 	if f.tls.httpListen != "" {
 		c.listening("acme-http-listen", f.tls.httpListen, running, true)

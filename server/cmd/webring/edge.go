@@ -98,56 +98,70 @@ func runEdge(args []string, out io.Writer) error {
 	reload.log = logs.Logger
 	ctx, release := stopSignals(logs.Logger)
 	defer release()
-	return interrupted(ctx, serveEdge(ctx, o, reload, logs, out))
+	n := &edgeNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out}
+	return interrupted(ctx, n.run(ctx))
 }
 
 // front gives the flags that [reloadFront] needs.
 func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
 
-// serveEdge serves what the origin publishes until ctx is done.
-func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader, logs *logs, out io.Writer) (err error) {
-	log := logs.Logger
-	secrets, err := openEdgeSecrets(o.edgeSecretFile)
+// edgeNode is the process of an edge: what it is made of, by its flags, and what it has open.
+type edgeNode struct {
+	o      *edgeOptions
+	reload *reloader
+	logs   *logs
+	log    *slog.Logger
+	out    io.Writer
+
+	passed       passedSockets
+	watch        *admin.Server
+	watched      admin.Edge
+	traps        admin.Traps
+	config       edge.Config
+	certificates certificates    // nil without TLS
+	build        string          // name of the core's build, for validators
+	answers      *edge.Swappable // what readers see, nil until there is a core
+}
+
+// run serves what the origin publishes until ctx is done.
+func (n *edgeNode) run(ctx context.Context) (err error) {
+	secrets, err := openEdgeSecrets(n.o.edgeSecretFile)
 	if err != nil {
 		return err
 	}
 	if secrets == nil {
-		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
+		n.log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
-	config := edge.Config{EdgeSecrets: secrets, NoCache: !o.core.keep, Log: log, Access: logs.access}
-	passed, err := takeSockets()
-	if err != nil {
+	n.config = edge.Config{EdgeSecrets: secrets, NoCache: !n.o.core.keep, Log: n.log, Access: n.logs.access}
+	if n.passed, err = takeSockets(); err != nil {
 		return err
 	}
-	watch, err := o.shell.watch(passed, log)
-	if err != nil {
+	if n.watch, err = n.o.shell.watch(n.passed, n.log); err != nil {
 		return err
 	}
-	defer watch.Close()
-	watch.Starting("the replica has nothing to show yet: it asks " + strings.Join(o.origins, " and "))
-	certificates, err := o.shell.fill(&config, o.data, watch, log)
-	if err != nil {
+	defer n.watch.Close()
+	n.watch.Starting("the replica has nothing to show yet: it asks " + strings.Join(n.o.origins, " and "))
+	if n.certificates, err = n.o.shell.fill(&n.config, n.o.data, n.watch, n.log); err != nil {
 		return err
 	}
-	folder, err := holdFolder(o.data, log)
+	folder, err := holdFolder(n.o.data, n.log)
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	defer logs.listenEdge(o.data)()
+	defer n.logs.listenEdge(n.o.data)()
 	digest, err := module.Digest()
 	if err != nil && !errors.Is(err, module.ErrMissing) {
 		return err
 	}
-	surface := &surface{log: log}
-	if surface.build, err = buildName(); err != nil {
+	if n.build, err = buildName(); err != nil {
 		return err
 	}
 	cfg := follow.Config{
-		Origins: o.origins, Keys: o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
-		Module: digest, Show: surface.show, Log: log, MaxSnapshot: o.core.mostSnapshot(),
+		Origins: n.o.origins, Keys: n.o.originKeys, Dir: replicaPath(n.o.data), Replay: n.o.replay,
+		Module: digest, Show: n.show, Log: n.log, MaxSnapshot: n.o.core.mostSnapshot(),
 		Open: func(ctx context.Context, snapshot []byte) (follow.Core, error) {
-			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
+			return n.o.core.open(ctx, edgeCapacity, n.o.data, snapshot, n.log)
 		},
 	}
 	if secrets != nil {
@@ -159,8 +173,8 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader, logs *logs
 	if err != nil {
 		return err
 	}
-	watched := &admin.Edge{Replica: r}
-	watch.Add(watched)
+	n.watched.Replica = r
+	n.watch.Add(&n.watched)
 	following, end := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	run := sync.OnceFunc(func() { done.Go(func() { r.Run(following) }) })
@@ -179,7 +193,19 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader, logs *logs
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface, config, certificates, passed, watch, watched, reload, logs, out)
+	return n.answer(ctx, r, run)
+}
+
+// show is [follow.Config.Show].
+func (n *edgeNode) show(c follow.Core) {
+	n.traps.Show(c)
+	if n.answers == nil {
+		n.answers = edge.NewSwappable(c, n.build)
+		return
+	}
+	began := time.Now()
+	n.answers.Swap(c, n.build)
+	n.log.Info("edge: another core answers", "drained", time.Since(began).Round(time.Microsecond))
 }
 
 // replicaPath is the folder of an edge's last good state.
@@ -204,18 +230,16 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 	return lock, nil
 }
 
-// answer serves a replica that has a state, and starts run once it listens. cfg is the
-// shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, watched *admin.Edge, reload *reloader, logs *logs, out io.Writer) error {
-	log := logs.Logger
-	answers := surface.answers
-	forwarder, err := forward.New(forward.Config{Origins: o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
-		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
+// answer serves a replica that has a state, and starts run once it listens.
+func (n *edgeNode) answer(ctx context.Context, r *follow.Replica, run func()) error {
+	cfg := n.config
+	forwarder, err := forward.New(forward.Config{Origins: n.o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
+		TrustedProxies: cfg.TrustedProxies, BaseURL: n.answers.BaseURL, Log: n.log})
 	if err != nil {
 		return err
 	}
 	defer forwarder.Close()
-	cfg.Core, cfg.Stale, cfg.Sync = answers, r.Stale, syncHandlers(r, forwarder, answers.BaseURL)
+	cfg.Core, cfg.Stale, cfg.Sync = n.answers, r.Stale, syncHandlers(r, forwarder, n.answers.BaseURL)
 	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}
 	for pattern := range server.PaidOperations {
 		cfg.Paid[pattern] = forwarder.Paid
@@ -229,7 +253,7 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 		return err
 	}
 	defer inBackground(counting)()
-	listeners, err := passed.listen(httpSocket, o.shell.open, log)
+	listeners, err := n.passed.listen(httpSocket, n.o.shell.open, n.log)
 	if err != nil {
 		return err
 	}
@@ -239,29 +263,29 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 		go func() { ended <- shell.Serve(l) }()
 	}
 	run()
-	if certificates != nil {
-		go certificates.Run(ctx)
+	if n.certificates != nil {
+		go n.certificates.Run(ctx)
 	}
-	reloadFront(reload, o, shell, &cfg, certificates, logs)
-	reloadOrigins(reload, r, forwarder)
-	go reload.run(ctx)
-	if watched.Forwarder.Store(forwarder); watch != nil {
-		watch.Add(shell.Metrics(), surface.traps.Metric())
-		watch.Started(watched.Checks(o.readyAge)...)
-		fmt.Fprintf(out, "webring is watched at %s\n", watch.Addr())
+	reloadFront(n.reload, n.o, shell, &cfg, n.certificates, n.logs)
+	reloadOrigins(n.reload, r, forwarder)
+	go n.reload.run(ctx)
+	if n.watched.Forwarder.Store(forwarder); n.watch != nil {
+		n.watch.Add(shell.Metrics(), n.traps.Metric())
+		n.watch.Started(n.watched.Checks(n.o.readyAge)...)
+		fmt.Fprintf(n.out, "webring is watched at %s\n", n.watch.Addr())
 	}
-	fmt.Fprintf(out, "webring follows %s at %s\n", strings.Join(o.origins, " or "), listeners[0].Addr())
-	notifyReady(log)
-	defer keepAlive(answers, log)()
+	fmt.Fprintf(n.out, "webring follows %s at %s\n", strings.Join(n.o.origins, " or "), listeners[0].Addr())
+	notifyReady(n.log)
+	defer keepAlive(n.answers, n.log)()
 	go settle(ctx)
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		watch.Stopping()
-		o.shell.drain.run(shell, log, func() { notifyStopping(log) })
-		log.Info("stopping; forwarded payments finish first")
-		return stopEdge(forwarder, shell, stopTime, log)
+		n.watch.Stopping()
+		drain(shell, n.o.shell.drain, n.log, func() { notifyStopping(n.log) })
+		n.log.Info("stopping; forwarded payments finish first")
+		return stopEdge(forwarder, shell, stopTime, n.log)
 	}
 }
 
@@ -304,23 +328,3 @@ type edgeSource struct{ *follow.Replica }
 
 // Snapshot implements [publish.Source].
 func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil, 0, snap.ErrNotHeld }
-
-// surface is what readers of an edge see.
-type surface struct {
-	log     *slog.Logger
-	build   string          // name of the core's build, for validators
-	answers *edge.Swappable // nil until there is a core
-	traps   admin.Traps
-}
-
-// show is [follow.Config.Show].
-func (s *surface) show(c follow.Core) {
-	s.traps.Show(c)
-	if s.answers == nil {
-		s.answers = edge.NewSwappable(c, s.build)
-		return
-	}
-	began := time.Now()
-	s.answers.Swap(c, s.build)
-	s.log.Info("edge: another core answers", "drained", time.Since(began).Round(time.Microsecond))
-}

@@ -128,8 +128,8 @@ func (o *options) validate() error {
 
 // inDevelopment sets the defaults that --dev changes.
 func (o *options) inDevelopment() {
-	if o.sites.dev {
-		o.shell.drain.inDevelopment()
+	if o.sites.dev && !o.shell.given("drain") {
+		o.shell.drain = 0
 	}
 }
 

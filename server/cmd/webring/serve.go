@@ -270,7 +270,7 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 			n.log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
-				n.o.shell.drain.run(shell, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
+				drain(shell, n.o.shell.drain, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
 				if n.passed.outlive(httpSocket) {
 					shell.StopAccepting() // new connections wait for the next process
 				}

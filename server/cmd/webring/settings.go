@@ -261,7 +261,7 @@ func readFile(fs *flag.FlagSet, c *configFile, text []byte, from sources) error 
 			wrong = append(wrong, fmt.Errorf("%s: %w", at, misnamed(name, known)))
 		case from[name] == "":
 			from[name] = at
-			if err := set(fs.Lookup(name), values[name]); err != nil {
+			if err := set(fs, name, values[name]); err != nil {
 				wrong = append(wrong, fmt.Errorf("%s: %s: %w", at, name, err))
 			}
 		}
@@ -288,7 +288,8 @@ func misnamed(name string, known map[string]bool) error {
 
 // set sets a setting to a value of a file: a list to an array or to one string, all others to one
 // value.
-func set(f *flag.Flag, value any) error {
+func set(fs *flag.FlagSet, name string, value any) error {
+	f := fs.Lookup(name)
 	_, repeatable := f.Value.(*list)
 	items, array := value.([]any)
 	if !array {
@@ -301,7 +302,7 @@ func set(f *flag.Flag, value any) error {
 		case map[string]any, []any:
 			return errors.New("it takes a string or a number, and no table or array in its place")
 		}
-		if err := f.Value.Set(fmt.Sprint(item)); err != nil {
+		if err := fs.Set(name, fmt.Sprint(item)); err != nil {
 			return taken(f.Value, err)
 		}
 	}

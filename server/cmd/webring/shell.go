@@ -28,30 +28,38 @@ import (
 // shellFlags say how the shell meets the outside, at the origin and at an edge.
 type shellFlags struct {
 	listen         string
-	adminListen    adminAddress
+	adminListen    string
 	rateLimit      int
 	trustedProxies list
 	clientIPHeader string
 	tls            tlsFlags
 	contact        string
 	logs           logFlags
-	drain          drainTime
+	drain          time.Duration // for how long a process that was told to stop accepts connections
+	set            *flag.FlagSet // where these settings are defined
 }
+
+// Defaults.
+const (
+	usualAdmin = "127.0.0.1:8403"
+	// A balancer that asks for readiness every few seconds has taken the node out by then.
+	usualDrain = 10 * time.Second
+)
 
 // usualClientIPHeader is the field that most proxies write.
 const usualClientIPHeader = "X-Forwarded-For"
 
 func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
-	f.adminListen.address = usualAdmin
-	fs.Var(&f.adminListen, "admin-listen", adminListenUsage)
+	f.set = fs
+	fs.StringVar(&f.adminListen, "admin-listen", usualAdmin, "`address` of /healthz, /readyz, /metrics and /debug/pprof/; keep strangers away from it; if the default is taken, the next free port; empty for no listener and no metrics")
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that may name the client's address, or unix for peers on a socket (repeatable)")
 	fs.StringVar(&f.clientIPHeader, "client-ip-header", usualClientIPHeader, fileOnly+"`field` in which trusted proxies name the client: X-Forwarded-For, Forwarded, or one with a single address, such as CF-Connecting-IP; the proxies must set it themselves")
 	f.tls.define(fs)
 	f.logs.define(fs)
-	f.drain.time = usualDrain
-	fs.Var(&f.drain, "drain", "`time` to go on accepting requests after SIGTERM, while /readyz already says no; 0 with serve --dev unless given")
+	f.drain = usualDrain
+	fs.Var((*duration)(&f.drain), "drain", "`time` to go on accepting requests after SIGTERM, while /readyz already says no; 0 with serve --dev unless given")
 	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
 }
 
@@ -60,13 +68,22 @@ func (f *shellFlags) validate() error {
 	if f.rateLimit < 0 {
 		errs = append(errs, errors.New("--rate-limit must not be negative"))
 	}
+	if f.drain < 0 {
+		errs = append(errs, errors.New("--drain must not be negative"))
+	}
 	if f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0 {
 		errs = append(errs, errors.New("client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy"))
 	}
 	if f.contact != "" && !isContact(f.contact) {
 		errs = append(errs, fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact))
 	}
-	return errors.Join(append(errs, f.tls.validate(), f.logs.validate(), f.drain.validate())...)
+	return errors.Join(append(errs, f.tls.validate(), f.logs.validate())...)
+}
+
+// given says whether a setting has been set by flag, environment or file.
+func (f *shellFlags) given(name string) (is bool) {
+	f.set.Visit(func(x *flag.Flag) { is = is || x.Name == name })
+	return is
 }
 
 // open listens for clients.
@@ -81,7 +98,7 @@ func isContact(s string) bool {
 // fill puts what the flags say into the shell's configuration, and gives the
 // certificates that are to be kept fresh, nil without TLS.
 func (f *shellFlags) fill(cfg *edge.Config, data string, watch *admin.Server, log *slog.Logger) (certificates, error) {
-	cfg.RateLimit, cfg.Contact, cfg.Version, cfg.Count = f.rateLimit, f.contact, thisBuild().version, f.adminListen.address != ""
+	cfg.RateLimit, cfg.Contact, cfg.Version, cfg.Count = f.rateLimit, f.contact, thisBuild().version, f.adminListen != ""
 	var err error
 	if cfg.TrustedProxies, err = f.proxies(); err != nil {
 		return nil, err
@@ -109,30 +126,12 @@ func (f *shellFlags) proxies() (front.Proxies, error) {
 // front gives the flags that [reloadFront] needs.
 func (o *options) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
 
-const adminListenUsage = "`address` of /healthz, /readyz, /metrics and /debug/pprof/; keep strangers away from it; if the default is taken, the next free port; empty for no listener and no metrics"
-
-// adminAddress is --admin-listen.
-type adminAddress struct {
-	address string
-	given   bool
-}
-
-const usualAdmin = "127.0.0.1:8403"
-
-func (a *adminAddress) String() string { return a.address }
-
-// Set takes any address. Listening shows whether it is one.
-func (a *adminAddress) Set(v string) error {
-	*a = adminAddress{v, true}
-	return nil
-}
-
-// listen listens on the address. If the operator gave none and another process has the usual
-// port, it takes the next free one, so that several processes run on one machine.
-func (a *adminAddress) listen() (net.Listener, error) {
-	l, err := net.Listen("tcp", a.address)
-	host, port, _ := net.SplitHostPort(a.address)
-	for next, _ := strconv.Atoi(port); !a.given && errors.Is(err, syscall.EADDRINUSE) && next < math.MaxUint16; {
+// listenAdmin listens for the operator. If the operator gave no address and another process has the
+// usual port, it takes the next free one, so that several processes run on one machine.
+func (f *shellFlags) listenAdmin() (net.Listener, error) {
+	l, err := net.Listen("tcp", f.adminListen)
+	host, port, _ := net.SplitHostPort(f.adminListen)
+	for next, _ := strconv.Atoi(port); !f.given("admin-listen") && errors.Is(err, syscall.EADDRINUSE) && next < math.MaxUint16; {
 		next++
 		l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(next)))
 	}
@@ -143,16 +142,16 @@ func (a *adminAddress) listen() (net.Listener, error) {
 func (f *shellFlags) watch(passed passedSockets, log *slog.Logger) (*admin.Server, error) {
 	b := thisBuild()
 	switch {
-	case f.adminListen.address == "" && len(passed[adminSocket]) > 0:
+	case f.adminListen == "" && len(passed[adminSocket]) > 0:
 		return nil, errors.New("a socket was passed for health and metrics, and --admin-listen is empty: give it any address (it is not used), or pass no such socket")
-	case f.adminListen.address == "":
+	case f.adminListen == "":
 		return nil, nil
 	}
-	listeners, err := passed.listen(adminSocket, f.adminListen.listen, log)
+	listeners, err := passed.listen(adminSocket, f.listenAdmin, log)
 	if err != nil {
 		return nil, fmt.Errorf("--admin-listen: %w", err)
 	}
-	if at := listeners[0].Addr().String(); !f.adminListen.given && at != f.adminListen.address && len(passed[adminSocket]) == 0 {
+	if at := listeners[0].Addr().String(); !f.given("admin-listen") && at != f.adminListen && len(passed[adminSocket]) == 0 {
 		log.Warn("another process has the usual address for metrics, so this one has the next free port; give --admin-listen to keep one address", "address", at)
 	}
 	return admin.Serve(listeners, admin.Build{Version: b.version, Revision: b.revision}, log), nil
