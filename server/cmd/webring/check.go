@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common"
+
 	"webring/edge/durable"
 	"webring/edge/follow"
 	"webring/edge/front"
@@ -199,13 +201,13 @@ func (c *checks) front(f *shellFlags, data, host string, running bool) {
 	if f.adminListen != "" {
 		c.listening("--admin-listen", f.adminListen, running, f.given("admin-listen"))
 	}
-	if f.tls.httpListen != "" {
-		c.listening("acme-http-listen", f.tls.httpListen, running, true)
+	if f.tls.acme.HTTPListen != "" {
+		c.listening("acme-http-listen", f.tls.acme.HTTPListen, running, true)
 	}
 	switch {
 	case f.tls.cert != "" && f.tls.key != "":
 		c.certificate(&f.tls, host)
-	case len(f.tls.hosts) > 0:
+	case len(f.tls.acme.Hosts) > 0:
 		c.authority(&f.tls, data)
 	default:
 		c.ok("tls", "none here")
@@ -244,12 +246,12 @@ const patience = 10 * time.Second
 func (c *checks) authority(f *tlsFlags, data string) {
 	ctx, cancel := waiting()
 	defer cancel()
-	cfg := f.acme(data, nil)
+	cfg := f.authority(data, nil)
 	err := cfg.Reach(ctx)
 	if err != nil {
-		err = fmt.Errorf("acme-directory %s: %w: correct it, or have this machine reach it", f.directory, err)
+		err = fmt.Errorf("acme-directory %s: %w: correct it, or have this machine reach it", f.acme.Directory, err)
 	}
-	c.result("acme", err, "%s answers; it has to reach port 443 of %s", f.directory, f.hosts.String())
+	c.result("acme", err, "%s answers; it has to reach port 443 of %s", f.acme.Directory, strings.Join(f.acme.Hosts, ","))
 }
 
 func waiting() (context.Context, context.CancelFunc) {
@@ -274,7 +276,7 @@ func checkOrigin(args []string, out io.Writer) error {
 	}
 	c.front(&o.shell, o.data, host, running)
 	offers := o.offers()
-	if f := &o.shell; len(offers) > 0 && host != "" && f.tls.cert == "" && len(f.tls.hosts) == 0 && len(f.trustedProxies) == 0 {
+	if f := &o.shell; len(offers) > 0 && host != "" && f.tls.cert == "" && len(f.tls.acme.Hosts) == 0 && len(f.trustedProxies) == 0 {
 		c.fail("tls", errors.New("payments are taken over TLS alone: give --tls-cert and --tls-key, --acme-host, or --trusted-proxy for what speaks TLS before this ring"))
 	}
 	c.core(&o.core)
@@ -364,11 +366,11 @@ func (c *checks) core(f *coreFlags) {
 
 // scorer checks who scores sites, and that a service answers at its address.
 func (c *checks) scorer(o *options) {
-	if o.score.spec == local.Provider {
+	if o.score.Spec == local.Provider {
 		c.ok("scorer", "this ring looks at sites itself")
 		return
 	}
-	config, err := o.score.config()
+	config, err := o.scorer()
 	var s score.Scorer
 	if err == nil {
 		s, err = score.New(config)
@@ -378,7 +380,7 @@ func (c *checks) scorer(o *options) {
 	}
 	address := score.Address(s)
 	if address == "" {
-		c.note("scorer", "%s scores nothing, and is for development", o.score.spec)
+		c.note("scorer", "%s scores nothing, and is for development", o.score.Spec)
 		return
 	}
 	ctx, cancel := waiting()
@@ -387,9 +389,9 @@ func (c *checks) scorer(o *options) {
 	if err == nil {
 		conn.Close()
 	} else {
-		err = fmt.Errorf("--scorer %s: %w: correct its URL, or have this machine reach it", o.score.spec, err)
+		err = fmt.Errorf("--scorer %s: %w: correct its URL, or have this machine reach it", o.score.Spec, err)
 	}
-	c.result("scorer", err, "%s answers at %s", o.score.spec, address)
+	c.result("scorer", err, "%s answers at %s", o.score.Spec, address)
 }
 
 // payments checks each node, its chain, its token, its clock, and who is paid.
@@ -411,14 +413,14 @@ func (c *checks) payments(o *options, offers []offer) {
 			c.fail(what, fmt.Errorf("the node of %s-rpc does not say what its chain and token are: %w: correct the URL, or have the node answer", f.flags, unknown))
 		case c.fail(what, difference):
 		default:
-			c.ok(what, "the node of %s-rpc is on chain %d, with the token %s", f.flags, f.chain, f.token.String())
+			c.ok(what, "the node of %s-rpc is on chain %d, with the token %s", f.flags, f.chain, f.token.Hex())
 			c.clock(ctx, what, f.flags, methods[i])
 		}
 		cancel()
 		if f.recipient == f.token {
 			c.fail(what, fmt.Errorf("%s-recipient is the token itself, and money sent there is lost: give an account", f.flags))
-		} else if f.recipient != (address{}) {
-			c.ok(what, "%s is paid", f.recipient.String())
+		} else if f.recipient != (common.Address{}) {
+			c.ok(what, "%s is paid", f.recipient.Hex())
 		}
 		if name, ok := testNetworks[f.chain]; ok {
 			c.note(what, "chain %d is the public test network of %s: its money is worth nothing", f.chain, name)
@@ -486,15 +488,15 @@ func (c *checks) cluster(o *options) {
 	s, err := in.Status(ctx)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		c.fail("etcd", fmt.Errorf("--etcd %s gives no answer within %s: correct it, or have most of its members answer", f.endpoints.String(), patience))
+		c.fail("etcd", fmt.Errorf("--etcd %s gives no answer within %s: correct it, or have most of its members answer", strings.Join(f.Endpoints, ","), patience))
 	case c.fail("etcd", err):
 	case s.Tombstone:
-		c.fail("etcd", fmt.Errorf("the ring %s was made a single origin again", f.ring))
+		c.fail("etcd", fmt.Errorf("the ring %s was made a single origin again", f.Ring))
 	default:
-		c.ok("etcd", "the ring %s is at transaction %d; nodes: %d", f.ring, s.Head.Serial, len(s.Nodes))
+		c.ok("etcd", "the ring %s is at transaction %d; nodes: %d", f.Ring, s.Head.Serial, len(s.Nodes))
 		c.shared(o, s)
 		if m.Node == "" {
-			c.note("cluster", "%s joins the ring with this start", f.node)
+			c.note("cluster", "%s joins the ring with this start", f.Node)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (o *clusterOptions) with(node string, ask func(*cluster.Cluster) error) err
 	}
 	defer c.Close()
 	if err := ask(c); errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("--etcd %s: it took longer than %s: most members of etcd do not answer, or no node leads", o.cluster.endpoints.String(), clusterPatience)
+		return fmt.Errorf("--etcd %s: it took longer than %s: most members of etcd do not answer, or no node leads", strings.Join(o.cluster.Endpoints, ","), clusterPatience)
 	} else if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ func (o *clusterOptions) begin(out io.Writer) error {
 	if made {
 		fmt.Fprintf(out, "%s seals what lies in etcd; every node needs a copy\n", o.cluster.sealPath(o.data))
 	}
-	_, err = fmt.Fprintf(out, "%s is the node %s of the ring %s, at transaction %d, %d events; start it with the same flags\n", o.data, o.cluster.node, o.cluster.ring, start.At.Serial, start.At.Size)
+	_, err = fmt.Fprintf(out, "%s is the node %s of the ring %s, at transaction %d, %d events; start it with the same flags\n", o.data, o.cluster.Node, o.cluster.Ring, start.At.Serial, start.At.Size)
 	return err
 }
 
@@ -321,32 +321,30 @@ func (o *clusterOptions) renewKey(out io.Writer) error {
 // clusterFlags say in which etcd cluster a ring is, and which of its nodes this one is.
 // Without endpoints an origin is the only one.
 type clusterFlags struct {
-	endpoints             list
-	ring, node, advertise string
-	caFile, cert, key     string
-	user, passwordFile    string
-	sealFile              string
+	cluster.Config           // without Dir, TLS, Password and Log
+	caFile, cert, key string // of TLS
+	passwordFile      string
 }
 
 // given says whether the origin is one of several.
-func (f *clusterFlags) given() bool { return len(f.endpoints) > 0 }
+func (f *clusterFlags) given() bool { return len(f.Endpoints) > 0 }
 
 // define defines the flags by which a command reaches the ring in etcd.
 func (f *clusterFlags) define(fs *flag.FlagSet) {
-	fs.Var(&f.endpoints, "etcd", "`host:port` or URL of a member of the etcd cluster through which several origins keep one ledger (repeatable)")
-	fs.StringVar(&f.ring, "cluster-id", "", "`name` of the ring in etcd, the same on all nodes")
-	fs.StringVar(&f.node, "node", "", "`name` of this node, which no other node has")
+	fs.Var((*list)(&f.Endpoints), "etcd", "`host:port` or URL of a member of the etcd cluster through which several origins keep one ledger (repeatable)")
+	fs.StringVar(&f.Ring, "cluster-id", "", "`name` of the ring in etcd, the same on all nodes")
+	fs.StringVar(&f.Node, "node", "", "`name` of this node, which no other node has")
 	fs.StringVar(&f.caFile, "etcd-cacert", "", fileOnly+"`file` with the certificates, in PEM, by which etcd is known; with it, or with an https URL, etcd is asked over TLS (default: those of the system)")
 	fs.StringVar(&f.cert, "etcd-cert", "", fileOnly+"`file` with the TLS certificate that this node shows to etcd; it is read at each connection")
 	fs.StringVar(&f.key, "etcd-key", "", fileOnly+"`file` with the key of that certificate")
-	fs.StringVar(&f.user, "etcd-user", "", fileOnly+"`name` under which this node authenticates to etcd")
+	fs.StringVar(&f.Username, "etcd-user", "", fileOnly+"`name` under which this node authenticates to etcd")
 	fs.StringVar(&f.passwordFile, "etcd-password-file", "", fileOnly+"`file` with the password of that user")
-	fs.StringVar(&f.sealFile, "cluster-key-file", "", fileOnly+"`file` with the key that seals what lies in etcd, the same on all nodes: a line of at least 64 hex digits, and on a second line another that still opens (default: cluster-key in the data folder)")
+	fs.StringVar(&f.KeyFile, "cluster-key-file", "", fileOnly+"`file` with the key that seals what lies in etcd, the same on all nodes: a line of at least 64 hex digits, and on a second line another that still opens (default: cluster-key in the data folder)")
 }
 
 // defineAdvertise defines what only a running node has.
 func (f *clusterFlags) defineAdvertise(fs *flag.FlagSet) {
-	fs.StringVar(&f.advertise, "advertise", "", fileOnly+"`URL` by which other nodes and edges reach this one (default: the address that it listens on)")
+	fs.StringVar(&f.Advertise, "advertise", "", fileOnly+"`URL` by which other nodes and edges reach this one (default: the address that it listens on)")
 }
 
 // validate checks the flags of a command that may go without etcd.
@@ -355,8 +353,8 @@ func (f *clusterFlags) validate() error {
 		return f.validateAll()
 	}
 	var errs []error
-	for _, of := range []struct{ name, value string }{{"cluster-id", f.ring}, {"node", f.node}, {"advertise", f.advertise}, {"etcd-cacert", f.caFile},
-		{"etcd-cert", f.cert}, {"etcd-key", f.key}, {"etcd-user", f.user}, {"etcd-password-file", f.passwordFile}, {"cluster-key-file", f.sealFile}} {
+	for _, of := range []struct{ name, value string }{{"cluster-id", f.Ring}, {"node", f.Node}, {"advertise", f.Advertise}, {"etcd-cacert", f.caFile},
+		{"etcd-cert", f.cert}, {"etcd-key", f.key}, {"etcd-user", f.Username}, {"etcd-password-file", f.passwordFile}, {"cluster-key-file", f.KeyFile}} {
 		if of.value != "" {
 			errs = append(errs, fmt.Errorf("%s is for --etcd, which is missing", of.name))
 		}
@@ -367,7 +365,7 @@ func (f *clusterFlags) validate() error {
 // validateAll checks the flags of a node.
 func (f *clusterFlags) validateAll() error {
 	err := f.validateReach()
-	if f.node == "" {
+	if f.Node == "" {
 		err = errors.Join(err, errors.New("--node is needed: the name of this node in the cluster"))
 	}
 	return err
@@ -379,23 +377,23 @@ func (f *clusterFlags) validateReach() error {
 	if !f.given() {
 		errs = append(errs, errors.New("--etcd is needed: the members of the etcd cluster"))
 	}
-	for _, endpoint := range f.endpoints {
+	for _, endpoint := range f.Endpoints {
 		if !isEndpoint(endpoint) {
 			errs = append(errs, fmt.Errorf("--etcd %q is no host:port and no http or https URL of a member", endpoint))
 		}
 	}
-	if f.ring == "" {
+	if f.Ring == "" {
 		errs = append(errs, errors.New("--cluster-id is needed: the name of the ring in etcd"))
 	}
 	if (f.cert == "") != (f.key == "") {
 		errs = append(errs, errors.New("etcd-cert and etcd-key go together"))
 	}
-	if (f.user == "") != (f.passwordFile == "") {
+	if (f.Username == "") != (f.passwordFile == "") {
 		errs = append(errs, errors.New("etcd-user and etcd-password-file go together"))
 	}
-	if f.advertise != "" {
-		if u, err := url.Parse(f.advertise); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
-			errs = append(errs, fmt.Errorf("advertise %q is not an http or https URL without path", f.advertise))
+	if f.Advertise != "" {
+		if u, err := url.Parse(f.Advertise); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
+			errs = append(errs, fmt.Errorf("advertise %q is not an http or https URL without path", f.Advertise))
 		}
 	}
 	return errors.Join(errs...)
@@ -413,8 +411,8 @@ func isEndpoint(s string) bool {
 // reachedAt is where others reach a node that listens on listen: what advertise says, or
 // else that address, if it can be reached.
 func (f *clusterFlags) reachedAt(listen string, tls bool) (string, error) {
-	if f.advertise != "" {
-		return strings.TrimRight(f.advertise, "/"), nil
+	if f.Advertise != "" {
+		return strings.TrimRight(f.Advertise, "/"), nil
 	}
 	host, _, err := net.SplitHostPort(listen)
 	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
@@ -431,16 +429,16 @@ const sealName = "cluster-key"
 
 // sealPath is where the key lies that seals what is in etcd.
 func (f *clusterFlags) sealPath(data string) string {
-	if f.sealFile != "" {
-		return f.sealFile
+	if f.KeyFile != "" {
+		return f.KeyFile
 	}
 	return filepath.Join(data, sealName)
 }
 
 // config is what a cluster needs of a node with this data folder, reached at this URL.
 func (f *clusterFlags) config(data, advertise string, log *slog.Logger) (cluster.Config, error) {
-	c := cluster.Config{Endpoints: f.endpoints, Username: f.user, Ring: f.ring, Node: f.node, Advertise: advertise, Dir: data,
-		KeyFile: f.sealPath(data), Log: log}
+	c := f.Config
+	c.Advertise, c.Dir, c.KeyFile, c.Log = advertise, data, f.sealPath(data), log
 	var err error
 	if c.TLS, err = f.tls(); err != nil {
 		return c, err
@@ -458,7 +456,7 @@ func (f *clusterFlags) config(data, advertise string, log *slog.Logger) (cluster
 // tls is how etcd is asked over TLS, nil for not at all.
 func (f *clusterFlags) tls() (*tls.Config, error) {
 	secure := f.caFile != "" || f.cert != ""
-	for _, endpoint := range f.endpoints {
+	for _, endpoint := range f.Endpoints {
 		secure = secure || strings.HasPrefix(endpoint, "https://")
 	}
 	if !secure {

@@ -22,7 +22,9 @@ import (
 	"webring/server"
 	"webring/server/ledger"
 	"webring/server/paid/form"
+	"webring/server/pay/evm"
 	"webring/server/pay/mpp"
+	"webring/server/pay/tempo"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/local"
@@ -35,11 +37,11 @@ type options struct {
 	check                      bool
 
 	mppSecretFile, edgeSecretFile string
-	tempoRPC                      string
-	tempoCurrency, tempoRecipient address
-	tempoChainID, tempoDepth      uint64
-	evm                           evmFlags
-	score                         scoreFlags
+	gasKeyFile                    string
+	gasBudget                     uint64
+	tempo                         tempo.Config
+	evm                           evm.Config   // without GasKey
+	score                         score.Config // without Header
 	sites                         sitesFlags
 	fee, minBid                   cents
 	grace, decay                  time.Duration
@@ -66,14 +68,11 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.realm, "realm", "", fileOnly+"`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, then the previous key, then retired keys, which only prove payments already made (default: mpp-secret in the data folder)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
-	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node: take payments there; if the URL holds a key, use the variable or the file, because other users of the machine see flags")
-	fs.Uint64Var(&o.tempoChainID, "tempo-chain-id", 42431, "Tempo chain `id`")
-	o.tempoCurrency = address(common.HexToAddress("0x20c0000000000000000000000000000000000000"))
-	fs.Var(&o.tempoCurrency, "tempo-currency", "`address` of the token to take")
-	fs.Var(&o.tempoRecipient, "tempo-recipient", "`address` of the account that is paid")
-	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, fileOnly+"`blocks` on top that make a block final")
-	o.evm.define(fs)
-	o.score.define(fs)
+	o.defineOffers(fs)
+	fs.StringVar(&o.score.Spec, "scorer", local.Provider, "`service` that scores sites: local, http, or with --dev fixed:N")
+	fs.StringVar(&o.score.URL, "score-url", "", fileOnly+"scorer http: `URL` of the question, with {url} or {host}")
+	fs.StringVar(&o.score.Pointer, "score-pointer", "", fileOnly+"scorer http: JSON `pointer` to the score, from 0 to 100, in the answer")
+	fs.StringVar(&o.score.ReportPointer, "report-pointer", "", fileOnly+"scorer http: JSON `pointer` to the report link in the answer")
 	o.sites.define(fs)
 	o.fee, o.minBid = 100, 100
 	fs.Var(&o.fee, "fee", "registration fee in `USD`")
@@ -108,22 +107,23 @@ func (o *options) validate() error {
 			errs = append(errs, errors.New(why))
 		}
 	}
-	refuse(!o.sites.dev && o.score.fixed(), "--scorer fixed:N scores nothing and needs --dev")
+	refuse(!o.sites.dev && strings.HasPrefix(o.score.Spec, "fixed:"), "--scorer fixed:N scores nothing and needs --dev")
 	refuse(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
 	refuse(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
 	refuse(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
 	refuse(o.snapshotEvery < 1, "snapshot-every must be at least 1")
 	refuse(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
-	refuse(o.tempoRPC != "" && o.tempoRecipient == (address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
+	refuse(o.tempo.RPC != "" && o.tempo.Recipient == (common.Address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
+	refuse(o.evm.RPC != "" && (o.evm.Recipient == (common.Address{}) || o.gasKeyFile == ""), "--evm-rpc needs --evm-recipient, the account to be paid, and --evm-gas-key-file, the account that submits")
 	refuse(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
-	if o.tempoRPC != "" || o.evm.rpc != "" {
+	if len(o.offers()) > 0 {
 		refuse(onlyHere(base.Hostname()) && !o.sites.dev, fmt.Sprintf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL))
 		if err := mpp.CheckRealm(o.realm); err != nil {
 			errs = append(errs, fmt.Errorf("realm %q: %w", o.realm, err))
 		}
 	}
 	o.inDevelopment()
-	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
+	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
 }
 
 // inDevelopment sets the defaults that --dev changes.
@@ -308,20 +308,10 @@ func (f *sitesFlags) fetch() (fetch.Config, error) {
 	return cfg, nil
 }
 
-// scoreFlags say which service scores sites, and how to ask it.
-type scoreFlags struct{ spec, url, pointer, reportAt string }
-
-func (f *scoreFlags) define(fs *flag.FlagSet) {
-	fs.StringVar(&f.spec, "scorer", local.Provider, "`service` that scores sites: local, http, or with --dev fixed:N")
-	fs.StringVar(&f.url, "score-url", "", fileOnly+"scorer http: `URL` of the question, with {url} or {host}")
-	fs.StringVar(&f.pointer, "score-pointer", "", fileOnly+"scorer http: JSON `pointer` to the score, from 0 to 100, in the answer")
-	fs.StringVar(&f.reportAt, "report-pointer", "", fileOnly+"scorer http: JSON `pointer` to the report link in the answer")
-}
-
-func (f *scoreFlags) fixed() bool { return strings.HasPrefix(f.spec, "fixed:") }
-
-// config is what the scorer is made of.
-func (f *scoreFlags) config() (score.Config, error) {
-	header, err := score.HeaderFromEnviron(os.Environ())
-	return score.Config{Spec: f.spec, URL: f.url, Pointer: f.pointer, ReportPointer: f.reportAt, Header: header}, err
+// scorer is what the scorer is made of.
+func (o *options) scorer() (score.Config, error) {
+	c := o.score
+	var err error
+	c.Header, err = score.HeaderFromEnviron(os.Environ())
+	return c, err
 }

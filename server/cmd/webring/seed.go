@@ -48,7 +48,7 @@ func seed(fs *flag.FlagSet) action {
 		began := time.Now()
 		events, err := synthetic.Write(synthetic.Config{Dir: work, Members: *members, Number: *number, End: began, Hard: *hard,
 			Rules: core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid), Grace: seconds(o.grace), Decay: seconds(o.decay),
-				Scorer: o.score.spec, RequiredScore: requiredScore},
+				Scorer: o.score.Spec, RequiredScore: requiredScore},
 			Room: (&server.Volume{Dir: work}).AtLeast(server.StartFloor), Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func serve(args []string, out io.Writer) error {
 	reload.log = logs.Logger
 	ctx, release := stopSignals(logs.Logger)
 	defer release()
-	o.stamps = ledger.NewClock(testClock(o, logs.Logger), clockPath(o.data), o.tempoRPC == "" && o.evm.rpc == "")
+	o.stamps = ledger.NewClock(testClock(o, logs.Logger), clockPath(o.data), len(o.offers()) == 0)
 	o.clock = o.stamps.Now
 	n := &originNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out}
 	return interrupted(ctx, n.run(ctx))
@@ -149,7 +149,7 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
 		return c, err
 	}
-	scorer, err := n.o.score.config()
+	scorer, err := n.o.scorer()
 	if err != nil {
 		return c, err
 	}
@@ -184,7 +184,7 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 		},
 		Payments: paid.Config{
 			Methods: n.methods, Sites: n.o.sites.policy(), Names: n.o.namePolicy(), Realm: n.o.realm, Now: n.o.now, Log: n.log,
-			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: n.o.evm.gasBudget, Prover: prover,
+			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: n.o.gasBudget, Prover: prover,
 		},
 	}
 	c.Ledger.Failpoint = c.Payments.Failpoint
@@ -285,7 +285,7 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 // payingWords are what the command line that pays needs besides the request: the address of
 // the chain's node, if it is on this machine. Another node's address may be secret.
 func (o *options) payingWords() string {
-	address, found := strings.CutPrefix(strings.TrimRight(o.tempoRPC, "/"), "http://")
+	address, found := strings.CutPrefix(strings.TrimRight(o.tempo.RPC, "/"), "http://")
 	at, err := netip.ParseAddrPort(address)
 	if !found || err != nil || !at.Addr().IsLoopback() {
 		return ""

@@ -159,42 +159,41 @@ func (f *shellFlags) watch(passed passedSockets, log *slog.Logger) (*admin.Serve
 
 // tlsFlags say which certificate the listener shows, if it speaks TLS.
 type tlsFlags struct {
-	cert, key                            string
-	hosts                                list
-	email, directory, caFile, httpListen string
+	cert, key string
+	acme      front.ACMEConfig // without Cache and Log
 }
 
 func (f *tlsFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.cert, "tls-cert", "", "`file` with the TLS certificate chain; the process reads it again when it changes")
 	fs.StringVar(&f.key, "tls-key", "", "`file` with the TLS key")
-	fs.Var(&f.hosts, "acme-host", "host `name` to get a certificate for by ACME; by giving one you agree to the authority's terms (repeatable)")
-	fs.StringVar(&f.email, "acme-email", "", fileOnly+"`address` that the authority writes to")
-	fs.StringVar(&f.directory, "acme-directory", acme.LetsEncryptURL, fileOnly+"`URL` of the authority's directory")
-	fs.StringVar(&f.caFile, "acme-ca-file", "", fileOnly+"`file` with the certificates, in PEM, that prove the authority itself (default: those of the system)")
-	fs.StringVar(&f.httpListen, "acme-http-listen", "", fileOnly+"`address` to answer challenges by HTTP; other requests are redirected to https")
+	fs.Var((*list)(&f.acme.Hosts), "acme-host", "host `name` to get a certificate for by ACME; by giving one you agree to the authority's terms (repeatable)")
+	fs.StringVar(&f.acme.Email, "acme-email", "", fileOnly+"`address` that the authority writes to")
+	fs.StringVar(&f.acme.Directory, "acme-directory", acme.LetsEncryptURL, fileOnly+"`URL` of the authority's directory")
+	fs.StringVar(&f.acme.CAFile, "acme-ca-file", "", fileOnly+"`file` with the certificates, in PEM, that prove the authority itself (default: those of the system)")
+	fs.StringVar(&f.acme.HTTPListen, "acme-http-listen", "", fileOnly+"`address` to answer challenges by HTTP; other requests are redirected to https")
 }
 
 func (f *tlsFlags) validate() error {
 	given := func(name, value string) error {
-		if len(f.hosts) > 0 || value == "" {
+		if len(f.acme.Hosts) > 0 || value == "" {
 			return nil
 		}
 		return fmt.Errorf("%s is for --acme-host, which is missing", name)
 	}
-	errs := []error{given("acme-email", f.email), given("acme-ca-file", f.caFile), given("acme-http-listen", f.httpListen)}
-	if f.directory != acme.LetsEncryptURL {
-		errs = append(errs, given("acme-directory", f.directory))
+	errs := []error{given("acme-email", f.acme.Email), given("acme-ca-file", f.acme.CAFile), given("acme-http-listen", f.acme.HTTPListen)}
+	if f.acme.Directory != acme.LetsEncryptURL {
+		errs = append(errs, given("acme-directory", f.acme.Directory))
 	}
 	switch {
 	case (f.cert == "") != (f.key == ""):
 		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
-	case f.cert != "" && len(f.hosts) > 0:
+	case f.cert != "" && len(f.acme.Hosts) > 0:
 		errs = append(errs, errors.New("--tls-cert and --acme-host: a certificate comes from files or by ACME; leave one of the two out"))
 	}
-	if u, err := url.Parse(f.directory); err != nil || u.Scheme != "https" || u.Host == "" {
+	if u, err := url.Parse(f.acme.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
 		errs = append(errs, errors.New("acme-directory must be an https URL"))
 	}
-	for _, host := range f.hosts {
+	for _, host := range f.acme.Hosts {
 		_, notAddress := netip.ParseAddr(host)
 		if notAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") || strings.HasSuffix(host, ".") || strings.ContainsAny(host, "*:/ ") {
 			errs = append(errs, fmt.Errorf("--acme-host %q must be a host name with a dot inside, without a star or port", host))
@@ -204,7 +203,7 @@ func (f *tlsFlags) validate() error {
 }
 
 // given says whether the listener speaks TLS.
-func (f *tlsFlags) given() bool { return f.cert != "" || len(f.hosts) > 0 }
+func (f *tlsFlags) given() bool { return f.cert != "" || len(f.acme.Hosts) > 0 }
 
 // certificates are those that the listener shows: see [front.CertificateFiles] and [front.ACME].
 type certificates interface {
@@ -220,13 +219,15 @@ func (f *tlsFlags) open(data string, log *slog.Logger) (certificates, error) {
 	switch {
 	case f.cert != "":
 		return front.OpenCertificate(f.cert, f.key, log)
-	case len(f.hosts) > 0:
-		return front.NewACME(f.acme(data, log))
+	case len(f.acme.Hosts) > 0:
+		return front.NewACME(f.authority(data, log))
 	}
 	return nil, nil
 }
 
-func (f *tlsFlags) acme(data string, log *slog.Logger) front.ACMEConfig {
-	return front.ACMEConfig{Hosts: f.hosts, Email: f.email, Directory: f.directory, CAFile: f.caFile,
-		Cache: filepath.Join(data, "acme"), HTTPListen: f.httpListen, Log: log}
+// authority is how certificates are got by ACME.
+func (f *tlsFlags) authority(data string, log *slog.Logger) front.ACMEConfig {
+	c := f.acme
+	c.Cache, c.Log = filepath.Join(data, "acme"), log
+	return c
 }
