@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"syscall"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"webring/server/admin"
 	"webring/server/ledger"
@@ -170,4 +174,116 @@ func (n *Node) checkAge() (string, error) {
 		return "", fmt.Errorf("what the leader has signed last is %s old; answers are marked stale", age.Round(time.Second))
 	}
 	return fmt.Sprintf("what is shown is as of %s ago", age.Round(time.Second)), nil
+}
+
+// askTime bounds how long a collection waits for etcd.
+const askTime = 2 * time.Second
+
+var (
+	roleDesc        = prometheus.NewDesc("webring_cluster_role", "1 for the role that this node has: leader, standby or refused, and 0 for the others.", []string{"role"}, nil)
+	clusterLeadDesc = prometheus.NewDesc("webring_cluster_leader", "1 for the node that leads as far as this node knows, and 0 for the others.", []string{"node"}, nil)
+	termsDesc       = prometheus.NewDesc("webring_cluster_terms_total", "Terms in which this node has led since the process began.", nil, nil)
+	serialDesc      = prometheus.NewDesc("webring_cluster_serial", "The last transaction of the ledger that is durable here.", nil, nil)
+	lagDesc         = prometheus.NewDesc("webring_cluster_lag_seconds", "Age of what the leader has signed last and this node shows; 0 at the leader.", nil, nil)
+	etcdDesc        = prometheus.NewDesc("webring_cluster_etcd_up", "1 while etcd answers this node, and 0 otherwise.", nil, nil)
+	headDesc        = prometheus.NewDesc("webring_cluster_head", "The last transaction that etcd has committed.", nil, nil)
+	standbysDesc    = prometheus.NewDesc("webring_cluster_standbys", "Nodes that could take over.", nil, nil)
+	tailDesc        = prometheus.NewDesc("webring_cluster_tail_bytes", "Bytes of transactions in etcd that not all nodes have.", nil, nil)
+)
+
+// Describe is for [prometheus.Collector].
+func (n *Node) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{roleDesc, clusterLeadDesc, termsDesc, serialDesc, lagDesc, etcdDesc, headDesc, standbysDesc, tailDesc} {
+		to <- d
+	}
+}
+
+// Collect is for [prometheus.Collector]. It asks etcd for the ring.
+func (n *Node) Collect(to chan<- prometheus.Metric) {
+	state, _ := n.part.State()
+	for _, r := range []cluster.Role{cluster.RoleLeader, cluster.RoleStandby, cluster.RoleRefused} {
+		to <- admin.YesNo(roleDesc, state.Role == r, string(r))
+	}
+	to <- admin.Counter(termsDesc, state.Terms)
+	to <- admin.Gauge(serialDesc, float64(n.Status().Serial))
+	if relay := n.relay.Load(); relay == nil {
+		to <- admin.Gauge(lagDesc, 0)
+	} else if age, known := relay.Age(); known {
+		to <- admin.Gauge(lagDesc, age.Seconds())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	defer cancel()
+	seen, err := n.cluster.Status(ctx)
+	to <- admin.YesNo(etcdDesc, err == nil)
+	if err != nil {
+		return
+	}
+	leader, _ := n.cluster.Leader()
+	standbys := 0
+	for _, node := range seen.Nodes {
+		if node.Role == cluster.RoleStandby {
+			standbys++
+		}
+		to <- admin.YesNo(clusterLeadDesc, node.Name == leader.Node, node.Name)
+	}
+	to <- admin.Gauge(headDesc, float64(seen.Head.Serial))
+	to <- admin.Gauge(standbysDesc, float64(standbys))
+	to <- admin.Gauge(tailDesc, float64(seen.TailBytes))
+}
+
+// The ledger maps its files into memory, so a full disk can end the process instead of
+// failing a write. The disk is measured once a second, and the store has allocated room for
+// what it writes in that time. The floors are for everything else. Reading needs no room.
+const (
+	// PayFloor is the free space in bytes below which no payment is taken.
+	PayFloor = 256 << 20
+	// StartFloor is the free space in bytes that opening a ledger needs, and that making
+	// one goes on needing: the store writes into mapped files, where a process that finds
+	// no room is ended by the system.
+	StartFloor = 128 << 20
+	// WriteFloor is the free space in bytes below which nothing is written to the
+	// ledger: payments that were taken before stay open until there is room. Half
+	// of it may yet be used by tables that the store makes of what it holds.
+	WriteFloor = 64 << 20
+)
+
+// Volume is the disk of a folder, measured at most once a second. It may be used
+// concurrently.
+type Volume struct {
+	Dir string
+
+	mu       sync.Mutex
+	measured time.Time
+	free     uint64
+	err      error
+}
+
+// AtLeast gives a function that says whether floor bytes are free.
+func (v *Volume) AtLeast(floor uint64) func() error {
+	return func() error {
+		free, err := v.Space()
+		if err == nil && free < floor {
+			err = fmt.Errorf("the disk of %s has %d MiB free, and needs %d MiB: make room", v.Dir, free>>20, floor>>20)
+		}
+		return err
+	}
+}
+
+// Space gives the free space in bytes.
+func (v *Volume) Space() (uint64, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := time.Now(); now.Sub(v.measured) >= time.Second {
+		v.measured = now
+		v.free, v.err = free(v.Dir)
+	}
+	return v.free, v.err
+}
+
+func free(dir string) (uint64, error) {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	return fs.Bavail * uint64(fs.Bsize), nil
 }
