@@ -165,7 +165,10 @@ func (p passedSockets) listen(name string, open func() (net.Listener, error), lo
 		return passed, nil
 	}
 	l, err := open()
-	return []net.Listener{l}, err
+	if err != nil {
+		return nil, err
+	}
+	return []net.Listener{l}, nil
 }
 
 // outlive reports whether the sockets of a name stay open when this process closes its
