@@ -60,11 +60,7 @@ func (o *Origin) CountHops(ctx context.Context) { o.sender.Run(ctx) }
 // receiveHops takes the reports of edges, and gives them to receive.
 func receiveHops(receive func(ctx context.Context, report []byte) error, baseURL func() string) edge.SyncHandler {
 	return func(ctx *fasthttp.RequestCtx, _ string, known bool) {
-		problem := func(code api.Code, detail string) {
-			ctx.SetStatusCode(code.Status())
-			ctx.Response.Header.SetContentType("application/problem+json")
-			ctx.Response.SetBodyRaw(api.AppendProblem(nil, baseURL(), code, detail, nil))
-		}
+		problem := func(code api.Code, detail string) { setProblem(ctx, baseURL(), code, detail) }
 		ctx.Response.Header.Set("Cache-Control", "no-store")
 		if !known {
 			problem(api.NotAdmitted, "Only edges of this ring report hops.")

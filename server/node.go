@@ -354,11 +354,9 @@ func (n *Node) notLeader(ctx *fasthttp.RequestCtx, pays bool) {
 		code, detail = api.PaymentPending, "Another node of this ring takes payments now, and may know what became of this one. Do not pay again: send the same request with the same credential again."
 	}
 	ctx.Response.Reset()
-	ctx.SetStatusCode(code.Status())
-	ctx.SetContentType("application/problem+json")
+	setProblem(ctx, n.Core.BaseURL(), code, detail)
 	ctx.Response.Header.Set("Cache-Control", "no-store")
 	ctx.Response.Header.Set("Retry-After", "2")
-	ctx.SetBody(api.AppendProblem(nil, n.Core.BaseURL(), code, detail, nil))
 }
 
 // reach waits until readers see the ledger at a position. Answers to payments that were passed on

@@ -134,7 +134,7 @@ func (s scorer) Score(ctx context.Context, _, _ string) (score.Result, error) {
 func TestWhatAnOriginDoesIsCounted(t *testing.T) {
 	s, get := listen(t)
 	c := NewCounters()
-	s.Add(c)
+	s.Add(c.All()...)
 	c.Methods("tempo")
 	over, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -175,12 +175,10 @@ func (n *edgeNode) run(ctx context.Context) (err error) {
 	}
 	n.watched.Replica = r
 	n.watch.Add(&n.watched)
-	following, end := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	run := sync.OnceFunc(func() { done.Go(func() { r.Run(following) }) })
+	end := func() {}
+	run := sync.OnceFunc(func() { end = inBackground(r.Run) })
 	defer func() {
 		end()
-		done.Wait()
 		err = errors.Join(err, r.Close())
 	}()
 	select {

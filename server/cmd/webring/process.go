@@ -209,9 +209,7 @@ func keepAlive(core answering, log *slog.Logger) (end func()) {
 	if interval <= 0 {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var telling sync.WaitGroup
-	telling.Go(func() {
+	return inBackground(func(ctx context.Context) {
 		every := time.NewTicker(interval / 3)
 		defer every.Stop()
 		var r api.Response
@@ -225,9 +223,16 @@ func keepAlive(core answering, log *slog.Logger) (end func()) {
 			}
 		}
 	})
+}
+
+// inBackground runs a function until end is called, which waits for its end.
+func inBackground(run func(ctx context.Context)) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { run(ctx) })
 	return func() {
 		cancel()
-		telling.Wait()
+		running.Wait()
 	}
 }
 

@@ -190,7 +190,7 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 	c.Ledger.Failpoint = c.Payments.Failpoint
 	if n.watch != nil {
 		c.Counters = admin.NewCounters()
-		n.watch.Add(c.Counters)
+		n.watch.Add(c.Counters.All()...)
 	}
 	if n.o.cluster.given() {
 		c.Cluster, err = n.clusterConfig()
@@ -308,17 +308,3 @@ func (o *options) exampleSite() string {
 
 // room says whether the disk of a folder has at least floor bytes free.
 func room(dir string, floor uint64) error { return (&server.Volume{Dir: dir}).AtLeast(floor)() }
-
-// inBackground runs a function until end is called, which waits for its end.
-func inBackground(run func(ctx context.Context)) (end func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(ctx)
-	}()
-	return func() {
-		cancel()
-		<-done
-	}
-}
