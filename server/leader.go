@@ -177,12 +177,13 @@ func ReadSigningKeys(data string) (s SigningKeys, err error) {
 	return s, err
 }
 
-// All are these verifiers.
-func (s SigningKeys) All() []string {
+// Verifiers are those of all keys that sign for edges, as they are in a data folder now.
+func Verifiers(data string) ([]string, error) {
+	s, err := ReadSigningKeys(data)
 	if s.Next == "" {
-		return []string{s.Current}
+		return []string{s.Current}, err
 	}
-	return []string{s.Current, s.Next}
+	return []string{s.Current, s.Next}, err
 }
 
 // close ends payments and publishing. It waits for payments in flight until ctx ends; after that they

@@ -112,7 +112,7 @@ func (n *Node) Follow() (cluster.Follower, error) {
 	n.reading.Store(f)
 	n.Books.set(f)
 	relay, err := publish.NewRelay(publish.RelayConfig{
-		Dir: SyncPath(n.Data), Verifiers: n.verifiers, Books: f, Leader: n.leaderElsewhere, Vouch: n.vouch, Now: n.Ledger.Now,
+		Dir: SyncPath(n.Data), Verifiers: func() ([]string, error) { return Verifiers(n.Data) }, Books: f, Leader: n.leaderElsewhere, Vouch: n.vouch, Now: n.Ledger.Now,
 		Told:       func(at time.Time) { n.Ledger.Clock.Told("the node that leads", at) },
 		Checkpoint: n.signed[0], SignedKeys: n.signed[1], Log: n.Log,
 	})
@@ -132,15 +132,6 @@ func (n *Node) Follow() (cluster.Follower, error) {
 	n.answers.show(n.standbyBackend(relay, f))
 	n.Moved.send()
 	return f, nil
-}
-
-// verifiers are those of the keys that sign for edges, as they are in the data folder now.
-func (n *Node) verifiers() ([]string, error) {
-	s, err := ReadSigningKeys(n.Data)
-	if err != nil {
-		return nil, err
-	}
-	return s.All(), nil
 }
 
 // showStored shows readers what the ledger has and they have not seen: events that were stored when
@@ -340,23 +331,19 @@ func (n *Node) within(t *cluster.Term, answer edge.Handler) edge.Handler {
 			defer cancel()
 			sure = t.Confirm(asking)
 		}
-		if !sure { // another node may have taken the payment meanwhile
-			n.notLeader(ctx, pays)
+		if sure {
+			return
 		}
+		// Another node may have taken the payment meanwhile.
+		code, detail := api.NotLeader, "Another node of this ring takes payments now. Nothing was charged; send the same request again."
+		if pays {
+			code, detail = api.PaymentPending, "Another node of this ring takes payments now, and may know what became of this one. Do not pay again: send the same request with the same credential again."
+		}
+		ctx.Response.Reset()
+		setProblem(ctx, n.Core.BaseURL(), code, detail)
+		ctx.Response.Header.Set("Cache-Control", "no-store")
+		ctx.Response.Header.Set("Retry-After", "2")
 	}
-}
-
-// notLeader answers a paid request that was in work when a term ended, in place of a refusal or a
-// challenge.
-func (n *Node) notLeader(ctx *fasthttp.RequestCtx, pays bool) {
-	code, detail := api.NotLeader, "Another node of this ring takes payments now. Nothing was charged; send the same request again."
-	if pays {
-		code, detail = api.PaymentPending, "Another node of this ring takes payments now, and may know what became of this one. Do not pay again: send the same request with the same credential again."
-	}
-	ctx.Response.Reset()
-	setProblem(ctx, n.Core.BaseURL(), code, detail)
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	ctx.Response.Header.Set("Retry-After", "2")
 }
 
 // reach waits until readers see the ledger at a position. Answers to payments that were passed on

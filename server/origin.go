@@ -252,15 +252,6 @@ func (o *Origin) publish(records []ledger.Record) {
 	o.Moved.send()
 }
 
-// visitsBehind is how far visits are behind their schedule, if this origin leads.
-func (o *Origin) visitsBehind() (behind time.Duration, here bool) {
-	v := o.visitor.Load()
-	if v == nil {
-		return 0, false
-	}
-	return v.Behind(), true
-}
-
 // Signal tells all waiting goroutines that readers see a further position.
 type Signal struct {
 	mu    sync.Mutex

@@ -30,7 +30,13 @@ func (o *Origin) Watch(s *admin.Server) {
 		}
 		return 0
 	}
-	s.Add(&admin.Origin{Ledger: &o.Books, Payments: payments, Attention: attention, Free: o.disk.Space, Behind: o.visitsBehind})
+	behind := func() (behind time.Duration, here bool) {
+		if v := o.visitor.Load(); v != nil {
+			return v.Behind(), true
+		}
+		return 0, false
+	}
+	s.Add(&admin.Origin{Ledger: &o.Books, Payments: payments, Attention: attention, Free: o.disk.Space, Behind: behind})
 	if o.node != nil {
 		s.Add(o.node)
 	}
@@ -62,7 +68,13 @@ func (o *Origin) checks() (checks []admin.Check) {
 	if o.node != nil {
 		checks = append(checks, admin.Check{Name: "role", Ask: o.node.checkRole})
 	}
-	disk := admin.Check{Name: "disk", Ask: o.checkDisk}
+	disk := admin.Check{Name: "disk", Ask: func() (string, error) {
+		if err := o.Payments.Ready(); err != nil {
+			return "", err
+		}
+		free, err := o.disk.Space()
+		return fmt.Sprintf("%d MiB are free, and %d are needed", free>>20, PayFloor>>20), err
+	}}
 	if l == nil {
 		if o.node != nil && o.node.relay.Load() != nil { // it shows what another node has signed
 			checks = append(checks, disk, admin.Check{Name: "age", Ask: o.node.checkAge})
@@ -78,15 +90,6 @@ func (o *Origin) checks() (checks []admin.Check) {
 		}})
 	}
 	return checks
-}
-
-// checkDisk compares the free space with what payments need.
-func (o *Origin) checkDisk() (string, error) {
-	if err := o.Payments.Ready(); err != nil {
-		return "", err
-	}
-	free, err := o.disk.Space()
-	return fmt.Sprintf("%d MiB are free, and %d are needed", free>>20, PayFloor>>20), err
 }
 
 // turnTime is how long the ledger's writer may take to come to a question. A commit takes

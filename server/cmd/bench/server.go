@@ -61,7 +61,12 @@ func (b *bench) start() error {
 	}
 	defer redis.close()
 	if err := leaderboard(address, func(page []place) error {
-		b.sampleSlugs(page)
+		for _, p := range page {
+			if sampled(b.seen, b.members) {
+				b.slugs = append(b.slugs, p.slug)
+			}
+			b.seen++
+		}
 		return redis.add(page)
 	}); err != nil {
 		return err
@@ -79,16 +84,6 @@ func (b *bench) start() error {
 	}
 	b.askRedis(redis)
 	return nil
-}
-
-// sampleSlugs takes slugs of the next page of the leaderboard.
-func (b *bench) sampleSlugs(page []place) {
-	for _, p := range page {
-		if sampled(b.seen, b.members) {
-			b.slugs = append(b.slugs, p.slug)
-		}
-		b.seen++
-	}
 }
 
 // ask puts GET requests to a server.

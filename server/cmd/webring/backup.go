@@ -147,9 +147,9 @@ func restoreOrigin(fs *flag.FlagSet) action {
 		}
 		added := uint64(0)
 		if *from != "" {
-			var keys server.SigningKeys
-			if keys, err = server.ReadSigningKeys(work); err == nil { // the origin may have changed to the next one since
-				added, err = backup.CatchUp(context.Background(), books.Ledger, *from, keys.All()...)
+			var keys []string
+			if keys, err = server.Verifiers(work); err == nil { // the origin may have changed to the next one since
+				added, err = backup.CatchUp(context.Background(), books.Ledger, *from, keys...)
 			}
 		}
 		if err == nil {

@@ -73,9 +73,32 @@ func runCluster(fs *flag.FlagSet) action {
 		case verb == "add" && node != "":
 			return o.with(node, func(c *cluster.Cluster) error { return addNode(ctx, c, node, out) })
 		case verb == "remove" && node != "":
-			return o.with("", func(c *cluster.Cluster) error { return removeNode(ctx, c, node, out) })
+			return o.with("", func(c *cluster.Cluster) error {
+				s, err := c.Status(ctx)
+				if err != nil {
+					return err
+				}
+				if s.Leader.Node == node {
+					return fmt.Errorf("%s leads: hand over first, or stop it", node)
+				}
+				if err := c.Remove(ctx, node); err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(out, "%s is no node of the ring any more\n", node)
+				return err
+			})
 		case verb == "handover":
-			return o.with("", func(c *cluster.Cluster) error { return handOver(ctx, c, node, out) })
+			return o.with("", func(c *cluster.Cluster) error {
+				if err := c.Handover(ctx, node); err != nil {
+					return err
+				}
+				s, err := c.Status(ctx)
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(out, "%s leads\n", s.Leader.Node)
+				return err
+			})
 		}
 		return errUsage
 	}
@@ -175,35 +198,6 @@ func addNode(ctx context.Context, c *cluster.Cluster, node string, out io.Writer
 		_, err = fmt.Fprintf(out, "etcd keeps what follows transaction %d for %s; make a backup of any node now, restore it there, and start it\n", at.Serial, node)
 		return err
 	}
-}
-
-// removeNode ends the part of a node in the ring.
-func removeNode(ctx context.Context, c *cluster.Cluster, node string, out io.Writer) error {
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	if s.Leader.Node == node {
-		return fmt.Errorf("%s leads: hand over first, or stop it", node)
-	}
-	if err := c.Remove(ctx, node); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s is no node of the ring any more\n", node)
-	return err
-}
-
-// handOver has another node lead.
-func handOver(ctx context.Context, c *cluster.Cluster, to string, out io.Writer) error {
-	if err := c.Handover(ctx, to); err != nil {
-		return err
-	}
-	s, err := c.Status(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s leads\n", s.Leader.Node)
-	return err
 }
 
 // leaveCluster makes the ring a single origin, which is the node that runs on a data folder
@@ -340,11 +334,6 @@ func (f *clusterFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.Username, "etcd-user", "", fileOnly+"`name` under which this node authenticates to etcd")
 	fs.StringVar(&f.passwordFile, "etcd-password-file", "", fileOnly+"`file` with the password of that user")
 	fs.StringVar(&f.KeyFile, "cluster-key-file", "", fileOnly+"`file` with the key that seals what lies in etcd, the same on all nodes: a line of at least 64 hex digits, and on a second line another that still opens (default: cluster-key in the data folder)")
-}
-
-// defineAdvertise defines what only a running node has.
-func (f *clusterFlags) defineAdvertise(fs *flag.FlagSet) {
-	fs.StringVar(&f.Advertise, "advertise", "", fileOnly+"`URL` by which other nodes and edges reach this one (default: the address that it listens on)")
 }
 
 // validate checks the flags of a command that may go without etcd.

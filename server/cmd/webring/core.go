@@ -137,20 +137,6 @@ func dropCompiled(data string, but [32]byte) {
 	}
 }
 
-// printModule says which module this binary carries.
-func printModule(out io.Writer) error {
-	digest, err := module.Digest()
-	if errors.Is(err, module.ErrMissing) {
-		_, err = fmt.Fprintln(out, "core.wasm is missing: this binary was built without it")
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "core.wasm sha256:%x\n", digest)
-	return err
-}
-
 // The linker sets these, as the Makefile says. They are empty in a binary of a bare
 // go build.
 var (

@@ -87,7 +87,7 @@ func (o *options) flags() *flag.FlagSet {
 	o.shell.define(fs)
 	o.core.define(fs, "native")
 	o.cluster.define(fs)
-	o.cluster.defineAdvertise(fs)
+	fs.StringVar(&o.cluster.Advertise, "advertise", "", fileOnly+"`URL` by which other nodes and edges reach this one (default: the address that it listens on)")
 	return fs
 }
 
@@ -221,16 +221,13 @@ func (f *policyFlags) validate() error {
 func isPolicy(address string, mail bool) bool {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || len(address) > core.MaxNote || strings.ContainsFunc(address, unprintable):
+	case err != nil || len(address) > core.MaxNote || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return false
 	case strings.HasPrefix(address, "mailto:"):
 		return mail && strings.Contains(u.Opaque, "@")
 	}
 	return (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) && u.Hostname() != "" && u.User == nil
 }
-
-// unprintable says whether a URL holds r as an escape only.
-func unprintable(r rune) bool { return r <= ' ' || r > '~' }
 
 func storePath(data string) string { return filepath.Join(data, "ledger") }
 

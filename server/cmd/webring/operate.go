@@ -26,6 +26,7 @@ import (
 	"webring/server/ledger/cluster"
 	"webring/server/logging"
 	"webring/server/paid/form"
+	"webring/wasm/module"
 )
 
 // operator asks the running origin on a data folder.
@@ -381,8 +382,14 @@ func version(fs *flag.FlagSet) action {
 		if err := thisBuild().print(out); err != nil {
 			return err
 		}
-		if err := printModule(out); err != nil {
+		digest, err := module.Digest()
+		switch {
+		case errors.Is(err, module.ErrMissing):
+			fmt.Fprintln(out, "core.wasm is missing: this binary was built without it")
+		case err != nil:
 			return err
+		default:
+			fmt.Fprintf(out, "core.wasm sha256:%x\n", digest)
 		}
 		if err := printVerifier(out, data); err != nil {
 			return err
@@ -391,7 +398,7 @@ func version(fs *flag.FlagSet) action {
 			return printEdge(out, data)
 		}
 		var s server.Status
-		err := o.ask(http.MethodGet, "/status", nil, &s)
+		err = o.ask(http.MethodGet, "/status", nil, &s)
 		if errors.Is(err, errNotRunning) {
 			fmt.Fprintf(out, "no origin is running on %s\n", data)
 			return nil

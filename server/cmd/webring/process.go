@@ -171,10 +171,6 @@ func (p passedSockets) listen(name string, open func() (net.Listener, error), lo
 	return []net.Listener{l}, nil
 }
 
-// outlive reports whether the sockets of a name stay open when this process closes its
-// listeners: then new connections wait for the next process.
-func (p passedSockets) outlive(name string) bool { return len(p[name]) > 0 }
-
 // closeAll closes listeners; to close one twice does no harm.
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
@@ -259,7 +255,9 @@ func settle(ctx context.Context) {
 	again := time.NewTicker(10 * time.Second)
 	defer again.Stop()
 	for most, pace := uint64(0), 0; ; {
-		use := inUse()
+		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // of the last collection
+		metrics.Read(live)
+		use := live[0].Value.Uint64()
 		if most > use+garbage/2 {
 			debug.FreeOSMemory()
 			most = 0
@@ -275,13 +273,6 @@ func settle(ctx context.Context) {
 		case <-again.C:
 		}
 	}
-}
-
-// inUse gives the live heap of the last collection, in bytes. It stops no goroutine.
-func inUse() uint64 {
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(s)
-	return s[0].Value.Uint64()
 }
 
 // collectAt sets the percentage unless GOGC is set.

@@ -137,22 +137,6 @@ func openEdgeSecrets(path string) (*voucher.Secrets, error) {
 	return voucher.NewSecrets(all...)
 }
 
-// clusterConfig reads what the flags say of etcd and of this node in it, and the keys that all nodes
-// share.
-func (n *originNode) clusterConfig() (*cluster.Config, error) {
-	f := &n.o.cluster
-	if err := needKeys(n.o); err != nil {
-		return nil, err
-	}
-	at, err := f.reachedAt(n.o.shell.listen, n.o.shell.tls.given())
-	if err != nil {
-		return nil, err
-	}
-	c, err := f.config(n.o.data, at, n.log)
-	c.Now, c.Unfenced, c.Shared = n.o.clock, testUnfenced(n.o), sharedSecrets(n.keys.Get, n.config.EdgeSecrets, n.o.data)
-	return &c, err
-}
-
 // needKeys says which of the keys that all nodes share is missing.
 func needKeys(o *options) error {
 	var errs []error
@@ -199,9 +183,9 @@ func sharedSecrets(challenges func() mpp.Keys, edge *voucher.Secrets, data strin
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if keys, err := server.ReadSigningKeys(data); err == nil {
+		if verifiers, err := server.Verifiers(data); err == nil {
 			signs = nil
-			for _, v := range keys.All() {
+			for _, v := range verifiers {
 				signs = append(signs, cluster.Fingerprint(signName, []byte(v)))
 			}
 		}

@@ -193,7 +193,16 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 		n.watch.Add(c.Counters.All()...)
 	}
 	if n.o.cluster.given() {
-		c.Cluster, err = n.clusterConfig()
+		if err := needKeys(n.o); err != nil {
+			return c, err
+		}
+		at, err := n.o.cluster.reachedAt(n.o.shell.listen, n.o.shell.tls.given())
+		if err != nil {
+			return c, err
+		}
+		in, err := n.o.cluster.config(n.o.data, at, n.log)
+		in.Now, in.Unfenced, in.Shared = n.o.clock, testUnfenced(n.o), sharedSecrets(n.keys.Get, n.config.EdgeSecrets, n.o.data)
+		c.Cluster = &in
 		return c, err
 	}
 	return c, refuseMarker(n.o.data)
@@ -271,8 +280,8 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
 				drain(shell, n.o.shell.drain, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
-				if n.passed.outlive(httpSocket) {
-					shell.StopAccepting() // new connections wait for the next process
+				if len(n.passed[httpSocket]) > 0 {
+					shell.StopAccepting() // the sockets stay open: new connections wait for the next process
 				}
 				stopped <- stopOrigin(n.origin.ClosePayments, shell, stopTime, n.log)
 			}()

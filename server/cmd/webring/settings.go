@@ -89,10 +89,14 @@ func parseWords(fs *flag.FlagSet, args []string, ahead string) (words []string, 
 			words, args = append(words, args[0]), args[1:]
 		}
 	}
-	if err := belong(fs, words); err != nil {
-		return nil, err
+	fs.Visit(func(f *flag.Flag) {
+		if m := takers.FindStringSubmatch(f.Usage); m != nil && len(words) > 0 && !slices.Contains(strings.Split(m[1], ", "), words[0]) {
+			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), m[1])
+		}
+	})
+	if err == nil {
+		_, err = layer(fs)
 	}
-	_, err = layer(fs)
 	return words, err
 }
 
@@ -106,16 +110,6 @@ func isFlag(fs *flag.FlagSet, arg string) bool {
 
 // takers matches the words at the beginning of a flag's usage: the flag is for these alone.
 var takers = regexp.MustCompile(`^([a-z]+(?:, [a-z]+)*)(?: --[a-z]+)?: `)
-
-// belong refuses flags of the command line that the first word does not take.
-func belong(fs *flag.FlagSet, words []string) (err error) {
-	fs.Visit(func(f *flag.Flag) {
-		if m := takers.FindStringSubmatch(f.Usage); m != nil && len(words) > 0 && !slices.Contains(strings.Split(m[1], ", "), words[0]) {
-			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), m[1])
-		}
-	})
-	return err
-}
 
 // layer sets what the command line did not set: from the environment, or else from the file. A
 // list comes whole from one of the three. The error joins all mistakes of environment and file.

@@ -221,25 +221,16 @@ func announce(chain *devchain.Chain, base, data string, out io.Writer) {
 	for _, a := range chain.Accounts {
 		n.Keys = append(n.Keys, a.HexKey())
 	}
-	if err := leaveNote(data, n); err != nil {
+	raw, err := json.Marshal(n)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(data, noteFile), raw, 0o600)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "devring:", err)
 	}
 	fmt.Fprintf(out, "\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\nOther sites to join with: https://ANYTHING.webring.test/\n\n",
-		base, chain.RPC, joinCommand(chain, base))
-}
-
-// joinCommand is the one line that joins the ring.
-func joinCommand(chain *devchain.Chain, base string) string {
-	return devchain.CLI("server/devchain", chain.Accounts[0].HexKey(), chain.RPC, base+"/api/register",
-		`{"name":"`+myAgent.Name+`","url":"`+myAgent.URL+`","kind":"agent","category":"demo","bid":"2.00"}`).String()
-}
-
-func leaveNote(data string, n note) error {
-	raw, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(data, noteFile), raw, 0o600)
+		base, chain.RPC, devchain.CLI("server/devchain", chain.Accounts[0].HexKey(), chain.RPC, base+"/api/register",
+			`{"name":"`+myAgent.Name+`","url":"`+myAgent.URL+`","kind":"agent","category":"demo","bid":"2.00"}`))
 }
 
 func findNote(data string) (n note, err error) {
