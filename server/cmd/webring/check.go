@@ -34,11 +34,6 @@ import (
 	"webring/wasm/module"
 )
 
-// defineCheck defines --check.
-func defineCheck(flags *flag.FlagSet, check *bool) {
-	flags.BoolVar(check, checkFlag, false, "check everything that a start needs, print a list, and change nothing; it may run while a process uses the same folder")
-}
-
 // checks is the list that --check prints, a line a check. Its texts hold no secret.
 type checks struct {
 	out          io.Writer

@@ -38,8 +38,8 @@ type edgeOptions struct {
 	data, edgeSecretFile string
 	origins, originKeys  list
 
-	replay, check bool
-	readyAge      time.Duration
+	replay   bool
+	readyAge time.Duration
 
 	shell shellFlags
 	core  coreFlags
@@ -47,8 +47,6 @@ type edgeOptions struct {
 
 func (o *edgeOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring edge", flag.ContinueOnError)
-	defineConfig(fs)
-	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; the start makes it if it is missing")
 	fs.Var(&o.origins, "origin", "`URL` of the origin; of a cluster's nodes each, of which one is asked and then the next (repeatable)")
 	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, also the next one (repeatable)")
@@ -82,24 +80,9 @@ func (o *edgeOptions) validate() error {
 }
 
 func runEdge(args []string, out io.Writer) error {
-	given, reload, err := load(args, func() settings { return new(edgeOptions) })
-	o := given.(*edgeOptions)
-	if o.check && !errors.Is(err, flag.ErrHelp) {
-		return checkEdge(args, out)
-	}
-	if err != nil {
-		return err
-	}
-	logs, err := o.shell.logs.open(os.Stderr)
-	if err != nil {
-		return err
-	}
-	defer logs.close()
-	reload.log = logs.Logger
-	ctx, release := stopSignals(logs.Logger)
-	defer release()
-	n := &edgeNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out}
-	return interrupted(ctx, n.run(ctx))
+	return runProcess(args, out, func() settings { return new(edgeOptions) }, checkEdge, func(ctx context.Context, n *runner, s settings) error {
+		return (&edgeNode{runner: n, o: s.(*edgeOptions)}).run(ctx)
+	})
 }
 
 // front gives the flags that [reloadFront] needs.
@@ -107,42 +90,22 @@ func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSec
 
 // edgeNode is the process of an edge: what it is made of, by its flags, and what it has open.
 type edgeNode struct {
-	o      *edgeOptions
-	reload *reloader
-	logs   *logs
-	log    *slog.Logger
-	out    io.Writer
-
-	passed       passedSockets
-	watch        *admin.Server
-	watched      admin.Edge
-	traps        admin.Traps
-	config       edge.Config
-	certificates certificates    // nil without TLS
-	build        string          // name of the core's build, for validators
-	answers      *edge.Swappable // what readers see, nil until there is a core
+	*runner
+	o       *edgeOptions
+	watched admin.Edge
+	build   string          // name of the core's build, for validators
+	answers *edge.Swappable // what readers see, nil until there is a core
 }
 
 // run serves what the origin publishes until ctx is done.
 func (n *edgeNode) run(ctx context.Context) (err error) {
-	secrets, err := openEdgeSecrets(n.o.edgeSecretFile)
-	if err != nil {
+	defer n.close()
+	if err := n.open(n.o, n.o.data, "the replica has nothing to show yet: it asks "+strings.Join(n.o.origins, " and ")); err != nil {
 		return err
 	}
+	secrets := n.config.EdgeSecrets
 	if secrets == nil {
 		n.log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
-	}
-	n.config = edge.Config{EdgeSecrets: secrets, NoCache: !n.o.core.keep, Log: n.log, Access: n.logs.access}
-	if n.passed, err = takeSockets(); err != nil {
-		return err
-	}
-	if n.watch, err = n.o.shell.watch(n.passed, n.log); err != nil {
-		return err
-	}
-	defer n.watch.Close()
-	n.watch.Starting("the replica has nothing to show yet: it asks " + strings.Join(n.o.origins, " and "))
-	if n.certificates, err = n.o.shell.fill(&n.config, n.o.data, n.watch, n.log); err != nil {
-		return err
 	}
 	folder, err := holdFolder(n.o.data, n.log)
 	if err != nil {
@@ -231,6 +194,7 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 // answer serves a replica that has a state, and starts run once it listens.
 func (n *edgeNode) answer(ctx context.Context, r *follow.Replica, run func()) error {
 	cfg := n.config
+	cfg.NoCache = !n.o.core.keep
 	forwarder, err := forward.New(forward.Config{Origins: n.o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
 		TrustedProxies: cfg.TrustedProxies, BaseURL: n.answers.BaseURL, Log: n.log})
 	if err != nil {
@@ -256,22 +220,11 @@ func (n *edgeNode) answer(ctx context.Context, r *follow.Replica, run func()) er
 		return err
 	}
 	defer closeAll(listeners)
-	ended := make(chan error, len(listeners))
-	for _, l := range listeners {
-		go func() { ended <- shell.Serve(l) }()
-	}
+	ended := n.serve(ctx, n.o, shell, listeners)
 	run()
-	if n.certificates != nil {
-		go n.certificates.Run(ctx)
-	}
-	reloadFront(n.reload, n.o, shell, &cfg, n.certificates, n.logs)
 	reloadOrigins(n.reload, r, forwarder)
-	go n.reload.run(ctx)
-	if n.watched.Forwarder.Store(forwarder); n.watch != nil {
-		n.watch.Add(shell.Metrics(), n.traps.Metric())
-		n.watch.Started(n.watched.Checks(n.o.readyAge)...)
-		fmt.Fprintf(n.out, "webring is watched at %s\n", n.watch.Addr())
-	}
+	n.watched.Forwarder.Store(forwarder)
+	n.started(ctx, shell, func(s *admin.Server) { s.Started(n.watched.Checks(n.o.readyAge)...) })
 	fmt.Fprintf(n.out, "webring follows %s at %s\n", strings.Join(n.o.origins, " or "), listeners[0].Addr())
 	notifyReady(n.log)
 	defer keepAlive(n.answers, n.log)()

@@ -34,7 +34,6 @@ import (
 type options struct {
 	data, baseURL, name, realm string
 	names                      list
-	check                      bool
 
 	mppSecretFile, edgeSecretFile string
 	gasKeyFile                    string
@@ -59,8 +58,6 @@ type options struct {
 
 func (o *options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring serve", flag.ContinueOnError)
-	defineConfig(fs)
-	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; the start makes it if it is missing")
 	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` of the ring for clients; all links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -20,7 +22,95 @@ import (
 	"webring/core/api"
 	"webring/edge"
 	"webring/edge/forward"
+	"webring/server/admin"
 )
+
+// runner is what the processes of an origin and of an edge have in common.
+type runner struct {
+	shell  *shellFlags
+	reload *reloader
+	logs   *logs
+	log    *slog.Logger
+	out    io.Writer
+
+	passed       passedSockets
+	watch        *admin.Server // nil without
+	traps        admin.Traps
+	config       edge.Config  // of the shell
+	certificates certificates // nil without TLS
+}
+
+// runProcess reads the settings of a process, and runs it until it is told to stop. With --check it
+// only tries them.
+func runProcess(args []string, out io.Writer, fresh func() settings, check func([]string, io.Writer) error, run func(context.Context, *runner, settings) error) error {
+	s, reload, err := load(args, fresh)
+	shell, _ := s.front()
+	if shell.check && !errors.Is(err, flag.ErrHelp) {
+		return check(args, out)
+	}
+	if err != nil {
+		return err
+	}
+	logs, err := shell.logs.open(os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer logs.close()
+	reload.log = logs.Logger
+	ctx, release := stopSignals(logs.Logger)
+	defer release()
+	err = run(ctx, &runner{shell: shell, reload: reload, logs: logs, log: logs.Logger, out: out}, s)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	return err
+}
+
+// open takes the sockets that a supervisor has passed, opens the listener for operators, and reads
+// edge secrets and certificates. starting is what the process is at until it has started.
+func (n *runner) open(s settings, data, starting string) (err error) {
+	if n.passed, err = takeSockets(); err != nil {
+		return err
+	}
+	if n.watch, err = n.shell.watch(n.passed, n.log); err != nil {
+		return err
+	}
+	n.watch.Starting(starting)
+	n.config.Log, n.config.Access = n.log, n.logs.access
+	_, path := s.front()
+	if n.config.EdgeSecrets, err = openEdgeSecrets(path); err != nil {
+		return err
+	}
+	n.certificates, err = n.shell.fill(&n.config, data, n.watch, n.log)
+	return err
+}
+
+// close ends the listener for operators.
+func (n *runner) close() { n.watch.Close() }
+
+// serve answers clients. ended gets the errors of listeners, and has room for one more.
+func (n *runner) serve(ctx context.Context, s settings, shell *edge.Shell, listeners []net.Listener) (ended chan error) {
+	ended = make(chan error, len(listeners)+1)
+	for _, l := range listeners {
+		go func() { ended <- shell.Serve(l) }()
+	}
+	if n.certificates != nil {
+		go n.certificates.Run(ctx)
+	}
+	reloadFront(n.reload, s, shell, &n.config, n.certificates, n.logs)
+	return ended
+}
+
+// started has the process reload on hangups, and be collected from. watch has readiness depend on
+// what it consists of.
+func (n *runner) started(ctx context.Context, shell *edge.Shell, watch func(*admin.Server)) {
+	go n.reload.run(ctx)
+	if n.watch != nil {
+		n.watch.Add(shell.Metrics(), n.traps.Metric())
+		watch(n.watch)
+		fmt.Fprintf(n.out, "webring is watched at %s\n", n.watch.Addr())
+	}
+}
 
 // stopSignals gives a context that ends with the first SIGTERM, which asks for a stop
 // that loses nothing. SIGINT, and any signal after the first SIGTERM, end the process at

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -29,54 +27,24 @@ import (
 const controlHeaderTime = 5 * time.Second
 
 func serve(args []string, out io.Writer) error {
-	given, reload, err := load(args, func() settings { return new(options) })
-	o := given.(*options)
-	if o.check && !errors.Is(err, flag.ErrHelp) {
-		return checkOrigin(args, out)
-	}
-	if err != nil {
-		return err
-	}
-	logs, err := o.shell.logs.open(os.Stderr)
-	if err != nil {
-		return err
-	}
-	defer logs.close()
-	reload.log = logs.Logger
-	ctx, release := stopSignals(logs.Logger)
-	defer release()
-	o.stamps = ledger.NewClock(testClock(o, logs.Logger), clockPath(o.data), len(o.offers()) == 0)
-	o.clock = o.stamps.Now
-	n := &originNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out}
-	return interrupted(ctx, n.run(ctx))
-}
-
-// interrupted wraps an error that comes from the end of ctx, which ends when the process is
-// told to.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: %w", err)
-	}
-	return err
+	return runProcess(args, out, func() settings { return new(options) }, checkOrigin, func(ctx context.Context, n *runner, s settings) error {
+		o := s.(*options)
+		o.stamps = ledger.NewClock(testClock(o, n.log), clockPath(o.data), len(o.offers()) == 0)
+		o.clock = o.stamps.Now
+		return (&originNode{runner: n, o: o}).run(ctx)
+	})
 }
 
 // originNode is the process of an origin: what it is made of, by its flags, and what it has open.
 type originNode struct {
-	o      *options
-	reload *reloader
-	logs   *logs
-	log    *slog.Logger
-	out    io.Writer
+	*runner
+	o *options
 
-	passed       passedSockets
-	watch        *admin.Server
-	origin       *server.Origin
-	methods      []paid.Method
-	keys         server.Keyring
-	config       edge.Config
-	certificates certificates // nil without TLS
-	listeners    []net.Listener
-	socket       net.Listener // the operator's
+	origin    *server.Origin
+	methods   []paid.Method
+	keys      server.Keyring
+	listeners []net.Listener
+	socket    net.Listener // the operator's
 }
 
 // run serves until ctx is done and the stop has come to its end, or until something that serving
@@ -88,14 +56,10 @@ func (n *originNode) run(ctx context.Context) (err error) {
 	if err := room(n.o.data, server.StartFloor); err != nil {
 		return err
 	}
-	if n.passed, err = takeSockets(); err != nil {
+	defer n.close()
+	if err := n.open(n.o, n.o.data, "the ledger is being opened"); err != nil {
 		return err
 	}
-	if n.watch, err = n.o.shell.watch(n.passed, n.log); err != nil {
-		return err
-	}
-	defer n.watch.Close()
-	n.watch.Starting("the ledger is being opened")
 	sites, err := n.o.sites.fetch()
 	if err != nil {
 		return err
@@ -161,13 +125,6 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 	if err := n.keys.Set(keys); err != nil {
 		return c, err
 	}
-	if n.config.EdgeSecrets, err = openEdgeSecrets(n.o.edgeSecretFile); err != nil {
-		return c, err
-	}
-	if n.certificates, err = n.o.shell.fill(&n.config, n.o.data, n.watch, n.log); err != nil {
-		return c, err
-	}
-	n.config.Access = n.logs.access
 	prover, err := ownerProofs(n.o)
 	if err != nil {
 		return c, err
@@ -216,7 +173,7 @@ func (n *originNode) answer(ctx context.Context) error {
 	if cfg.CoreDigest, err = buildName(); err != nil {
 		return err
 	}
-	cfg.ExampleSite, cfg.Log, cfg.NoCache = n.o.exampleSite(), n.log, !n.o.core.keep
+	cfg.ExampleSite, cfg.NoCache = n.o.exampleSite(), !n.o.core.keep
 	n.origin.Fill(&cfg)
 	shell, err := edge.New(cfg)
 	if err != nil {
@@ -226,24 +183,11 @@ func (n *originNode) answer(ctx context.Context) error {
 	control := &http.Server{Handler: n.logs.controls(n.origin), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 
-	ended := make(chan error, len(n.listeners)+1)
-	for _, l := range n.listeners {
-		go func() { ended <- shell.Serve(l) }()
-	}
+	ended := n.serve(ctx, n.o, shell, n.listeners)
 	go func() { ended <- control.Serve(n.socket) }()
-	if n.certificates != nil {
-		go n.certificates.Run(ctx)
-	}
-	reloadFront(n.reload, n.o, shell, &n.config, n.certificates, n.logs)
 	reloadKeys(n.reload, n.o, &n.keys)
-	go n.reload.run(ctx)
-	if n.watch != nil {
-		traps := new(admin.Traps)
-		traps.Show(n.origin.Core)
-		n.watch.Add(shell.Metrics(), traps.Metric())
-		n.origin.Watch(n.watch)
-		fmt.Fprintf(n.out, "webring is watched at %s\n", n.watch.Addr())
-	}
+	n.traps.Show(n.origin.Core)
+	n.started(ctx, shell, n.origin.Watch)
 	fmt.Fprintf(n.out, "webring serves %s at %s\n", n.o.baseURL, n.listeners[0].Addr())
 	if err := printVerifier(n.out, n.o.data); err != nil {
 		return err

@@ -215,11 +215,6 @@ func (c *configFile) Set(path string) error {
 	return nil
 }
 
-// defineConfig defines --config for commands of which a file sets everything.
-func defineConfig(fs *flag.FlagSet) {
-	fs.Var(&configFile{}, configName, "`file` in TOML with settings by their names; flags and environment come first")
-}
-
 // maxConfig bounds the length of a file, in bytes.
 const maxConfig = 1 << 20
 

@@ -27,6 +27,7 @@ import (
 
 // shellFlags say how the shell meets the outside, at the origin and at an edge.
 type shellFlags struct {
+	check          bool
 	listen         string
 	adminListen    string
 	rateLimit      int
@@ -52,6 +53,8 @@ const usualClientIPHeader = "X-Forwarded-For"
 func (f *shellFlags) define(fs *flag.FlagSet) {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8402", "`address` to listen on")
 	f.set = fs
+	fs.Var(&configFile{}, configName, "`file` in TOML with settings by their names; flags and environment come first")
+	fs.BoolVar(&f.check, checkFlag, false, "check everything that a start needs, print a list, and change nothing; it may run while a process uses the same folder")
 	fs.StringVar(&f.adminListen, "admin-listen", usualAdmin, "`address` of /healthz, /readyz, /metrics and /debug/pprof/; keep strangers away from it; if the default is taken, the next free port; empty for no listener and no metrics")
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that may name the client's address, or unix for peers on a socket (repeatable)")
