@@ -341,14 +341,12 @@ func (f *clusterFlags) validate() error {
 	if f.given() {
 		return f.validateAll()
 	}
-	var errs []error
+	var wrong mistakes
 	for _, of := range []struct{ name, value string }{{"cluster-id", f.Ring}, {"node", f.Node}, {"advertise", f.Advertise}, {"etcd-cacert", f.caFile},
 		{"etcd-cert", f.cert}, {"etcd-key", f.key}, {"etcd-user", f.Username}, {"etcd-password-file", f.passwordFile}, {"cluster-key-file", f.KeyFile}} {
-		if of.value != "" {
-			errs = append(errs, fmt.Errorf("%s is for --etcd, which is missing", of.name))
-		}
+		wrong.when(of.value != "", "%s is for --etcd, which is missing", of.name)
 	}
-	return errors.Join(errs...)
+	return errors.Join(wrong...)
 }
 
 // validateAll checks the flags of a node.
@@ -362,30 +360,20 @@ func (f *clusterFlags) validateAll() error {
 
 // validateReach checks the flags of a command that asks etcd.
 func (f *clusterFlags) validateReach() error {
-	var errs []error
-	if !f.given() {
-		errs = append(errs, errors.New("--etcd is needed: the members of the etcd cluster"))
-	}
+	var wrong mistakes
+	wrong.when(!f.given(), "--etcd is needed: the members of the etcd cluster")
 	for _, endpoint := range f.Endpoints {
-		if !isEndpoint(endpoint) {
-			errs = append(errs, fmt.Errorf("--etcd %q is no host:port and no http or https URL of a member", endpoint))
-		}
+		wrong.when(!isEndpoint(endpoint), "--etcd %q is no host:port and no http or https URL of a member", endpoint)
 	}
-	if f.Ring == "" {
-		errs = append(errs, errors.New("--cluster-id is needed: the name of the ring in etcd"))
-	}
-	if (f.cert == "") != (f.key == "") {
-		errs = append(errs, errors.New("etcd-cert and etcd-key go together"))
-	}
-	if (f.Username == "") != (f.passwordFile == "") {
-		errs = append(errs, errors.New("etcd-user and etcd-password-file go together"))
-	}
+	wrong.when(f.Ring == "", "--cluster-id is needed: the name of the ring in etcd")
+	wrong.when((f.cert == "") != (f.key == ""), "etcd-cert and etcd-key go together")
+	wrong.when((f.Username == "") != (f.passwordFile == ""), "etcd-user and etcd-password-file go together")
 	if f.Advertise != "" {
 		if u, err := url.Parse(f.Advertise); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.User != nil {
-			errs = append(errs, fmt.Errorf("advertise %q is not an http or https URL without path", f.Advertise))
+			wrong = append(wrong, fmt.Errorf("advertise %q is not an http or https URL without path", f.Advertise))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(wrong...)
 }
 
 // isEndpoint says whether s names a member of etcd.

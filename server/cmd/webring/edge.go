@@ -60,23 +60,14 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 }
 
 func (o *edgeOptions) validate() error {
-	var errs []error
-	if len(o.origins) == 0 {
-		errs = append(errs, errors.New("--origin is needed: the URL to follow"))
-	}
-	if _, err := follow.NewOrigins(o.origins...); err != nil {
-		errs = append(errs, fmt.Errorf("--origin: %w", err))
-	}
-	if len(o.originKeys) == 0 {
-		errs = append(errs, errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR"))
-	}
-	if o.data == "" {
-		errs = append(errs, errors.New("--data must not be empty"))
-	}
-	if o.readyAge < 0 {
-		errs = append(errs, errors.New("--ready-age must not be negative"))
-	}
-	return errors.Join(append(errs, o.shell.validate(), o.core.validate())...)
+	var wrong mistakes
+	wrong.when(len(o.origins) == 0, "--origin is needed: the URL to follow")
+	_, err := follow.NewOrigins(o.origins...)
+	wrong.when(err != nil, "--origin: %w", err)
+	wrong.when(len(o.originKeys) == 0, "--origin-key is needed: webring serve prints it at every start, and webring version --data DIR")
+	wrong.when(o.data == "", "--data must not be empty")
+	wrong.when(o.readyAge < 0, "--ready-age must not be negative")
+	return errors.Join(append(wrong, o.shell.validate(), o.core.validate())...)
 }
 
 func runEdge(args []string, out io.Writer) error {

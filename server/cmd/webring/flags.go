@@ -88,6 +88,16 @@ func (o *options) flags() *flag.FlagSet {
 	return fs
 }
 
+// mistakes are those in the settings of a process.
+type mistakes []error
+
+// when adds a mistake if it is one.
+func (m *mistakes) when(wrong bool, format string, args ...any) {
+	if wrong {
+		*m = append(*m, fmt.Errorf(format, args...))
+	}
+}
+
 // validate checks what the flags say together.
 func (o *options) validate() error {
 	base, err := ringURL(o.baseURL)
@@ -98,29 +108,23 @@ func (o *options) validate() error {
 	if o.realm == "" {
 		o.realm = base.Hostname()
 	}
-	var errs []error
-	refuse := func(wrong bool, why string) {
-		if wrong {
-			errs = append(errs, errors.New(why))
-		}
-	}
-	refuse(!o.sites.dev && strings.HasPrefix(o.score.Spec, "fixed:"), "--scorer fixed:N scores nothing and needs --dev")
-	refuse(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
-	refuse(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
-	refuse(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
-	refuse(o.snapshotEvery < 1, "snapshot-every must be at least 1")
-	refuse(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
-	refuse(o.tempo.RPC != "" && o.tempo.Recipient == (common.Address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
-	refuse(o.evm.RPC != "" && (o.evm.Recipient == (common.Address{}) || o.gasKeyFile == ""), "--evm-rpc needs --evm-recipient, the account to be paid, and --evm-gas-key-file, the account that submits")
-	refuse(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
+	var wrong mistakes
+	wrong.when(!o.sites.dev && strings.HasPrefix(o.score.Spec, "fixed:"), "--scorer fixed:N scores nothing and needs --dev")
+	wrong.when(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
+	wrong.when(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
+	wrong.when(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
+	wrong.when(o.snapshotEvery < 1, "snapshot-every must be at least 1")
+	wrong.when(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
+	wrong.when(o.tempo.RPC != "" && o.tempo.Recipient == (common.Address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
+	wrong.when(o.evm.RPC != "" && (o.evm.Recipient == (common.Address{}) || o.gasKeyFile == ""), "--evm-rpc needs --evm-recipient, the account to be paid, and --evm-gas-key-file, the account that submits")
+	wrong.when(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
 	if len(o.offers()) > 0 {
-		refuse(onlyHere(base.Hostname()) && !o.sites.dev, fmt.Sprintf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL))
-		if err := mpp.CheckRealm(o.realm); err != nil {
-			errs = append(errs, fmt.Errorf("realm %q: %w", o.realm, err))
-		}
+		wrong.when(onlyHere(base.Hostname()) && !o.sites.dev, "--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL)
+		err := mpp.CheckRealm(o.realm)
+		wrong.when(err != nil, "realm %q: %w", o.realm, err)
 	}
 	o.inDevelopment()
-	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
+	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
 }
 
 // inDevelopment sets the defaults that --dev changes.
@@ -198,20 +202,18 @@ func (f *policyFlags) define(fs *flag.FlagSet) {
 }
 
 func (f *policyFlags) validate() error {
-	var errs []error
+	var wrong mistakes
 	for _, page := range [...]struct {
 		flag, address string
 		mail          bool
 	}{{"--terms", f.Terms, false}, {"--privacy", f.Privacy, false}, {"--report", f.Report, true}} {
-		if page.address != "" && !isPolicy(page.address, page.mail) {
-			what := "an http: or https: URL"
-			if page.mail {
-				what = "a mailto:, http: or https: address"
-			}
-			errs = append(errs, fmt.Errorf("%s %q is not %s of at most %d bytes", page.flag, page.address, what, core.MaxNote))
+		what := "an http: or https: URL"
+		if page.mail {
+			what = "a mailto:, http: or https: address"
 		}
+		wrong.when(page.address != "" && !isPolicy(page.address, page.mail), "%s %q is not %s of at most %d bytes", page.flag, page.address, what, core.MaxNote)
 	}
-	return errors.Join(errs...)
+	return errors.Join(wrong...)
 }
 
 // isPolicy says whether an address can stand on every page.

@@ -67,20 +67,12 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 }
 
 func (f *shellFlags) validate() error {
-	var errs []error
-	if f.rateLimit < 0 {
-		errs = append(errs, errors.New("--rate-limit must not be negative"))
-	}
-	if f.drain < 0 {
-		errs = append(errs, errors.New("--drain must not be negative"))
-	}
-	if f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0 {
-		errs = append(errs, errors.New("client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy"))
-	}
-	if f.contact != "" && !isContact(f.contact) {
-		errs = append(errs, fmt.Errorf("--contact %q is neither a mailto: nor an https: address", f.contact))
-	}
-	return errors.Join(append(errs, f.tls.validate(), f.logs.validate())...)
+	var wrong mistakes
+	wrong.when(f.rateLimit < 0, "--rate-limit must not be negative")
+	wrong.when(f.drain < 0, "--drain must not be negative")
+	wrong.when(f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0, "client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy")
+	wrong.when(f.contact != "" && !isContact(f.contact), "--contact %q is neither a mailto: nor an https: address", f.contact)
+	return errors.Join(append(wrong, f.tls.validate(), f.logs.validate())...)
 }
 
 // given says whether a setting has been set by flag, environment or file.
@@ -177,32 +169,23 @@ func (f *tlsFlags) define(fs *flag.FlagSet) {
 }
 
 func (f *tlsFlags) validate() error {
-	given := func(name, value string) error {
-		if len(f.acme.Hosts) > 0 || value == "" {
-			return nil
-		}
-		return fmt.Errorf("%s is for --acme-host, which is missing", name)
+	var wrong mistakes
+	given := func(name string, is bool) {
+		wrong.when(is && len(f.acme.Hosts) == 0, "%s is for --acme-host, which is missing", name)
 	}
-	errs := []error{given("acme-email", f.acme.Email), given("acme-ca-file", f.acme.CAFile), given("acme-http-listen", f.acme.HTTPListen)}
-	if f.acme.Directory != acme.LetsEncryptURL {
-		errs = append(errs, given("acme-directory", f.acme.Directory))
-	}
-	switch {
-	case (f.cert == "") != (f.key == ""):
-		errs = append(errs, errors.New("--tls-cert and --tls-key go together"))
-	case f.cert != "" && len(f.acme.Hosts) > 0:
-		errs = append(errs, errors.New("--tls-cert and --acme-host: a certificate comes from files or by ACME; leave one of the two out"))
-	}
-	if u, err := url.Parse(f.acme.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
-		errs = append(errs, errors.New("acme-directory must be an https URL"))
-	}
+	given("acme-email", f.acme.Email != "")
+	given("acme-ca-file", f.acme.CAFile != "")
+	given("acme-http-listen", f.acme.HTTPListen != "")
+	given("acme-directory", f.acme.Directory != acme.LetsEncryptURL)
+	wrong.when((f.cert == "") != (f.key == ""), "--tls-cert and --tls-key go together")
+	wrong.when(f.cert != "" && len(f.acme.Hosts) > 0, "--tls-cert and --acme-host: a certificate comes from files or by ACME; leave one of the two out")
+	u, err := url.Parse(f.acme.Directory)
+	wrong.when(err != nil || u.Scheme != "https" || u.Host == "", "acme-directory must be an https URL")
 	for _, host := range f.acme.Hosts {
 		_, notAddress := netip.ParseAddr(host)
-		if notAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") || strings.HasSuffix(host, ".") || strings.ContainsAny(host, "*:/ ") {
-			errs = append(errs, fmt.Errorf("--acme-host %q must be a host name with a dot inside, without a star or port", host))
-		}
+		wrong.when(notAddress == nil || !strings.Contains(strings.Trim(host, "."), ".") || strings.HasSuffix(host, ".") || strings.ContainsAny(host, "*:/ "), "--acme-host %q must be a host name with a dot inside, without a star or port", host)
 	}
-	return errors.Join(errs...)
+	return errors.Join(wrong...)
 }
 
 // given says whether the listener speaks TLS.
