@@ -34,7 +34,8 @@ func (o *Origin) openScorer() error {
 		limits = localLimits
 		limits.Past = share.NewPast()
 		scorer = local.New(o.Sites, pass, limits.Past, func(r *local.Report) (string, error) {
-			return o.Rules.BaseURL + ReportsPath + r.ID, o.reports.Put(r)
+			err := o.reports.Put(r) // which gives it its id
+			return o.Rules.BaseURL + ReportsPath + r.ID, err
 		})
 	} else {
 		var err error
