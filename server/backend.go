@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -12,6 +14,7 @@ import (
 	"webring/core/snap"
 	"webring/edge"
 	"webring/server/paid"
+	"webring/server/pay/x402"
 	"webring/server/publish"
 	"webring/templates"
 )
@@ -86,6 +89,7 @@ func (o *Origin) Fill(cfg *edge.Config) {
 		cfg.Stale = o.node.stale
 	}
 	cfg.Sync = publish.Handlers(&o.answers.source, o.Core.BaseURL)
+	o.takeHops(cfg)
 }
 
 // leaderBackend answers while this origin leads.
@@ -96,16 +100,16 @@ func (o *Origin) leaderBackend(l *Leader) *backend {
 	}
 	return &backend{
 		paid:    taken,
-		others:  map[string]edge.Handler{reportsPattern: o.reports(), checkPattern: CheckDraft(l.Payments, edge.Body)},
-		check:   Check(l.Payments, o.Core.BaseURL, o.Reports, o.PayingWords, o.Log),
+		others:  map[string]edge.Handler{reportsPattern: o.showReports(), checkPattern: CheckDraft(l.Payments, edge.Body)},
+		check:   Check(l.Payments, o.Core.BaseURL, o.reports, o.PayingWords, o.Log),
 		source:  l.publisher,
 		control: l.Operator.Handler(),
 	}
 }
 
-// reports answers with readiness reports.
-func (o *Origin) reports() edge.Handler {
-	return Reports(o.Reports, o.Books.rules, o.Log)
+// showReports answers with readiness reports.
+func (o *Origin) showReports() edge.Handler {
+	return Reports(o.reports, o.Books.rules, o.Log)
 }
 
 // switchedSource is a [publish.Source] that can be replaced while edges follow it. All sources give
@@ -185,4 +189,54 @@ func (w *switchedSource) Events(from uint64, n int) ([]snap.Record, error) {
 // Snapshot implements [publish.Source].
 func (w *switchedSource) Snapshot(digest [32]byte) (io.ReadCloser, int64, error) {
 	return w.source().Snapshot(digest)
+}
+
+// stopWaiting is the field by which an edge ends the wait of a request ([paid.Service.StopWaiting]).
+// The shell accepts it from edges only.
+const stopWaiting = "Webring-Let-Go"
+
+// Paid gives the handler of one operation that is paid for or proved. The shell calls it with the
+// client as its limiter knows it and whether the connection counts as secure. body
+// gives the body of a request without its content coding.
+func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []byte) func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+	return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+		h := &ctx.Request.Header
+		slug, _ := ctx.UserValue("slug").(string) // of the path
+		call := paid.Call{
+			Operation: operation, Slug: strings.Clone(slug),
+			// The work may outlive the request, and fasthttp reuses the request's buffers.
+			Body:           bytes.Clone(body(ctx)),
+			AcceptPayment:  string(bytes.Join(h.PeekAll("Accept-Payment"), []byte(","))),
+			IdempotencyKey: string(h.Peek("Idempotency-Key")),
+			WalletAccount:  string(bytes.Join(h.PeekAll("Wallet-Account"), []byte(","))),
+			Client:         client,
+			Secure:         secure,
+			Request:        string(h.Peek("X-Request-Id")), // as the shell has it
+		}
+		if received := ctx.PostBody(); !bytes.Equal(received, call.Body) {
+			call.Received = bytes.Clone(received)
+		}
+		for _, v := range h.PeekAll("Authorization") {
+			call.Authorization = append(call.Authorization, string(v))
+		}
+		for _, v := range h.PeekAll(x402.SignatureField) {
+			call.PaymentSignature = append(call.PaymentSignature, string(v))
+		}
+		var answer paid.Answer
+		if len(h.Peek(stopWaiting)) > 0 {
+			answer = s.StopWaiting(call)
+		} else {
+			// Not the request's own context: a payment is not tied to it.
+			answer = s.Handle(context.Background(), call)
+		}
+		ctx.SetStatusCode(answer.Status)
+		for _, f := range answer.Header {
+			if f[0] == "Content-Type" {
+				ctx.SetContentType(f[1])
+				continue
+			}
+			ctx.Response.Header.Add(f[0], f[1])
+		}
+		ctx.SetBody(answer.Body)
+	}
 }

@@ -6,8 +6,10 @@
 // origin.go has what all roles share; its publish shows each event to readers and edges. leader.go
 // writes the ledger, publishes it to edges and takes payments: the only origin, or the leader of a
 // cluster. node.go has a node of a cluster, which follows and leads in turn. backend.go switches the
-// handlers when the role changes. paid_handler.go, check.go and reports.go serve payments, drafts and
-// readiness reports over HTTP; sites.go looks at members' sites; operator*.go serve the operator.
+// handlers when the role changes, and has that of paid requests; check.go and reports.go serve drafts
+// and readiness reports over HTTP, and hops.go the counts of edges. sites.go scores sites and looks at
+// those of members. ready.go says whether the origin is ready, and measures it and its disk.
+// operator*.go serve the operator.
 //
 // The packages below it, in the order in which a payment meets them:
 //

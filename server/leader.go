@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"webring/core"
+	"webring/core/abi"
 	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
@@ -18,6 +21,7 @@ import (
 	"webring/server/pay/mpp"
 	"webring/server/publish"
 	"webring/server/sites/visits"
+	"webring/wasm/module"
 )
 
 // Leader is what writes the ledger, publishes it to edges, and takes payments.
@@ -27,6 +31,7 @@ type Leader struct {
 	Operator *Operator
 
 	publisher *publish.Publisher
+	attention atomic.Int64       // payments that need attention, of those counted last
 	end       context.CancelFunc // of what runs while this origin leads
 	log       *slog.Logger
 }
@@ -41,7 +46,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	}
 	var until publish.Until = t
 	if t == nil {
-		if until, err = publish.OpenUntil(o.syncPath()); err != nil {
+		if until, err = publish.OpenUntil(SyncPath(o.Data)); err != nil {
 			return nil, err
 		}
 	}
@@ -49,7 +54,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	if err := o.askTheTime(ctx, books, methods, until.Until(), rules != nil); err != nil {
 		return nil, err
 	}
-	publisher, rotation, err := o.Publisher(until)
+	publisher, rotation, err := o.openPublisher(until)
 	if err != nil {
 		return nil, err
 	}
@@ -72,8 +77,10 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	if err := publisher.Start(ctx, books); err != nil {
 		return nil, err
 	}
-	visiting := o.Visits
-	visiting.Ledger = books
+	visiting := visits.Config{Ledger: books, Fetch: o.Sites, Now: o.Ledger.Now, Log: o.Log}
+	if o.Counters != nil {
+		visiting.Visited = o.Counters.Visited
+	}
 	visitor := visits.New(visiting)
 	taking := o.Payments
 	taking.Ledger, taking.Methods, taking.Keys, taking.Visit = books, methods, o.Keys.Get(), visitor.Ask
@@ -102,14 +109,82 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 		defer o.visitor.CompareAndSwap(visitor, nil)
 		visitor.Run(running)
 	}()
-	if o.Leading != nil {
-		o.Leading(running, l)
+	go o.sweepReports(running)
+	go o.hops.Run(running)
+	if o.Counters != nil {
+		go l.countAttention(running)
 	}
 	return l, nil
 }
 
-// syncPath is the folder of the snapshots for edges.
-func (o *Origin) syncPath() string { return filepath.Join(o.Data, "sync") }
+// openPublisher prepares what edges follow. The key is made on the first start, under the name that
+// the base URL has then, and keeps it.
+func (o *Origin) openPublisher(until publish.Until) (*publish.Publisher, *publish.Rotation, error) {
+	base, err := url.Parse(o.Rules.BaseURL)
+	if err != nil {
+		return nil, nil, err
+	}
+	digest, err := module.Digest()
+	if errors.Is(err, module.ErrMissing) {
+		o.Log.Warn("checkpoints name no core", "err", err)
+	} else if err != nil {
+		return nil, nil, err
+	}
+	key, err := publish.OpenKey(SyncKeyPath(o.Data), KeyName(base))
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := publish.ReadNext(NextKeyPath(o.Data))
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := publish.New(publish.Config{Dir: SyncPath(o.Data), Key: key, Next: next, Core: digest, ABI: abi.Version, Capacity: o.Ledger.Capacity,
+		SnapshotEvery: o.SnapshotEvery, Until: until, Now: o.Ledger.Now, Log: o.Log})
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, publish.NewRotation(p, SyncKeyPath(o.Data), NextKeyPath(o.Data)), nil
+}
+
+// KeyName is how the key of a ring at this URL is named.
+func KeyName(base *url.URL) string { return base.Host + base.EscapedPath() }
+
+// SyncPath is the folder of the snapshots for edges, in a data folder.
+func SyncPath(data string) string { return filepath.Join(data, "sync") }
+
+// SyncKeyPath is the file of the key that signs for edges.
+func SyncKeyPath(data string) string { return filepath.Join(data, "sync-key") }
+
+// NextKeyPath is the file of the key that is announced and not yet alone.
+func NextKeyPath(data string) string { return filepath.Join(data, "sync-key-next") }
+
+// SigningKeys are the verifiers of the keys that sign for edges.
+type SigningKeys struct {
+	Current string `json:"current"`
+	Next    string `json:"next,omitempty"` // announced, and not yet alone
+}
+
+// ReadSigningKeys reads them as they are in a data folder now.
+func ReadSigningKeys(data string) (s SigningKeys, err error) {
+	key, err := publish.ReadKey(SyncKeyPath(data))
+	if err != nil {
+		return s, err
+	}
+	next, err := publish.ReadNext(NextKeyPath(data))
+	if s.Current = key.Verifier(); next != nil {
+		s.Next = next.Verifier()
+	}
+	return s, err
+}
+
+// Verifiers are those of all keys that sign for edges, as they are in a data folder now.
+func Verifiers(data string) ([]string, error) {
+	s, err := ReadSigningKeys(data)
+	if s.Next == "" {
+		return []string{s.Current}, err
+	}
+	return []string{s.Current, s.Next}, err
+}
 
 // close ends payments and publishing. It waits for payments in flight until ctx ends; after that they
 // stay reserved.

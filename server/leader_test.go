@@ -33,7 +33,7 @@ func TestAStopEndsTheWaitForANetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer books.Close()
-	o := New(Config{Ledger: ledger.Config{Now: time.Now}})
+	o := &Origin{Config: Config{Ledger: ledger.Config{Now: time.Now}}}
 	if err := o.askTheTime(ctx, books, []paid.Method{stops{stop: stop}}, 0, true); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}

@@ -56,6 +56,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	n.passHops = SendHops(n.forwarder)
 	running, end := context.WithCancel(context.Background())
 	n.end = end
 	n.running.Go(func() { n.followLeader(running) })
@@ -111,7 +112,7 @@ func (n *Node) Follow() (cluster.Follower, error) {
 	n.reading.Store(f)
 	n.Books.set(f)
 	relay, err := publish.NewRelay(publish.RelayConfig{
-		Dir: n.syncPath(), Verifiers: n.Verifiers, Books: f, Leader: n.leaderElsewhere, Vouch: n.vouch, Now: n.Ledger.Now,
+		Dir: SyncPath(n.Data), Verifiers: func() ([]string, error) { return Verifiers(n.Data) }, Books: f, Leader: n.leaderElsewhere, Vouch: n.vouch, Now: n.Ledger.Now,
 		Told:       func(at time.Time) { n.Ledger.Clock.Told("the node that leads", at) },
 		Checkpoint: n.signed[0], SignedKeys: n.signed[1], Log: n.Log,
 	})
@@ -246,7 +247,7 @@ func (n *Node) standbyBackend(source publish.Source, books StandbyBooks) *backen
 	for _, pattern := range OnlyAtOrigin {
 		b.others[pattern] = n.forwarder.Pass
 	}
-	b.others[reportsPattern] = n.reports()
+	b.others[reportsPattern] = n.showReports()
 	return b
 }
 
@@ -298,7 +299,7 @@ func (n *Node) leave(ctx context.Context) (signed int64, err error) {
 // beAlone makes the data folder that of an only origin, which signs for later times than the cluster
 // has.
 func (n *Node) beAlone(ctx context.Context, signed int64) error {
-	until, err := publish.OpenUntil(n.syncPath())
+	until, err := publish.OpenUntil(SyncPath(n.Data))
 	if err == nil {
 		err = until.MoveUntil(ctx, signed)
 	}
@@ -330,25 +331,19 @@ func (n *Node) within(t *cluster.Term, answer edge.Handler) edge.Handler {
 			defer cancel()
 			sure = t.Confirm(asking)
 		}
-		if !sure { // another node may have taken the payment meanwhile
-			n.notLeader(ctx, pays)
+		if sure {
+			return
 		}
+		// Another node may have taken the payment meanwhile.
+		code, detail := api.NotLeader, "Another node of this ring takes payments now. Nothing was charged; send the same request again."
+		if pays {
+			code, detail = api.PaymentPending, "Another node of this ring takes payments now, and may know what became of this one. Do not pay again: send the same request with the same credential again."
+		}
+		ctx.Response.Reset()
+		setProblem(ctx, n.Core.BaseURL(), code, detail)
+		ctx.Response.Header.Set("Cache-Control", "no-store")
+		ctx.Response.Header.Set("Retry-After", "2")
 	}
-}
-
-// notLeader answers a paid request that was in work when a term ended, in place of a refusal or a
-// challenge.
-func (n *Node) notLeader(ctx *fasthttp.RequestCtx, pays bool) {
-	code, detail := api.NotLeader, "Another node of this ring takes payments now. Nothing was charged; send the same request again."
-	if pays {
-		code, detail = api.PaymentPending, "Another node of this ring takes payments now, and may know what became of this one. Do not pay again: send the same request with the same credential again."
-	}
-	ctx.Response.Reset()
-	ctx.SetStatusCode(code.Status())
-	ctx.SetContentType("application/problem+json")
-	ctx.Response.Header.Set("Cache-Control", "no-store")
-	ctx.Response.Header.Set("Retry-After", "2")
-	ctx.SetBody(api.AppendProblem(nil, n.Core.BaseURL(), code, detail, nil))
 }
 
 // reach waits until readers see the ledger at a position. Answers to payments that were passed on
@@ -366,9 +361,6 @@ func (n *Node) reach(ctx context.Context, seq uint64) bool {
 		}
 	}
 }
-
-// Forwarder passes requests on to the leader.
-func (n *Node) Forwarder() *forward.Forwarder { return n.forwarder }
 
 // stale says whether what readers are shown may be behind the ring.
 func (n *Node) stale() bool {
@@ -388,41 +380,4 @@ func (n *Node) Status() *ClusterStatus {
 		s.Serial = f.Position().Serial
 	}
 	return s
-}
-
-// CheckRole says what this node does. It is ready while it takes payments or can pass them on.
-func (n *Node) CheckRole() (string, error) {
-	s := n.Status()
-	told := fmt.Sprintf("%s is the %s", s.Node, s.Role)
-	switch {
-	case s.Role == string(cluster.RoleRefused):
-		return "", fmt.Errorf("%s is refused: %s", s.Node, s.Reason)
-	case s.Role == string(cluster.RoleLeader):
-		return fmt.Sprintf("%s leads since %s, term %d, transaction %d", s.Node, s.Since.Format(time.RFC3339), s.Epoch, s.Serial), nil
-	case s.Leader == "" || s.Leader == s.Node:
-		return "", fmt.Errorf("%s, and no node leads: payments are not taken", told)
-	}
-	return fmt.Sprintf("%s of %s at %s, transaction %d", told, s.Leader, s.LeaderURL, s.Serial), nil
-}
-
-// Follows says whether this node shows what another one has signed.
-func (n *Node) Follows() bool { return n.relay.Load() != nil }
-
-// CheckAge says how old that is.
-func (n *Node) CheckAge() (string, error) {
-	relay := n.relay.Load()
-	if relay == nil {
-		return "this node leads", nil
-	}
-	if err := relay.Trouble(); err != nil {
-		return "", err
-	}
-	age, known := relay.Age()
-	if !known {
-		return "", errors.New("nothing that the leader has signed has come yet")
-	}
-	if relay.Stale() {
-		return "", fmt.Errorf("what the leader has signed last is %s old; answers are marked stale", age.Round(time.Second))
-	}
-	return fmt.Sprintf("what is shown is as of %s ago", age.Round(time.Second)), nil
 }

@@ -6,14 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"webring/core"
+	"webring/server/backup"
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/publish"
@@ -337,3 +342,185 @@ func removeReports(tx *ledger.Tx, slug string) error {
 // may be a minute behind. It has failed when the first block after that is final: on Base
 // after half a minute, on the slowest chains after 13 minutes (64 blocks of 12 s).
 const RemovalWait = paid.ChallengeLife + 15*time.Minute
+
+// Verified is the result of a verification.
+type Verified struct {
+	ledger.Audit
+	Chain *paid.ChainAudit `json:"chain,omitempty"` // on request
+}
+
+// sendBackup streams a backup of a ledger and of the files that are kept with it. If the
+// stream breaks it lacks its end, so the reader knows.
+func sendBackup(w http.ResponseWriter, books backup.Rows, files map[string]string, log *slog.Logger) {
+	var keys []backup.File
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		data, err := os.ReadFile(files[name])
+		if err != nil {
+			log.Error("reading a key for a backup", "err", err)
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		keys = append(keys, backup.File{Name: name, Data: data})
+	}
+	w.Header().Set("Content-Type", "application/x-tar")
+	if err := backup.Write(w, books, keys); err != nil {
+		log.Error("backup not finished", "err", err)
+		panic(http.ErrAbortHandler)
+	}
+	// The client says whether it has stored the file.
+	log.Info("backup handed out")
+}
+
+func (o *Operator) verify(r *http.Request) (any, error) {
+	a, err := o.Ledger.Audit(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	v := Verified{Audit: *a}
+	if r.URL.Query().Has("chain") {
+		c, err := o.Payments.VerifyChain(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		v.Chain = &c
+	}
+	return v, nil
+}
+
+// Clock says how the clock of a ring was set back.
+type Clock struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// setClockBack sets the clock of the ring back to the present, after one that was ahead has
+// stamped events or signed checkpoints.
+func (o *Operator) setClockBack(r *http.Request) (any, error) {
+	var req Moderation
+	if err := readOrder(r, &req, &req.Reason, "{reason, by}"); err != nil {
+		return nil, err
+	}
+	var done Clock
+	err := o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error {
+		done = Clock{From: time.UnixMilli(tx.State().LastStamp()).UTC()}
+		if signed := o.SignedUntil().UTC(); signed.After(done.From) {
+			done.From = signed
+		}
+		if done.To = tx.Now().UTC(); done.From.Sub(done.To) <= ledger.MaxSkew {
+			return refused{http.StatusConflict, "nothing is to be set back: neither the last event nor the last signature is later than this machine's clock"}
+		}
+		_, err := tx.SetBack(req.Reason)
+		return err
+	})
+	if errors.Is(err, ledger.ErrNotNow) {
+		return nil, refused{http.StatusConflict, err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	o.Log.Info("the clock of the ring was set back", paid.Audit, "clock", "from", done.From, "to", done.To, "by", req.By)
+	return done, nil
+}
+
+// announceKey announces the next key.
+func (o *Operator) announceKey(*http.Request) (any, error) {
+	current, next, err := o.SigningKeys.Announce()
+	if err != nil {
+		return nil, err
+	}
+	o.Log.Info("the next key that signs for edges is announced", "current", current, "next", next)
+	return SigningKeys{current, next}, nil
+}
+
+// switchKey has the announced key sign alone, at once if now=yes.
+func (o *Operator) switchKey(r *http.Request) (any, error) {
+	wait := publish.LearnTime
+	if r.URL.Query().Get("now") == "yes" {
+		wait = 0
+	}
+	current, err := o.SigningKeys.Switch(wait)
+	switch {
+	case errors.Is(err, publish.ErrNoNext):
+		return nil, refused{http.StatusConflict, "no next key is announced: run webring key next, and give edges the time to learn of it"}
+	case errors.Is(err, publish.ErrTooSoon):
+		return nil, refused{http.StatusConflict, fmt.Sprintf("the next key was announced less than %d minutes ago, and an edge that has not learned of it would follow no more: wait, or add --now when webring version --data DIR shows it at every edge", int(publish.LearnTime.Minutes()))}
+	case err != nil:
+		return nil, err
+	}
+	o.Log.Info("another key signs for edges from now on, and the one before is destroyed", "current", current)
+	return SigningKeys{Current: current}, nil
+}
+
+// ClusterStatus is what `webring version` and /status show of a node of a cluster.
+type ClusterStatus struct {
+	Node  string    `json:"node"`
+	Role  string    `json:"role"` // leader, standby or refused
+	Since time.Time `json:"since"`
+	// Reason is why the node is refused.
+	Reason string `json:"reason,omitempty"`
+	// Leader is the node that leads and LeaderURL where it is reached; both are empty while
+	// this node knows of none.
+	Leader    string `json:"leader"`
+	LeaderURL string `json:"leader_url"`
+	// Serial is the last transaction that is durable here, and Epoch the term of a leader,
+	// 0 for any other.
+	Serial uint64 `json:"serial"`
+	Epoch  int64  `json:"epoch"`
+}
+
+// StandbyBooks are what is read of the ledger of a node that does not write it.
+type StandbyBooks interface {
+	View(func(*ledger.View))
+	Root() (size uint64, root tlog.Hash)
+	Rows(func(ledger.Row) error) error
+	Audit(ctx context.Context) (*ledger.Audit, error)
+}
+
+// Standby is [Operator] for a node of a cluster that does not lead.
+type Standby struct {
+	// Books are those of the node, nil while it opens them.
+	Books StandbyBooks
+	// Keys gives the files that a backup holds in addition to the ledger: paths by name.
+	Keys func() map[string]string
+	// Cluster says what the node's part in the cluster is.
+	Cluster func() *ClusterStatus
+	Log     *slog.Logger
+}
+
+// Handler answers the operator as [Operator.Handler] does to
+//
+//	GET /status
+//	GET /backup
+//	GET /verify
+//
+// and refuses everything else, which is for the node that leads.
+func (o *Standby) Handler() http.Handler {
+	mux := http.NewServeMux()
+	if o.Books != nil {
+		mux.HandleFunc("GET /status", answering(o.Log, func(*http.Request) (any, error) { return statusOf(o.Books, o.Cluster()), nil }))
+		mux.HandleFunc("GET /backup", func(w http.ResponseWriter, _ *http.Request) { sendBackup(w, o.Books, o.Keys(), o.Log) })
+		mux.HandleFunc("GET /verify", answering(o.Log, o.verify))
+	}
+	mux.HandleFunc("/", answering(o.Log, o.notHere))
+	return mux
+}
+
+func (o *Standby) verify(r *http.Request) (any, error) {
+	if r.URL.Query().Has("chain") {
+		return o.notHere(r)
+	}
+	a, err := o.Books.Audit(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	return Verified{Audit: *a}, nil
+}
+
+// notHere says where an operator is to ask for what only the leader does.
+func (o *Standby) notHere(*http.Request) (any, error) {
+	c := o.Cluster()
+	if c.Leader == "" || c.Leader == c.Node {
+		return nil, refused{http.StatusConflict, fmt.Sprintf("the node %s does not lead at the moment, and knows of no node that does: ask again in a few seconds", c.Node)}
+	}
+	return nil, refused{http.StatusConflict, fmt.Sprintf("the node %s does not lead: ask on the machine of %s, which leads and is reached at %s", c.Node, c.Leader, c.LeaderURL)}
+}

@@ -15,6 +15,8 @@ import (
 	"webring/core/snap"
 	"webring/edge"
 	"webring/edge/follow"
+	"webring/edge/hops"
+	"webring/server/admin"
 	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
@@ -22,6 +24,8 @@ import (
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 	"webring/server/publish"
+	"webring/server/sites/fetch"
+	"webring/server/sites/score"
 	"webring/server/sites/score/local"
 	"webring/server/sites/visits"
 )
@@ -35,32 +39,29 @@ const closeTime = 20 * time.Second
 // ledger, and what changes with its role.
 type Config struct {
 	Data   string        // the folder of the ledger
-	Books  *Books        // of this origin, from [Origin.Open] on
-	Ledger ledger.Config // without Store, HeadPath, Publish and Observe
+	Ledger ledger.Config // without Store, HeadPath, Room, Publish, Observe and Committed
 	// OpenCore opens the core that answers reads, at a snapshot or empty.
 	OpenCore func(snapshot []byte) (follow.Core, error)
-	// Publisher opens what edges follow.
-	Publisher func(until publish.Until) (*publish.Publisher, *publish.Rotation, error)
+	// SnapshotEvery is the number of events between two snapshots for edges.
+	SnapshotEvery uint64
 	// Rules are what the flags say of the ring's rules, and Networks those of the payment methods.
 	Rules core.Rules
 	// Methods makes the payment methods.
 	Methods  func() ([]paid.Method, error)
-	Payments paid.Config   // without Ledger, Methods, Keys and Visit
-	Visits   visits.Config // without Ledger
-	Reports  *local.Store
+	Payments paid.Config   // without Ledger, Methods, Keys, Visit, Ready, scorers and member sites
+	Scorer   score.Config  // which service scores sites
+	Sites    *fetch.Client // reads strangers' sites
 	Keys     *Keyring
 	// KeyFiles gives the files that a backup holds with the ledger: paths by name.
 	KeyFiles func() map[string]string
 	// PayingWords are what the command line that pays needs besides the request.
 	PayingWords string
-	// Leading, if given, starts what else runs while this origin leads, until ctx ends.
-	Leading func(ctx context.Context, l *Leader)
-	Edge    *edge.Config // of the shell
-	// Cluster and Verifiers are for a node of a cluster: how it takes part, and which keys sign for
-	// edges. A single origin has no Cluster.
-	Cluster   *cluster.Config
-	Verifiers func() ([]string, error)
-	Log       *slog.Logger
+	Edge        *edge.Config // of the shell
+	// Cluster is how a node takes part in its cluster. A single origin has none.
+	Cluster *cluster.Config
+	// Counters count what this origin does. If they are nil, nothing is counted.
+	Counters *admin.Counters
+	Log      *slog.Logger
 }
 
 // Origin is an origin for the whole life of a process, whatever its role. It is the only origin of
@@ -68,11 +69,19 @@ type Config struct {
 // last.
 type Origin struct {
 	Config
+	// Books are the ledger of this origin, from Open on.
+	Books Books
 	// Core answers reads. It follows the ledger.
 	Core follow.Core
 	// Moved signals each further position that readers see.
 	Moved Signal
 
+	disk      Volume
+	reports   *local.Store // of the local scorer, even if another one is asked now
+	hops      *aside.Hops
+	sender    *hops.Sender
+	found     *aside.Index
+	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 	store     *badgerstore.Store
 	follower  *ledger.Follower      // in memory and not in use: the process has begun with it, or has led
 	written   *ledger.Ledger        // of the only origin, once it leads
@@ -83,16 +92,27 @@ type Origin struct {
 	node      *Node                          // nil for the only origin
 }
 
-// New makes an origin.
-func New(c Config) *Origin {
-	o := &Origin{Config: c, Moved: Signal{moved: make(chan struct{})}}
-	c.Ledger.HeadPath = filepath.Join(c.Data, "head")
-	c.Ledger.Observe, c.Ledger.Publish = aside.ObserveNews, o.publish
-	o.Ledger = c.Ledger
+// New makes an origin. It fails if the scorer cannot be as it is configured.
+func New(c Config) (*Origin, error) {
+	o := &Origin{Config: c, Moved: Signal{moved: make(chan struct{})}, disk: Volume{Dir: c.Data}}
+	o.Ledger.HeadPath = filepath.Join(c.Data, "head")
+	o.Ledger.Room, o.Ledger.Observe, o.Ledger.Publish = o.disk.AtLeast(WriteFloor), aside.ObserveNews, o.publish
+	o.hops, o.found = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books)
+	o.Payments.Ready, o.Payments.MemberSites = o.disk.AtLeast(PayFloor), memberSites{c.Sites}
+	if err := o.openScorer(); err != nil {
+		return nil, err
+	}
+	if c.Counters != nil {
+		o.Ledger.Committed, o.Payments.Ended = c.Counters.Committed, c.Counters.Ended
+		o.Payments.Scorer, o.Payments.DraftScorer = c.Counters.Scorer(o.Payments.Scorer), c.Counters.Scorer(o.Payments.DraftScorer)
+		for _, m := range o.Payments.Methods {
+			c.Counters.Methods(m.Name())
+		}
+	}
 	if c.Cluster != nil {
 		o.node = &Node{Origin: o, over: make(chan struct{})}
 	}
-	return o
+	return o, nil
 }
 
 // Node is this origin as a node of a cluster, nil for the only origin.
@@ -230,15 +250,6 @@ func (o *Origin) publish(records []ledger.Record) {
 		o.published(records)
 	}
 	o.Moved.send()
-}
-
-// VisitsBehind is how far visits are behind their schedule, if this origin leads.
-func (o *Origin) VisitsBehind() (behind time.Duration, here bool) {
-	v := o.visitor.Load()
-	if v == nil {
-		return 0, false
-	}
-	return v.Behind(), true
 }
 
 // Signal tells all waiting goroutines that readers see a further position.

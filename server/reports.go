@@ -47,9 +47,7 @@ func Reports(store *local.Store, rules func() *core.Rules, log *slog.Logger) fun
 			} else {
 				log.Error("report", "id", id, "err", err)
 			}
-			ctx.SetStatusCode(code.Status())
-			ctx.SetContentType("application/problem+json")
-			ctx.SetBody(api.AppendProblem(nil, ring.BaseURL, code, detail, nil))
+			setProblem(ctx, ring.BaseURL, code, detail)
 			return
 		}
 		body := draw(r, media, ring)
@@ -86,6 +84,13 @@ func Reports(store *local.Store, rules func() *core.Rules, log *slog.Logger) fun
 		ctx.SetContentType(media)
 		ctx.SetBody(body)
 	}
+}
+
+// setProblem answers with a problem document.
+func setProblem(ctx *fasthttp.RequestCtx, base string, code api.Code, detail string) {
+	ctx.SetStatusCode(code.Status())
+	ctx.SetContentType("application/problem+json")
+	ctx.SetBody(api.AppendProblem(nil, base, code, detail, nil))
 }
 
 const (

@@ -54,11 +54,11 @@ func TestReadinessGoesByItsChecks(t *testing.T) {
 		}
 		_, all := get("/metrics")
 		for _, r := range rows {
-			if line := fmt.Sprintf("webring_ready_check{check=%q} %v\n", r.Name, number(r.OK)); !strings.Contains(all, line) {
+			if line := fmt.Sprintf("webring_ready_check{check=%q} %v\n", r.Name, map[bool]int{true: 1}[r.OK]); !strings.Contains(all, line) {
 				t.Errorf("no %s", line)
 			}
 		}
-		if line := fmt.Sprintf("webring_ready %v\n", number(status == 200)); !strings.Contains(all, line) {
+		if line := fmt.Sprintf("webring_ready %v\n", map[bool]int{true: 1}[status == 200]); !strings.Contains(all, line) {
 			t.Errorf("no %s", line)
 		}
 		if status, body := get("/healthz"); status != 200 || body != "ok\n" {
@@ -134,7 +134,7 @@ func (s scorer) Score(ctx context.Context, _, _ string) (score.Result, error) {
 func TestWhatAnOriginDoesIsCounted(t *testing.T) {
 	s, get := listen(t)
 	c := NewCounters()
-	s.Add(c)
+	s.Add(c.All()...)
 	c.Methods("tempo")
 	over, cancel := context.WithCancel(context.Background())
 	cancel()

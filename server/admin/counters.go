@@ -63,22 +63,9 @@ func (c *Counters) Methods(names ...string) {
 	}
 }
 
-func (c *Counters) all() []prometheus.Collector {
+// All are the metrics in which these counters are collected.
+func (c *Counters) All() []prometheus.Collector {
 	return []prometheus.Collector{c.payments, c.paymentTook, c.asks, c.visits, c.groups, c.groupTook}
-}
-
-// Describe is for [prometheus.Collector].
-func (c *Counters) Describe(to chan<- *prometheus.Desc) {
-	for _, x := range c.all() {
-		x.Describe(to)
-	}
-}
-
-// Collect is for [prometheus.Collector].
-func (c *Counters) Collect(to chan<- prometheus.Metric) {
-	for _, x := range c.all() {
-		x.Collect(to)
-	}
 }
 
 // Ended counts a payment; it is [paid.Config.Ended].

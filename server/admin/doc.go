@@ -4,7 +4,7 @@
 // [Server] in admin.go has the listener and its addresses; ready.go answers what is asked of
 // readiness, from the checks that a process adds; origin.go collects what a ledger and its
 // payments say of themselves; counters.go counts what they do and nothing else remembers.
-// What a shell counts, and what an edge's replica says, is added by the command.
+// edge.go has what an edge's replica says, and process.go what all processes have.
 //
 // Most of it is collected when it is asked for, from counters and views that are there
 // anyway. The registry is the server's own, so that no library adds to it unasked.

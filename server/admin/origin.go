@@ -67,7 +67,7 @@ func (o *Origin) Collect(to chan<- prometheus.Metric) {
 		to <- Gauge(attentionDesc, float64(o.Attention()))
 		to <- Gauge(gasDesc, float64(p.GasWasted().LastHour))
 		for _, n := range p.Networks() {
-			to <- Gauge(chainUpDesc, number(n.Down() == nil), n.Network)
+			to <- YesNo(chainUpDesc, n.Down() == nil, n.Network)
 			if !n.Block.IsZero() {
 				to <- Gauge(headAgeDesc, now.Sub(n.Block).Seconds(), n.Network)
 			}
@@ -84,6 +84,14 @@ func (o *Origin) Collect(to chan<- prometheus.Metric) {
 // Gauge makes a sample of a metric that goes up and down.
 func Gauge(d *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+}
+
+// YesNo makes a sample that is 1 for yes and 0 for no.
+func YesNo(d *prometheus.Desc, yes bool, labels ...string) prometheus.Metric {
+	if yes {
+		return Gauge(d, 1, labels...)
+	}
+	return Gauge(d, 0, labels...)
 }
 
 // Counter makes a sample of a metric that only grows.

@@ -118,15 +118,8 @@ func (c readiness) Describe(to chan<- *prometheus.Desc) { to <- readyDesc; to <-
 
 func (c readiness) Collect(to chan<- prometheus.Metric) {
 	r := c.s.Readiness()
-	to <- Gauge(readyDesc, number(r.Ready))
+	to <- YesNo(readyDesc, r.Ready)
 	for _, row := range r.Checks {
-		to <- Gauge(checkDesc, number(row.OK), row.Name)
+		to <- YesNo(checkDesc, row.OK, row.Name)
 	}
-}
-
-func number(yes bool) float64 {
-	if yes {
-		return 1
-	}
-	return 0
 }

@@ -40,28 +40,10 @@ const pinned = "WEBRING_BENCH_PINNED"
 
 type options struct {
 	webring, nginx, redis, gocmd, data, json string
-	sizes                                    sizes
+	sizes                                    []int // numbers of members
 	rounds                                   int
 	conns, depth                             int
 	each                                     time.Duration
-}
-
-// sizes are numbers of members.
-type sizes []int
-
-func (s *sizes) String() string { return strings.Trim(fmt.Sprint([]int(*s)), "[]") }
-
-// Set reads them, separated by commas.
-func (s *sizes) Set(v string) error {
-	*s = nil
-	for word := range strings.SplitSeq(v, ",") {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 {
-			return fmt.Errorf("%q is no number of members", word)
-		}
-		*s = append(*s, n)
-	}
-	return nil
 }
 
 func main() {
@@ -75,7 +57,7 @@ func run(args []string) error {
 	if len(args) == 4 && args[0] == "constant" {
 		return constant(args[1], args[2], args[3])
 	}
-	o := options{sizes: sizes{10, 1000, 100_000, 1_000_000}}
+	o := options{sizes: []int{10, 1000, 100_000, 1_000_000}}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	fs.StringVar(&o.webring, "webring", "bin/webring", "`binary` that is measured")
 	fs.StringVar(&o.nginx, "nginx", "nginx", "`binary` of nginx; left out when it is not there")
@@ -83,7 +65,17 @@ func run(args []string) error {
 	fs.StringVar(&o.gocmd, "go", "go", "`binary` that runs the project's own benchmarks, in its folder; empty to leave these out")
 	fs.StringVar(&o.data, "data", "bin/rings", "`folder` for synthetic ledgers, kept for the next time")
 	fs.StringVar(&o.json, "json", "bin/bench.json", "`file` for the table as JSON")
-	fs.Var(&o.sizes, "members", "`numbers` of members, separated by commas")
+	fs.Func("members", "`numbers` of members, separated by commas (default 10,1000,100000,1000000)", func(v string) error {
+		o.sizes = nil
+		for word := range strings.SplitSeq(v, ",") {
+			n, err := strconv.Atoi(word)
+			if err != nil || n < 1 {
+				return fmt.Errorf("%q is no number of members", word)
+			}
+			o.sizes = append(o.sizes, n)
+		}
+		return nil
+	})
 	fs.IntVar(&o.rounds, "rounds", 5, "`number` of rounds")
 	fs.IntVar(&o.conns, "conns", 32, "`number` of connections")
 	fs.IntVar(&o.depth, "depth", 16, "`number` of requests under way on each when pipelined")

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os/exec"
@@ -16,19 +18,13 @@ type place struct{ slug, standing string }
 // leaderboard reads all of the ring's, page by page: none is kept. The order
 // changes meanwhile, so that a row or two may be missed or come twice.
 func leaderboard(address string, found func(page []place) error) error {
-	var body bytes.Buffer
-	var page []place
 	for offset := 0; ; offset += 500 {
 		res, err := http.Get(fmt.Sprintf("http://%s/api/leaderboard?limit=500&offset=%d", address, offset))
 		if err != nil {
 			return err
 		}
-		body.Reset()
-		_, err = body.ReadFrom(res.Body)
+		page, err := places(res.Body)
 		res.Body.Close()
-		if err == nil {
-			page, err = places(page[:0], body.Bytes())
-		}
 		if err == nil {
 			err = found(page)
 		}
@@ -38,29 +34,22 @@ func leaderboard(address string, found func(page []place) error) error {
 	}
 }
 
-// places reads the rows of a page: to decode ten million whole takes minutes. What
-// members have written is no field, because quotes in it are escaped.
-func places(rows []place, page []byte) ([]place, error) {
-	field := func(begin string) (value string, ok bool) {
-		_, rest, ok := bytes.Cut(page, []byte(begin+`":"`))
-		if !ok {
-			return "", false
-		}
-		text, rest, ok := bytes.Cut(rest, []byte(`"`))
-		page = rest
-		return string(text), ok
+// places reads the rows of a page.
+func places(page io.Reader) (rows []place, err error) {
+	var board struct {
+		Leaderboard []struct {
+			Slug     string `json:"slug"`
+			Standing string `json:"effective_bid_usd"`
+		} `json:"leaderboard"`
 	}
-	for {
-		slug, ok := field(`{"slug`) // the first of a row; the member that it passes has one, too
-		if !ok {
-			return rows, nil
+	err = json.NewDecoder(page).Decode(&board)
+	for _, r := range board.Leaderboard {
+		if r.Standing == "" {
+			return nil, fmt.Errorf("the leaderboard gives %s no standing", r.Slug)
 		}
-		usd, ok := field(`"effective_bid_usd`)
-		if !ok {
-			return nil, fmt.Errorf("the leaderboard gives %s no standing", slug)
-		}
-		rows = append(rows, place{slug, strings.Replace(usd, ".", "", 1)})
+		rows = append(rows, place{r.Slug, strings.Replace(r.Standing, ".", "", 1)})
 	}
+	return rows, err
 }
 
 // sortedSet is a Redis that has the leaderboard as one.

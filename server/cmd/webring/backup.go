@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -18,75 +17,64 @@ import (
 	"time"
 
 	"webring/edge/durable"
+	"webring/server"
 	"webring/server/backup"
-	"webring/server/ledger"
-	"webring/server/ledger/badgerstore"
+	"webring/server/paid/form"
 )
-
-// backupOptions are the flags of `webring backup`.
-type backupOptions struct{ data string }
-
-func (o *backupOptions) flags() *flag.FlagSet {
-	fs := flag.NewFlagSet("webring backup", flag.ContinueOnError)
-	defineData(fs, &o.data, "`folder` of the running origin")
-	return fs
-}
 
 // backupOrigin asks the running origin for a backup. The file has its name only
 // when it is whole.
-func backupOrigin(args []string, out io.Writer) error {
-	var o backupOptions
-	words, err := parseWords(o.flags(), args, "")
-	if err != nil {
+func backupOrigin(fs *flag.FlagSet) action {
+	o := defineData(fs, "`folder` of the running origin")
+	return func(words []string, out io.Writer) error {
+		if len(words) != 1 {
+			return errUsage
+		}
+		path := words[0]
+		if err := replaceable(path); err != nil {
+			return err
+		}
+		folder, before, after := filepath.Dir(path), filepath.Base(path)+".", ".part"
+		tellLeft(folder, before, after)
+		// A temporary file that only its owner can read: it holds the keys.
+		f, err := os.CreateTemp(folder, before+"*"+after)
+		if err != nil {
+			return err
+		}
+		defer os.Remove(f.Name())
+		_, end := removeOnSignal(f.Name())
+		defer end()
+		defer f.Close()
+		err = o.send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
+			_, err := io.Copy(f, answer)
+			return err
+		})
+		if errors.Is(err, errNotRunning) {
+			return fmt.Errorf("%w; of one that is stopped, copy the whole folder", err)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		rows, err := backup.Count(f)
+		if err != nil {
+			return err
+		}
+		// It replaces an earlier backup, so it must be on disk first.
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		if err := os.Rename(f.Name(), path); err != nil {
+			return err
+		}
+		if err := durable.SyncFolder(folder); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "%s holds %d rows and the keys; with this file anyone can sign as this origin\n", path, rows)
 		return err
 	}
-	if len(words) != 1 {
-		return misused("backup")
-	}
-	path := words[0]
-	if err := replaceable(path); err != nil {
-		return err
-	}
-	folder, before, after := filepath.Dir(path), filepath.Base(path)+".", ".part"
-	tellLeft(folder, before, after)
-	// A temporary file that only its owner can read: it holds the keys.
-	f, err := os.CreateTemp(folder, before+"*"+after)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, end := removeOnSignal(f.Name())
-	defer end()
-	defer f.Close()
-	err = operator(o.data).send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
-		_, err := io.Copy(f, answer)
-		return err
-	})
-	if errors.Is(err, errNotRunning) {
-		return fmt.Errorf("%w; of one that is stopped, copy the whole folder", err)
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	rows, err := readThrough(f)
-	if err != nil {
-		return err
-	}
-	// It replaces an earlier backup, so it must be on disk first.
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	if err := durable.SyncFolder(folder); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "%s holds %d rows and the keys; with this file anyone can sign as this origin\n", path, rows)
-	return err
 }
 
 // replaceable refuses a path that a file must not replace: a link, a pipe or a device. A
@@ -107,18 +95,6 @@ func replaceable(path string) error {
 	return nil
 }
 
-// readThrough reads a backup to its end, which proves it whole.
-func readThrough(f io.Reader) (rows int, err error) {
-	r := backup.Read(bufio.NewReader(f), func(backup.File) error { return nil })
-	for {
-		_, more, err := r.Next()
-		if err != nil || !more {
-			return rows, err
-		}
-		rows++
-	}
-}
-
 // tellLeft names the files and folders, with names that begin and end so, that killed
 // processes may have left. It removes none: another process may be at work there.
 func tellLeft(folder, before, after string) {
@@ -132,136 +108,63 @@ func tellLeft(folder, before, after string) {
 	}
 }
 
-// restoreOptions are the flags of `webring restore`.
-type restoreOptions struct {
-	data, from string
-	alone      bool
-	capacity   int
-}
-
-func (o *restoreOptions) flags() *flag.FlagSet {
-	fs := flag.NewFlagSet("webring restore", flag.ContinueOnError)
-	defineData(fs, &o.data, "`folder` to be made; it must not hold a ledger")
-	fs.StringVar(&o.from, "from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
-	fs.BoolVar(&o.alone, "alone", false, "no edge has seen what came after the backup: none ever followed this origin, or you will set up all anew")
-	fs.IntVar(&o.capacity, "capacity", 1_000_000, "`members` that can ever join, as for serve")
-	return fs
-}
-
 // restoreOrigin makes a data folder of a backup.
-func restoreOrigin(args []string, out io.Writer) error {
-	var o restoreOptions
-	words, err := parseWords(o.flags(), args, "")
-	if err != nil {
-		return err
-	}
-	if len(words) != 1 {
-		return misused("restore")
-	}
-	if (o.from != "") == o.alone {
-		return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
-	}
-	for _, name := range []string{"ledger", "head"} {
-		if _, err := os.Lstat(filepath.Join(o.data, name)); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", o.data, name)
+func restoreOrigin(fs *flag.FlagSet) action {
+	o := defineData(fs, "`folder` to be made; it must not hold a ledger")
+	from := fs.String("from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
+	alone := fs.Bool("alone", false, "no edge has seen what came after the backup: none ever followed this origin, or you will set up all anew")
+	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
+	return func(words []string, out io.Writer) error {
+		data := string(*o)
+		if len(words) != 1 {
+			return errUsage
 		}
-	}
-	if err := os.MkdirAll(o.data, 0o700); err != nil {
-		return err
-	}
-	if err := room(o.data, startFloor); err != nil {
-		return err
-	}
-	// Everything is checked there, so that no serve can begin on a part.
-	work, keep, end, err := workFolder(o.data, ".restoring-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work)
-	defer end()
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	books, closeBooks, err := unpack(words[0], work, o.capacity, log)
-	if err != nil {
-		return err
-	}
-	added, err := catchUp(books, work, o.from)
-	if err == nil {
-		err = audit(books, out)
-	}
-	if err := errors.Join(err, closeBooks()); err != nil {
-		return err
-	}
-	keep() // from here on a signal must not remove what was moved
-	if err := moveAll(work, o.data); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(out, "restored to %s, with %d events that the backup lacked\n", o.data, added)
-	return err
-}
-
-// unpack restores a backup into a folder and opens it.
-func unpack(path, dir string, capacity int, log *slog.Logger) (*ledger.Ledger, func() error, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	store, err := badgerstore.Open(filepath.Join(dir, "ledger"), log)
-	if err != nil {
-		return nil, nil, err
-	}
-	r := backup.Read(bufio.NewReader(f), func(k backup.File) error {
-		return durable.Write(filepath.Join(dir, k.Name), k.Data, 0o600)
-	})
-	head := filepath.Join(dir, "head")
-	rows := 0
-	err = ledger.Restore(store, head, func() (ledger.Row, bool, error) {
-		if rows++; rows%256 == 1 {
-			if err := room(dir, startFloor); err != nil {
-				return ledger.Row{}, false, err
+		if (*from != "") == *alone {
+			return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
+		}
+		for _, name := range []string{"ledger", "head"} {
+			if _, err := os.Lstat(filepath.Join(data, name)); !errors.Is(err, os.ErrNotExist) {
+				return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", data, name)
 			}
 		}
-		return r.Next()
-	})
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-	return openBooks(store, ledger.Config{HeadPath: head, Capacity: capacity, Room: (&volume{dir: dir}).atLeast(startFloor)})
-}
-
-// catchUp adds what an edge has beyond the ledger, if there is an edge to ask.
-func catchUp(books *ledger.Ledger, dir, from string) (added uint64, err error) {
-	if from == "" {
-		return 0, nil
-	}
-	keys, err := verifiersOf(dir) // the origin may have changed to the next one since
-	if err != nil {
-		return 0, err
-	}
-	return backup.CatchUp(context.Background(), books, from, keys...)
-}
-
-// moveAll moves everything to the data folder. The head comes last, because nothing opens
-// without it.
-func moveAll(work, data string) error {
-	entries, err := os.ReadDir(work)
-	if err != nil {
-		return err
-	}
-	for _, last := range []bool{false, true} {
-		for _, e := range entries {
-			if (e.Name() == "head") != last {
-				continue
-			}
-			if err := os.Rename(filepath.Join(work, e.Name()), filepath.Join(data, e.Name())); err != nil {
-				return err
-			}
-		}
-		if err := durable.SyncFolder(data); err != nil {
+		if err := os.MkdirAll(data, 0o700); err != nil {
 			return err
 		}
+		// Everything is checked there, so that no serve can begin on a part.
+		work, keep, end, err := workFolder(data, ".restoring-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		defer end()
+		room := (&server.Volume{Dir: work}).AtLeast(server.StartFloor)
+		if err := room(); err != nil {
+			return err
+		}
+		books, err := backup.Unpack(words[0], work, *capacity, room, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+		if err != nil {
+			return err
+		}
+		added := uint64(0)
+		if *from != "" {
+			var keys []string
+			if keys, err = server.Verifiers(work); err == nil { // the origin may have changed to the next one since
+				added, err = backup.CatchUp(context.Background(), books.Ledger, *from, keys...)
+			}
+		}
+		if err == nil {
+			err = audit(books, out)
+		}
+		if err := errors.Join(err, books.Close()); err != nil {
+			return err
+		}
+		keep() // from here on a signal must not remove what was moved
+		if err := backup.Install(work, data); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "restored to %s, with %d events that the backup lacked\n", data, added)
+		return err
 	}
-	return nil
 }
 
 // workFolder makes a folder in data, with a name that begins so, for what is moved to data
@@ -301,4 +204,89 @@ func removeOnSignal(path string) (keep, end func()) {
 		}
 	})
 	return keep, func() { keep(); stop() }
+}
+
+// verifyOrigin recomputes everything: of the running origin through its socket,
+// of a stopped one or a backup on a copy, so that nothing is changed.
+func verifyOrigin(fs *flag.FlagSet) action {
+	o := defineData(fs, "`folder` of the origin, running or not")
+	chain := fs.Bool("chain", false, "ask the payment networks about every transaction; needs the running origin")
+	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
+	return func(words []string, out io.Writer) error {
+		switch {
+		case len(words) > 1:
+			return errUsage
+		case len(words) == 1 && *chain:
+			return errors.New("--chain needs the running origin, which knows the payment networks; a backup is verified without it")
+		case len(words) == 0:
+			path := "/verify"
+			if *chain {
+				path += "?chain=yes"
+			}
+			var v server.Verified
+			if err := o.ask(http.MethodGet, path, nil, &v); err == nil {
+				return report(&v, out)
+			} else if !errors.Is(err, errNotRunning) || *chain {
+				return err
+			}
+		}
+		work, err := os.MkdirTemp("", "webring-verify-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(work)
+		_, end := removeOnSignal(work)
+		defer end()
+		room := (&server.Volume{Dir: work}).AtLeast(server.StartFloor)
+		if err := room(); err != nil {
+			return fmt.Errorf("%w, or have TMPDIR name another folder", err)
+		}
+		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+		var books *backup.Books
+		if len(words) == 1 {
+			books, err = backup.Unpack(words[0], work, *capacity, room, log)
+		} else { // an origin that starts or stops has no socket, but the lock of the ledger
+			books, err = backup.OpenCopy(string(*o), work, *capacity, log)
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(audit(books, out), books.Close())
+	}
+}
+
+func audit(books *backup.Books, out io.Writer) error {
+	a, err := books.Audit(context.Background())
+	if err != nil {
+		return err
+	}
+	return report(&server.Verified{Audit: *a}, out)
+}
+
+// errFindings is the error of a verification that found something.
+var errFindings = errors.New("what is stored does not agree with itself, or with the chain")
+
+// errUnanswered is the error of one that could not look at everything.
+var errUnanswered = errors.New("a payment network that is needed gave no answer, has not decided, or is not configured; verify again when that is put right")
+
+func report(v *server.Verified, out io.Writer) error {
+	fmt.Fprintf(out, "%d events, tree %s, %d members joined, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",
+		v.Events, v.Root, v.Members, form.FormatUSD(v.Paid), form.FormatUSD(v.Voided), v.Applied, v.Open, v.Failed, v.Alone)
+	findings := v.Findings
+	if v.Chain != nil {
+		fmt.Fprintf(out, "%d transactions asked for, %d without an answer\n", v.Chain.Asked, v.Chain.Unknown)
+		findings = append(findings, v.Chain.Findings...)
+	}
+	for _, f := range findings {
+		fmt.Fprintln(out, f)
+	}
+	switch {
+	case len(findings) > 0:
+		return errFindings
+	case v.Chain != nil && v.Chain.Unknown > 0:
+		fmt.Fprintln(out, "what was answered agrees")
+		return errUnanswered
+	}
+	_, err := fmt.Fprintln(out, "everything agrees")
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"webring/server"
 	"webring/server/backup"
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
@@ -167,7 +168,7 @@ func TestARestoreThatDoesNotComeToItsEndLeavesNoKeys(t *testing.T) {
 		}
 	}))
 	defer silent.Close()
-	keys := filepath.Join(data, ".restoring-*", filepath.Base(syncKeyPath(data)))
+	keys := filepath.Join(data, ".restoring-*", filepath.Base(server.SyncKeyPath(data)))
 	for _, end := range []os.Signal{os.Interrupt, os.Kill} {
 		restore := invoke(t, "restore", file, "--data", data, "--from", silent.URL)
 		if err := restore.Start(); err != nil {

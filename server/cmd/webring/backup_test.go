@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"webring/server"
+	"webring/server/backup"
 	"webring/server/ledger/badgerstore"
 	"webring/server/paid"
 )
@@ -278,10 +279,10 @@ func TestAVerificationThatIsInterruptedLeavesNothing(t *testing.T) {
 // the origin's own store is held no longer than it takes to make it.
 func TestAnOriginMayStartWhileItsCopyIsVerified(t *testing.T) {
 	data, work := t.TempDir(), t.TempDir()
-	if err := seed([]string{"--members", "10", "--data", data}, io.Discard); err != nil {
+	if err := run([]string{"seed", "--members", "10", "--data", data}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
-	copied, err := copyStore(data, work, slog.New(slog.DiscardHandler))
+	copied, err := backup.OpenCopy(data, work, 100, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 func seededOrigin(t *testing.T) *origin {
 	t.Helper()
 	o := prepare(t, nil, "--core", "native")
-	if err := seed([]string{"--members", "10", "--data", o.data}, io.Discard); err != nil {
+	if err := run([]string{"seed", "--members", "10", "--data", o.data}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	o.launch()

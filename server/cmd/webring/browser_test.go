@@ -126,7 +126,7 @@ func syntheticRing(t *testing.T, members string, args ...string) *origin {
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
 	o.args = append(o.args, args...)
-	if err := seed(append([]string{"--data", o.data, "--seed", "4", "--members"}, strings.Fields(members)...), io.Discard); err != nil {
+	if err := run(append([]string{"seed", "--data", o.data, "--seed", "4", "--members"}, strings.Fields(members)...), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	o.launch()

@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"webring/edge/follow"
@@ -110,16 +112,9 @@ func buildDigest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	text, err := os.ReadFile(path)
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
 }
 
 // compiled is the folder of a module's compiled code, which later starts use again.
@@ -140,16 +135,45 @@ func dropCompiled(data string, but [32]byte) {
 	}
 }
 
-// printModule says which module this binary carries.
-func printModule(out io.Writer) error {
-	digest, err := module.Digest()
-	if errors.Is(err, module.ErrMissing) {
-		_, err = fmt.Fprintln(out, "core.wasm is missing: this binary was built without it")
-		return err
+// The linker sets these, as the Makefile says. They are empty in a binary of a bare
+// go build.
+var (
+	buildVersion  string // newest heading of CHANGELOG.md
+	buildRevision string // commit, with -modified behind it when the tree was not that of the commit
+	buildDate     string // of the commit, RFC 3339
+)
+
+// build is what a binary knows of its sources.
+type build struct{ version, revision, date string }
+
+// thisBuild says what this binary was built from: what make set, and else what the go
+// command saw.
+func thisBuild() build {
+	b, seen := build{buildVersion, buildRevision, buildDate}, map[string]string{}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			seen[s.Key] = s.Value
+		}
 	}
-	if err != nil {
-		return err
+	if b.revision == "" {
+		b.revision, b.date = seen["vcs.revision"], seen["vcs.time"]
+		if seen["vcs.modified"] == "true" {
+			b.revision += "-modified"
+		}
 	}
-	_, err = fmt.Fprintf(out, "core.wasm sha256:%x\n", digest)
+	for _, field := range []struct {
+		of    *string
+		usual string
+	}{{&b.version, "0.0.0-devel"}, {&b.revision, "unknown"}, {&b.date, "unknown"}} {
+		if *field.of == "" {
+			*field.of = field.usual
+		}
+	}
+	return b
+}
+
+// print writes one line about the binary.
+func (b build) print(out io.Writer) error {
+	_, err := fmt.Fprintf(out, "webring %s, commit %s of %s, %s %s/%s\n", b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }

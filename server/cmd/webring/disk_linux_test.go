@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"webring/server"
+	"webring/server/backup"
 	"webring/server/devchain/faults"
 	"webring/server/pay/paytest"
 	"webring/server/sites/score/local"
@@ -194,18 +196,18 @@ func TestWhatMakesALedgerAsksForRoom(t *testing.T) {
 	file := keysAndReport(t, nil, &local.Report{URL: "https://a.dev/"})
 	d := newDisk(t)
 	t.Setenv("TMPDIR", d.dir)
-	d.leave(startFloor - 1<<20)
+	d.leave(server.StartFloor - 1<<20)
 	for name, command := range map[string]func() error{
 		"restore": func() error {
-			return restoreOrigin([]string{file, "--data", filepath.Join(d.dir, "ring"), "--alone"}, io.Discard)
+			return run([]string{"restore", file, "--data", filepath.Join(d.dir, "ring"), "--alone"}, io.Discard)
 		},
 		"unpack": func() error {
-			_, _, err := unpack(file, filepath.Join(d.dir, "ring"), 1, slog.New(slog.DiscardHandler))
+			_, err := backup.Unpack(file, filepath.Join(d.dir, "ring"), 1, func() error { return room(d.dir, server.StartFloor) }, slog.New(slog.DiscardHandler))
 			return err
 		},
-		"verify": func() error { return verifyOrigin([]string{file}, io.Discard) },
+		"verify": func() error { return run([]string{"verify", file}, io.Discard) },
 		"seed": func() error {
-			return seed([]string{"--members", "10", "--data", filepath.Join(d.dir, "ring")}, io.Discard)
+			return run([]string{"seed", "--members", "10", "--data", filepath.Join(d.dir, "ring")}, io.Discard)
 		},
 	} {
 		if err := command(); err == nil || !strings.Contains(err.Error(), "make room") {

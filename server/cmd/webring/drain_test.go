@@ -159,8 +159,8 @@ func TestADevelopersOriginEndsWithoutADrain(t *testing.T) {
 		if err := parseFlags(o.flags(), append(c.args, "--base-url", "https://ring.example")); err != nil {
 			t.Fatal(err)
 		}
-		if err := o.validate(); err != nil || o.shell.drain.time != c.want {
-			t.Errorf("%q: %s, %v", c.args, o.shell.drain.time, err)
+		if err := o.validate(); err != nil || o.shell.drain != c.want {
+			t.Errorf("%q: %s, %v", c.args, o.shell.drain, err)
 		}
 	}
 	if out, err := o.operate("serve", "--drain", "-1s"); err == nil || !strings.Contains(out, "--drain must not be negative") {

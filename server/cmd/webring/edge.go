@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,8 +18,10 @@ import (
 
 	"webring/core/snap"
 	"webring/edge"
+	"webring/edge/cache"
 	"webring/edge/follow"
 	"webring/edge/forward"
+	"webring/edge/hops"
 	"webring/edge/voucher"
 	"webring/server"
 	"webring/server/admin"
@@ -36,8 +38,8 @@ type edgeOptions struct {
 	data, edgeSecretFile string
 	origins, originKeys  list
 
-	replay, check bool
-	readyAge      time.Duration
+	replay   bool
+	readyAge time.Duration
 
 	shell shellFlags
 	core  coreFlags
@@ -45,8 +47,6 @@ type edgeOptions struct {
 
 func (o *edgeOptions) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring edge", flag.ContinueOnError)
-	defineConfig(fs)
-	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./edge-data", "`folder` of the last good state; the start makes it if it is missing")
 	fs.Var(&o.origins, "origin", "`URL` of the origin; of a cluster's nodes each, of which one is asked and then the next (repeatable)")
 	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, also the next one (repeatable)")
@@ -60,90 +60,62 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 }
 
 func (o *edgeOptions) validate() error {
-	var errs []error
-	if len(o.origins) == 0 {
-		errs = append(errs, errors.New("--origin is needed: the URL to follow"))
-	}
-	if _, err := follow.NewOrigins(o.origins...); err != nil {
-		errs = append(errs, fmt.Errorf("--origin: %w", err))
-	}
-	if len(o.originKeys) == 0 {
-		errs = append(errs, errors.New("--origin-key is needed: webring serve prints it at every start, and webring version --data DIR"))
-	}
-	if o.data == "" {
-		errs = append(errs, errors.New("--data must not be empty"))
-	}
-	if o.readyAge < 0 {
-		errs = append(errs, errors.New("--ready-age must not be negative"))
-	}
-	return errors.Join(append(errs, o.shell.validate(), o.core.validate())...)
+	var wrong mistakes
+	wrong.when(len(o.origins) == 0, "--origin is needed: the URL to follow")
+	_, err := follow.NewOrigins(o.origins...)
+	wrong.when(err != nil, "--origin: %w", err)
+	wrong.when(len(o.originKeys) == 0, "--origin-key is needed: webring serve prints it at every start, and webring version --data DIR")
+	wrong.when(o.data == "", "--data must not be empty")
+	wrong.when(o.readyAge < 0, "--ready-age must not be negative")
+	return errors.Join(append(wrong, o.shell.validate(), o.core.validate())...)
 }
 
 func runEdge(args []string, out io.Writer) error {
-	o, reload, err := loadOptions[edgeOptions](args)
-	if o.check && !errors.Is(err, flag.ErrHelp) {
-		return checkEdge(args, out)
-	}
-	if err != nil {
-		return err
-	}
-	logs, err := o.shell.logs.open(os.Stderr)
-	if err != nil {
-		return err
-	}
-	defer logs.close()
-	reload.log = logs.Logger
-	ctx, release := stopSignals(logs.Logger)
-	defer release()
-	return interrupted(ctx, serveEdge(ctx, o, reload, logs, out))
+	return runProcess(args, out, func() settings { return new(edgeOptions) }, checkEdge, func(ctx context.Context, n *runner, s settings) error {
+		return (&edgeNode{runner: n, o: s.(*edgeOptions)}).run(ctx)
+	})
 }
 
 // front gives the flags that [reloadFront] needs.
 func (o *edgeOptions) front() (*shellFlags, string) { return &o.shell, o.edgeSecretFile }
 
-// serveEdge serves what the origin publishes until ctx is done.
-func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions], logs *logs, out io.Writer) (err error) {
-	log := logs.Logger
-	secrets, err := openEdgeSecrets(o.edgeSecretFile)
-	if err != nil {
+// edgeNode is the process of an edge: what it is made of, by its flags, and what it has open.
+type edgeNode struct {
+	*runner
+	o       *edgeOptions
+	watched admin.Edge
+	build   string          // name of the core's build, for validators
+	answers *edge.Swappable // what readers see, nil until there is a core
+}
+
+// run serves what the origin publishes until ctx is done.
+func (n *edgeNode) run(ctx context.Context) (err error) {
+	defer n.close()
+	if err := n.open(n.o, n.o.data, "the replica has nothing to show yet: it asks "+strings.Join(n.o.origins, " and ")); err != nil {
 		return err
 	}
+	secrets := n.config.EdgeSecrets
 	if secrets == nil {
-		log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
+		n.log.Warn("the origin takes all who pay through this edge for one client: give both --edge-secret-file")
 	}
-	config := edge.Config{EdgeSecrets: secrets, Log: log, Access: logs.access}
-	certificates, err := o.shell.fill(&config, o.data, log)
-	if err != nil {
-		return err
-	}
-	passed, err := takeSockets()
-	if err != nil {
-		return err
-	}
-	watch, err := o.watchEdge(passed, log)
-	if err != nil {
-		return err
-	}
-	defer watch.Close()
-	folder, err := holdFolder(o.data, log)
+	folder, err := holdFolder(n.o.data, n.log)
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
-	defer logs.listenEdge(o.data)()
+	defer n.logs.listenEdge(n.o.data)()
 	digest, err := module.Digest()
 	if err != nil && !errors.Is(err, module.ErrMissing) {
 		return err
 	}
-	surface := &surface{log: log}
-	if surface.build, err = buildName(); err != nil {
+	if n.build, err = buildName(); err != nil {
 		return err
 	}
 	cfg := follow.Config{
-		Origins: o.origins, Keys: o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
-		Module: digest, Show: surface.show, Log: log, MaxSnapshot: o.core.mostSnapshot(),
+		Origins: n.o.origins, Keys: n.o.originKeys, Dir: replicaPath(n.o.data), Replay: n.o.replay,
+		Module: digest, Show: n.show, Log: n.log, MaxSnapshot: n.o.core.mostSnapshot(),
 		Open: func(ctx context.Context, snapshot []byte) (follow.Core, error) {
-			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
+			return n.o.core.open(ctx, edgeCapacity, n.o.data, snapshot, n.log)
 		},
 	}
 	if secrets != nil {
@@ -155,14 +127,12 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions
 	if err != nil {
 		return err
 	}
-	watch.Add(replicaMetrics{r})
-	watchCertificates(watch, certificates)
-	following, end := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	run := sync.OnceFunc(func() { done.Go(func() { r.Run(following) }) })
+	n.watched.Replica = r
+	n.watch.Add(&n.watched)
+	end := func() {}
+	run := sync.OnceFunc(func() { end = inBackground(r.Run) })
 	defer func() {
 		end()
-		done.Wait()
 		err = errors.Join(err, r.Close())
 	}()
 	select {
@@ -175,7 +145,19 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions
 			return nil
 		}
 	}
-	return o.answer(ctx, r, run, surface, config, certificates, passed, watch, reload, logs, out)
+	return n.answer(ctx, r, run)
+}
+
+// show is [follow.Config.Show].
+func (n *edgeNode) show(c follow.Core) {
+	n.traps.Show(c)
+	if n.answers == nil {
+		n.answers = edge.NewSwappable(c, n.build)
+		return
+	}
+	began := time.Now()
+	n.answers.Swap(c, n.build)
+	n.log.Info("edge: another core answers", "drained", time.Since(began).Round(time.Microsecond))
 }
 
 // replicaPath is the folder of an edge's last good state.
@@ -200,18 +182,16 @@ func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
 	return lock, nil
 }
 
-// answer serves a replica that has a state, and starts run once it listens. cfg is the
-// shell's configuration by the flags.
-func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(), surface *surface, cfg edge.Config, certificates certificates, passed passedSockets, watch *admin.Server, reload *reloader[edgeOptions], logs *logs, out io.Writer) error {
-	log := logs.Logger
-	answers := surface.answers
-	forwarder, err := forward.New(forward.Config{Origins: o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
-		TrustedProxies: cfg.TrustedProxies, BaseURL: answers.BaseURL, Log: log})
+// answer serves a replica that has a state, and starts run once it listens.
+func (n *edgeNode) answer(ctx context.Context, r *follow.Replica, run func()) error {
+	cfg := n.config
+	forwarder, err := forward.New(forward.Config{Origins: n.o.origins, Secrets: cfg.EdgeSecrets, Reach: r.Reach, Answered: r.Nudge,
+		TrustedProxies: cfg.TrustedProxies, BaseURL: n.answers.BaseURL, Log: n.log})
 	if err != nil {
 		return err
 	}
 	defer forwarder.Close()
-	cfg.Core, cfg.Stale, cfg.Sync = answers, r.Stale, syncHandlers(r, forwarder, answers.BaseURL)
+	cfg.Core, cfg.Stale, cfg.Sync = n.answers, r.Stale, syncHandlers(r, forwarder, n.answers.BaseURL)
 	cfg.Paid, cfg.Others = map[string]edge.Handler{}, map[string]edge.Handler{}
 	for pattern := range server.PaidOperations {
 		cfg.Paid[pattern] = forwarder.Paid
@@ -225,35 +205,28 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 		return err
 	}
 	defer inBackground(counting)()
-	listeners, err := passed.listen(httpSocket, o.shell.open, log)
+	listeners, err := n.passed.listen(httpSocket, n.o.shell.open, n.log)
 	if err != nil {
 		return err
 	}
 	defer closeAll(listeners)
-	ended := make(chan error, len(listeners))
-	for _, l := range listeners {
-		go func() { ended <- shell.Serve(l) }()
-	}
+	ended := n.serve(ctx, n.o, shell, listeners)
 	run()
-	if certificates != nil {
-		go certificates.Run(ctx)
-	}
-	reloadFront(reload, frontParts{shell, cfg.TrustedProxies, cfg.EdgeSecrets, certificates, logs}, o, (*edgeOptions).front)
-	reloadOrigins(reload, r, forwarder)
-	go reload.run(ctx)
-	o.edgeStarted(watch, r, forwarder, shell, &surface.traps, out)
-	fmt.Fprintf(out, "webring follows %s at %s\n", strings.Join(o.origins, " or "), listeners[0].Addr())
-	notifyReady(log)
-	defer keepAlive(answers, log)()
+	reloadOrigins(n.reload, r, forwarder)
+	n.watched.Forwarder.Store(forwarder)
+	n.started(ctx, shell, func(s *admin.Server) { s.Started(n.watched.Checks(n.o.readyAge)...) })
+	fmt.Fprintf(n.out, "webring follows %s at %s\n", strings.Join(n.o.origins, " or "), listeners[0].Addr())
+	notifyReady(n.log)
+	defer keepAlive(n.answers, n.log)()
 	go settle(ctx)
 	select {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		watch.Stopping()
-		o.shell.drain.run(shell, log, func() { notifyStopping(log) })
-		log.Info("stopping; forwarded payments finish first")
-		return stopEdge(forwarder, shell, stopTime, log)
+		n.watch.Stopping()
+		drain(shell, n.o.shell.drain, n.log, func() { notifyStopping(n.log) })
+		n.log.Info("stopping; forwarded payments finish first")
+		return stopEdge(forwarder, shell, stopTime, n.log)
 	}
 }
 
@@ -273,49 +246,26 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 	return all
 }
 
+// countHops makes an edge count hops and report them, and show what its origin keeps next to
+// the ledger, except words that r has seen withdrawn. Without a secret the origin takes no
+// reports. run reports until its context ends.
+func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run func(ctx context.Context)) {
+	cfg.OriginData = cache.NewRelay(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
+		a, err := f.Own(ctx, http.MethodGet, target, nil)
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		return a.Status, a.Header, a.Body, nil
+	}, cfg.Core.BaseURL, r.Withdrawn, time.Now).Document
+	if cfg.EdgeSecrets == nil {
+		return func(context.Context) {}
+	}
+	cfg.Hops = hops.NewCounter()
+	return hops.NewSender(hops.Config{Counter: cfg.Hops, Send: server.SendHops(f), Log: cfg.Log}).Run
+}
+
 // edgeSource is a replica as a [publish.Source].
 type edgeSource struct{ *follow.Replica }
 
 // Snapshot implements [publish.Source].
 func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil, 0, snap.ErrNotHeld }
-
-// reloadOrigins has an edge reload its list of origins.
-func reloadOrigins(reload *reloader[edgeOptions], r *follow.Replica, forwarder *forward.Forwarder) {
-	reload.add(part[edgeOptions]{"the origins", []string{"origin"}, func(next *edgeOptions) (change, error) {
-		list, err := follow.NewOrigins(next.origins...)
-		if err != nil {
-			return change{}, fmt.Errorf("--origin: %w", err)
-		}
-		var urls []string
-		for _, o := range list.Round() {
-			urls = append(urls, o.URL)
-		}
-		now, _ := r.Followed()
-		if slices.Sort(now); slices.Equal(now, slices.Sorted(slices.Values(urls))) {
-			return change{}, nil
-		}
-		return change{said: strings.Join(urls, ", "), apply: func() error {
-			return errors.Join(r.SetOrigins(urls...), forwarder.SetOrigins(urls...))
-		}}, nil
-	}})
-}
-
-// surface is what readers of an edge see.
-type surface struct {
-	log     *slog.Logger
-	build   string          // name of the core's build, for validators
-	answers *edge.Swappable // nil until there is a core
-	traps   traps
-}
-
-// show is [follow.Config.Show].
-func (s *surface) show(c follow.Core) {
-	s.traps.of(c)
-	if s.answers == nil {
-		s.answers = edge.NewSwappable(c, s.build)
-		return
-	}
-	began := time.Now()
-	s.answers.Swap(c, s.build)
-	s.log.Info("edge: another core answers", "drained", time.Since(began).Round(time.Microsecond))
-}

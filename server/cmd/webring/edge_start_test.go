@@ -97,7 +97,7 @@ func (o *origin) populate(members int) {
 	head, err := os.ReadFile(filepath.Join(made, "head"))
 	switch {
 	case *edgeRings == "" || errors.Is(err, fs.ErrNotExist):
-		err = seed([]string{"--members", strconv.Itoa(members), "--data", o.data}, io.Discard)
+		err = run([]string{"seed", "--members", strconv.Itoa(members), "--data", o.data}, io.Discard)
 	case err == nil:
 		err = errors.Join(os.CopyFS(filepath.Join(o.data, "ledger"), os.DirFS(filepath.Join(made, "ledger"))),
 			os.WriteFile(filepath.Join(o.data, "head"), head, 0o600))

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -15,23 +19,28 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
+	"webring/server"
 	"webring/server/ledger"
 	"webring/server/paid/form"
+	"webring/server/pay/evm"
 	"webring/server/pay/mpp"
+	"webring/server/pay/tempo"
+	"webring/server/sites/fetch"
+	"webring/server/sites/score"
+	"webring/server/sites/score/local"
 )
 
 // options are the flags of `webring serve`.
 type options struct {
 	data, baseURL, name, realm string
 	names                      list
-	check                      bool
 
 	mppSecretFile, edgeSecretFile string
-	tempoRPC                      string
-	tempoCurrency, tempoRecipient address
-	tempoChainID, tempoDepth      uint64
-	evm                           evmFlags
-	score                         scoreFlags
+	gasKeyFile                    string
+	gasBudget                     uint64
+	tempo                         tempo.Config
+	evm                           evm.Config   // without GasKey
+	score                         score.Config // without Header
 	sites                         sitesFlags
 	fee, minBid                   cents
 	grace, decay                  time.Duration
@@ -49,8 +58,6 @@ type options struct {
 
 func (o *options) flags() *flag.FlagSet {
 	fs := flag.NewFlagSet("webring serve", flag.ContinueOnError)
-	defineConfig(fs)
-	defineCheck(fs, &o.check)
 	fs.StringVar(&o.data, "data", "./data", "`folder` of the ledger; the start makes it if it is missing")
 	fs.StringVar(&o.baseURL, "base-url", "http://127.0.0.1:8402", "`URL` of the ring for clients; all links begin with it, and a proxy must strip its path")
 	fs.StringVar(&o.name, "name", "Webring", "`name` of the ring")
@@ -58,14 +65,11 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.realm, "realm", "", fileOnly+"`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, then the previous key, then retired keys, which only prove payments already made (default: mpp-secret in the data folder)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
-	fs.StringVar(&o.tempoRPC, "tempo-rpc", "", "JSON-RPC `URL` of a Tempo node: take payments there; if the URL holds a key, use the variable or the file, because other users of the machine see flags")
-	fs.Uint64Var(&o.tempoChainID, "tempo-chain-id", 42431, "Tempo chain `id`")
-	o.tempoCurrency = address(common.HexToAddress("0x20c0000000000000000000000000000000000000"))
-	fs.Var(&o.tempoCurrency, "tempo-currency", "`address` of the token to take")
-	fs.Var(&o.tempoRecipient, "tempo-recipient", "`address` of the account that is paid")
-	fs.Uint64Var(&o.tempoDepth, "tempo-depth", 2, fileOnly+"`blocks` on top that make a block final")
-	o.evm.define(fs)
-	o.score.define(fs)
+	o.defineOffers(fs)
+	fs.StringVar(&o.score.Spec, "scorer", local.Provider, "`service` that scores sites: local, http, or with --dev fixed:N")
+	fs.StringVar(&o.score.URL, "score-url", "", fileOnly+"scorer http: `URL` of the question, with {url} or {host}")
+	fs.StringVar(&o.score.Pointer, "score-pointer", "", fileOnly+"scorer http: JSON `pointer` to the score, from 0 to 100, in the answer")
+	fs.StringVar(&o.score.ReportPointer, "report-pointer", "", fileOnly+"scorer http: JSON `pointer` to the report link in the answer")
 	o.sites.define(fs)
 	o.fee, o.minBid = 100, 100
 	fs.Var(&o.fee, "fee", "registration fee in `USD`")
@@ -80,8 +84,18 @@ func (o *options) flags() *flag.FlagSet {
 	o.shell.define(fs)
 	o.core.define(fs, "native")
 	o.cluster.define(fs)
-	o.cluster.defineAdvertise(fs)
+	fs.StringVar(&o.cluster.Advertise, "advertise", "", fileOnly+"`URL` by which other nodes and edges reach this one (default: the address that it listens on)")
 	return fs
+}
+
+// mistakes are those in the settings of a process.
+type mistakes []error
+
+// when adds a mistake if it is one.
+func (m *mistakes) when(wrong bool, format string, args ...any) {
+	if wrong {
+		*m = append(*m, fmt.Errorf(format, args...))
+	}
 }
 
 // validate checks what the flags say together.
@@ -94,34 +108,29 @@ func (o *options) validate() error {
 	if o.realm == "" {
 		o.realm = base.Hostname()
 	}
-	var errs []error
-	refuse := func(wrong bool, why string) {
-		if wrong {
-			errs = append(errs, errors.New(why))
-		}
-	}
-	refuse(!o.sites.dev && o.score.fixed(), "--scorer fixed:N scores nothing and needs --dev")
-	refuse(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
-	refuse(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
-	refuse(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
-	refuse(o.snapshotEvery < 1, "snapshot-every must be at least 1")
-	refuse(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
-	refuse(o.tempoRPC != "" && o.tempoRecipient == (address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
-	refuse(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
-	if o.tempoRPC != "" || o.evm.rpc != "" {
-		refuse(onlyHere(base.Hostname()) && !o.sites.dev, fmt.Sprintf("--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL))
-		if err := mpp.CheckRealm(o.realm); err != nil {
-			errs = append(errs, fmt.Errorf("realm %q: %w", o.realm, err))
-		}
+	var wrong mistakes
+	wrong.when(!o.sites.dev && strings.HasPrefix(o.score.Spec, "fixed:"), "--scorer fixed:N scores nothing and needs --dev")
+	wrong.when(o.fee < 1 || o.minBid < 1, "--fee and --min-bid must be at least 0.01")
+	wrong.when(o.grace < 0 || o.grace%time.Second != 0 || o.grace/time.Second > core.MaxWindow, "--grace must be whole seconds, up to a hundred years")
+	wrong.when(o.decay < time.Second || o.decay%time.Second != 0 || o.decay/time.Second > core.MaxWindow, "--decay must be whole seconds, from one to a hundred years")
+	wrong.when(o.snapshotEvery < 1, "snapshot-every must be at least 1")
+	wrong.when(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
+	wrong.when(o.tempo.RPC != "" && o.tempo.Recipient == (common.Address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
+	wrong.when(o.evm.RPC != "" && (o.evm.Recipient == (common.Address{}) || o.gasKeyFile == ""), "--evm-rpc needs --evm-recipient, the account to be paid, and --evm-gas-key-file, the account that submits")
+	wrong.when(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
+	if len(o.offers()) > 0 {
+		wrong.when(onlyHere(base.Hostname()) && !o.sites.dev, "--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL)
+		err := mpp.CheckRealm(o.realm)
+		wrong.when(err != nil, "realm %q: %w", o.realm, err)
 	}
 	o.inDevelopment()
-	return errors.Join(append(errs, checkName(o.name), o.namePolicy().Validate(), o.evm.validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
+	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
 }
 
 // inDevelopment sets the defaults that --dev changes.
 func (o *options) inDevelopment() {
-	if o.sites.dev {
-		o.shell.drain.inDevelopment()
+	if o.sites.dev && !o.shell.given("drain") {
+		o.shell.drain = 0
 	}
 }
 
@@ -140,7 +149,7 @@ func ringURL(raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--base-url: %w", err)
 	}
-	if name := keyName(base); !snap.ValidOrigin(name) {
+	if name := server.KeyName(base); !snap.ValidOrigin(name) {
 		return nil, fmt.Errorf("--base-url %q: edges would know this origin as %q, which must be up to 256 characters without a plus sign", raw, name)
 	}
 	return base, nil
@@ -193,27 +202,25 @@ func (f *policyFlags) define(fs *flag.FlagSet) {
 }
 
 func (f *policyFlags) validate() error {
-	var errs []error
+	var wrong mistakes
 	for _, page := range [...]struct {
 		flag, address string
 		mail          bool
 	}{{"--terms", f.Terms, false}, {"--privacy", f.Privacy, false}, {"--report", f.Report, true}} {
-		if page.address != "" && !isPolicy(page.address, page.mail) {
-			what := "an http: or https: URL"
-			if page.mail {
-				what = "a mailto:, http: or https: address"
-			}
-			errs = append(errs, fmt.Errorf("%s %q is not %s of at most %d bytes", page.flag, page.address, what, core.MaxNote))
+		what := "an http: or https: URL"
+		if page.mail {
+			what = "a mailto:, http: or https: address"
 		}
+		wrong.when(page.address != "" && !isPolicy(page.address, page.mail), "%s %q is not %s of at most %d bytes", page.flag, page.address, what, core.MaxNote)
 	}
-	return errors.Join(errs...)
+	return errors.Join(wrong...)
 }
 
 // isPolicy says whether an address can stand on every page.
 func isPolicy(address string, mail bool) bool {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || len(address) > core.MaxNote || strings.ContainsFunc(address, unprintable):
+	case err != nil || len(address) > core.MaxNote || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return false
 	case strings.HasPrefix(address, "mailto:"):
 		return mail && strings.Contains(u.Opaque, "@")
@@ -221,5 +228,86 @@ func isPolicy(address string, mail bool) bool {
 	return (strings.HasPrefix(address, "http://") || strings.HasPrefix(address, "https://")) && u.Hostname() != "" && u.User == nil
 }
 
-// unprintable says whether a URL holds r as an escape only.
-func unprintable(r rune) bool { return r <= ' ' || r > '~' }
+func storePath(data string) string { return filepath.Join(data, "ledger") }
+
+// ledgerConfig says how the ledger in the data folder is kept, without its store.
+func (o *options) ledgerConfig() ledger.Config {
+	return ledger.Config{HeadPath: filepath.Join(o.data, "head"), Capacity: o.capacity, Now: o.now, Clock: o.stamps}
+}
+
+// now is the present instant.
+func (o *options) now() time.Time {
+	if o.clock == nil {
+		return time.Now()
+	}
+	return o.clock()
+}
+
+// sitesFlags say which sites may join, and where they are fetched from. All of
+// them are for development but the addresses that are the operator's own.
+type sitesFlags struct {
+	fetchMap, own list
+	resolver      string
+	dev           bool
+}
+
+func (f *sitesFlags) define(fs *flag.FlagSet) {
+	fs.Var(&f.fetchMap, "fetch-map", "`HOST=ADDR:PORT` to fetch a host from; *.HOST is every name below it; needs --dev (repeatable)")
+	fs.Var(&f.own, "own-address", fileOnly+"public `address` of your other machines, which is never fetched from (repeatable)")
+	fs.StringVar(&f.resolver, "resolver", "", fileOnly+"`ADDR:PORT` of the name server for names of sites (default: the system's)")
+	fs.BoolVar(&f.dev, "dev", false, "allow --scorer fixed:N and --fetch-map, for development")
+}
+
+func (f *sitesFlags) validate() error {
+	if !f.dev && len(f.fetchMap) > 0 {
+		return errors.New("--fetch-map fetches from addresses that are not public and needs --dev")
+	}
+	_, err := f.fetch()
+	return errors.Join(err, f.policy().Validate())
+}
+
+// policy admits the hosts that are mapped.
+func (f *sitesFlags) policy() (p form.SitePolicy) {
+	for _, m := range f.fetchMap {
+		host, _, _ := strings.Cut(m, "=")
+		p.AllowHosts = append(p.AllowHosts, host)
+	}
+	return p
+}
+
+// fetch is the configuration of the client that reads strangers' sites.
+func (f *sitesFlags) fetch() (fetch.Config, error) {
+	cfg := fetch.Config{Map: map[string]netip.AddrPort{}}
+	for _, m := range f.fetchMap {
+		host, to, err := fetch.ParseMap(m)
+		if err != nil {
+			return cfg, fmt.Errorf("--fetch-map: %w", err)
+		}
+		cfg.Map[host] = to
+	}
+	for _, a := range f.own {
+		own, err := netip.ParseAddr(a)
+		if err != nil {
+			return cfg, fmt.Errorf("own-address %q is not an address", a)
+		}
+		cfg.Own = append(cfg.Own, own)
+	}
+	if f.resolver != "" {
+		at, err := netip.ParseAddrPort(f.resolver)
+		if err != nil {
+			return cfg, fmt.Errorf("resolver %q is not an address and a port, such as 127.0.0.1:53", f.resolver)
+		}
+		cfg.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, at.String())
+		}}
+	}
+	return cfg, nil
+}
+
+// scorer is what the scorer is made of.
+func (o *options) scorer() (score.Config, error) {
+	c := o.score
+	var err error
+	c.Header, err = score.HeaderFromEnviron(os.Environ())
+	return c, err
+}

@@ -26,6 +26,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/pelletier/go-toml/v2"
 
+	"webring/server/backup"
 	"webring/server/devchain"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
@@ -658,5 +659,9 @@ func openLedger(data string, failpoint func(string)) (books *ledger.Ledger, end 
 	o := options{data: data, capacity: 1000}
 	config := o.ledgerConfig()
 	config.Failpoint = failpoint
-	return openBooks(store, config)
+	b, err := backup.Open(store, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b.Ledger, b.Close, nil
 }

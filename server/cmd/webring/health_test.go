@@ -17,17 +17,17 @@ func TestHealth(t *testing.T) {
 		w.WriteHeader(answer)
 		io.WriteString(w, "the core does not answer\n")
 	}))
-	args := []string{"--admin-listen", strings.TrimPrefix(s.URL, "http://")}
+	args := []string{"health", "--admin-listen", strings.TrimPrefix(s.URL, "http://")}
 	var said strings.Builder
-	if err := askHealth(args, &said); err != nil || said.String() != "ok\n" {
+	if err := run(args, &said); err != nil || said.String() != "ok\n" {
 		t.Errorf("a process that is well: %v, %q", err, said.String())
 	}
 	answer = http.StatusServiceUnavailable
-	if err := askHealth(args, io.Discard); err == nil || !strings.Contains(err.Error(), "503: the core does not answer") {
+	if err := run(args, io.Discard); err == nil || !strings.Contains(err.Error(), "503: the core does not answer") {
 		t.Errorf("a process that is not well: %v", err)
 	}
 	s.Close()
-	if err := askHealth(args, io.Discard); err == nil {
+	if err := run(args, io.Discard); err == nil {
 		t.Error("nothing is there, and it is well")
 	}
 }

@@ -144,7 +144,7 @@ func TestLedgersAndBackupsOpenForEver(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	data, restored := filepath.Join(dir, "data"), filepath.Join(dir, "restored")
-	if err := restoreOrigin([]string{filepath.Join(kept, "backup.tar"), "--data", restored, "--alone"}, io.Discard); err != nil {
+	if err := run([]string{"restore", filepath.Join(kept, "backup.tar"), "--data", restored, "--alone"}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	for _, data := range []string{data, restored} {
@@ -152,7 +152,7 @@ func TestLedgersAndBackupsOpenForEver(t *testing.T) {
 			t.Errorf("%s has the state %s, want %s", data, got, want)
 		}
 		var out bytes.Buffer
-		if err := verifyOrigin([]string{"--data", data}, &out); err != nil || !strings.Contains(out.String(), "everything agrees") {
+		if err := run([]string{"verify", "--data", data}, &out); err != nil || !strings.Contains(out.String(), "everything agrees") {
 			t.Errorf("%s: %v\n%s", data, err, &out)
 		}
 		if key, err := os.ReadFile(filepath.Join(data, "sync-key")); err != nil || string(key) != keptKey {

@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
 
 	"webring/edge/front"
+	"webring/server"
 	"webring/server/logging"
 )
 
@@ -88,33 +92,6 @@ func (l *logs) close() {
 	log.SetOutput(packagesLog{os.Stderr})
 }
 
-// reloadLogs has a process reload the level of its log, and go on in the file that now has
-// the name of the access log, as after a rotation. o are the flags in force.
-func reloadLogs[O any](r *reloader[O], l *logs, o *logFlags, of func(*O) *logFlags) {
-	level, access := o.level, o.access
-	r.add(part[O]{"the level of the log", []string{"log-level"}, func(next *O) (change, error) {
-		to := of(next).level
-		if to == level {
-			return change{}, nil // the operator may have set another by webring log-level
-		}
-		parsed, err := logging.ParseLevel(to)
-		return change{said: to, apply: func() error {
-			level = to
-			l.Level.Set(parsed)
-			return nil
-		}}, err
-	}})
-	r.add(part[O]{"the access log", []string{"access-log"}, func(next *O) (change, error) {
-		switch {
-		case of(next).access != access:
-			return change{}, errRestart
-		case l.access == nil || access == "-":
-			return change{}, nil
-		}
-		return change{said: access, apply: l.access.Reopen}, nil
-	}})
-}
-
 // linesOf makes lines of a log of what is written line by line. The message is always
 // the same, or each would be of a kind of its own.
 type linesOf struct{ log *slog.Logger }
@@ -134,4 +111,61 @@ func (l packagesLog) Write(line []byte) (int, error) {
 		return len(line), nil
 	}
 	return l.to.Write(line)
+}
+
+// logLevel is the level of a running process's log, as its socket tells and takes it.
+type logLevel struct {
+	Level string `json:"level"`
+}
+
+const levelPath = "/log-level"
+
+// controls adds to what a process answers on its socket:
+//
+//	GET  /log-level            logLevel
+//	POST /log-level  logLevel → logLevel
+//
+// rest answers everything else.
+func (l *logs) controls(rest http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("/", rest)
+	tell := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		// A client that is gone cannot be told.
+		_ = json.NewEncoder(w).Encode(logLevel{logging.LevelName(l.Level.Level())})
+	}
+	mux.HandleFunc("GET "+levelPath, func(w http.ResponseWriter, _ *http.Request) { tell(w) })
+	mux.HandleFunc("POST "+levelPath, func(w http.ResponseWriter, r *http.Request) {
+		var order logLevel
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<10)).Decode(&order); err != nil {
+			http.Error(w, "the body must be {level}: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		level, err := logging.ParseLevel(order.Level)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		l.Level.Set(level)
+		l.Log.Log(r.Context(), max(level, 0), "the operator has changed the level of this log", "level", order.Level)
+		tell(w)
+	})
+	return mux
+}
+
+// listenEdge opens the socket of an edge on its folder, which only controls answer. An
+// edge that cannot have one goes on without: it serves the same.
+func (l *logs) listenEdge(data string) (end func()) {
+	socket, err := new(server.Operator).Listen(socketPath(data))
+	if err != nil {
+		l.Warn("this edge has no socket for its operator", "err", err)
+		return func() {}
+	}
+	control := &http.Server{Handler: l.controls(http.NotFoundHandler()), ReadHeaderTimeout: controlHeaderTime}
+	go func(socket net.Listener) {
+		if err := control.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+			l.Warn("the operator's socket has failed", "err", err)
+		}
+	}(socket)
+	return func() { control.Close() }
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"webring/server"
 	"webring/server/logging/logscan"
 	"webring/server/pay/x402"
 )
@@ -34,7 +35,7 @@ func keepLog(o *origin) *keptLog {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	files := []string{secretPath(&options{data: o.data}), syncKeyPath(o.data), nextKeyPath(o.data)}
+	files := []string{secretPath(&options{data: o.data}), server.SyncKeyPath(o.data), server.NextKeyPath(o.data)}
 	for i, arg := range o.args {
 		if strings.HasPrefix(arg, "--") && i+1 < len(o.args) && (strings.Contains(arg, "secret") || arg == "--tls-key") {
 			files = append(files, o.args[i+1])

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log"
 	"os"
-	"slices"
 	"strings"
 )
 
@@ -18,26 +17,54 @@ type command struct {
 	run                  func(args []string, out io.Writer) error
 }
 
+// action runs a command with the words among its arguments.
+type action func(words []string, out io.Writer) error
+
+// errUsage is the error of an action that was given other words than it takes.
+var errUsage = errors.New("usage")
+
+// worded is a command that takes words between its flags. After the word ahead, the next argument is a
+// word even if it begins like a flag.
+func worded(name, usage, summary, ahead string, define func(fs *flag.FlagSet) action) command {
+	start := func() (*flag.FlagSet, action) {
+		fs := flag.NewFlagSet("webring "+name, flag.ContinueOnError)
+		return fs, define(fs)
+	}
+	return command{name, usage, summary,
+		func() *flag.FlagSet { fs, _ := start(); return fs },
+		func(args []string, out io.Writer) error {
+			fs, act := start()
+			words, err := parseWords(fs, args, ahead)
+			if err == nil {
+				err = act(words, out)
+			}
+			if errors.Is(err, errUsage) {
+				err = fmt.Errorf("usage: webring %s", usage)
+			}
+			return err
+		}}
+}
+
 func commands() []command {
 	return []command{
 		{"serve", "serve [flags]", "run the origin: ring, ledger, payments and reads", new(options).flags, serve},
 		{"edge", "edge --origin URL --origin-key VERIFIER [flags]", "follow an origin: reads from here, payments passed on", new(edgeOptions).flags, runEdge},
 		{"config", "config [serve | edge] [flags]", "print what is in force for an origin or an edge, and where each value is from; secrets are left out", configFlags, printConfig},
-		{"seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", new(seedOptions).flags, seed},
-		{"score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", new(scoreOptions).flags, scoreSite},
-		{"members", "members [--data DIR] list | show SLUG | hide SLUG | unhide SLUG | remove SLUG [--redact] [--block] --reason TEXT", "list, show, hide or remove members of the running origin", new(membersOptions).flags, members},
-		{"blocklist", "blocklist [--data DIR] list | add host|payer|word ENTRY --reason TEXT | remove host|payer|word ENTRY", "keep sites, accounts and words out of the ring of the running origin", new(blocklistOptions).flags, blocklist},
-		{"payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | gas | scan [--since 30d|INSTANT] | adjust TRANSACTION --credit SLUG | --register JSON | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments and at the gas they wasted, find money without an event, put one right", new(paymentsOptions).flags, payments},
-		{"backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", new(backupOptions).flags, backupOrigin},
-		{"restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", new(restoreOptions).flags, restoreOrigin},
-		{"cluster", "cluster [--data DIR] init [--force] | status | add NODE | remove NODE | handover [NODE] | key | leave", "have several origins keep one ring through etcd: begin, look, let nodes in and out, hand over, renew the key that seals, be a single origin again", new(clusterOptions).flags, runCluster},
-		{"key", "key [--data DIR] next | switch [--now] | new", "change the key that signs for edges, of the running origin: announce the next one; sign with it alone; or print the line of a new secret", new(keyOptions).flags, changeKey},
-		{"clock", "clock [--data DIR] back [--reason TEXT] | trust", "after a wrong clock: set the clock of the running origin's ring back; vouch for this machine's", new(clockOptions).flags, changeClock},
-		{"mcp-registry", "mcp-registry --base-url URL --name NAME [--registry-key FILE]", "print the server.json for the MCP registry, and what proves the domain there", new(registryOptions).flags, registryEntry},
-		{"verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", new(verifyOptions).flags, verifyOrigin},
-		{"health", "health [--admin-listen ADDRESS]", "ask a running origin or edge whether it is well; fails if it is not", new(healthOptions).flags, askHealth},
-		{"log-level", "log-level [--data DIR] [debug | info | warn | error]", "change the level of the log of the running origin or edge, or print it", new(logLevelOptions).flags, changeLogLevel},
-		{"version", "version [--data DIR]", "print versions, and the state of the running origin", new(versionOptions).flags, version},
+		worded("seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", "", seed),
+		worded("score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", "", scoreSite),
+		worded("members", "members [--data DIR] list | show SLUG | hide SLUG | unhide SLUG | remove SLUG [--redact] [--block] --reason TEXT", "list, show, hide or remove members of the running origin", "", members),
+		worded("blocklist", "blocklist [--data DIR] list | add host|payer|word ENTRY --reason TEXT | remove host|payer|word ENTRY", "keep sites, accounts and words out of the ring of the running origin", "", blocklist),
+		worded("payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | gas | scan [--since 30d|INSTANT] | adjust TRANSACTION --credit SLUG | --register JSON | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments and at the gas they wasted, find money without an event, put one right", "show", payments),
+		worded("backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", "", backupOrigin),
+		worded("restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", "", restoreOrigin),
+		worded("cluster", "cluster [--data DIR] init [--force] | status | add NODE | remove NODE | handover [NODE] | key | leave", "have several origins keep one ring through etcd: begin, look, let nodes in and out, hand over, renew the key that seals, be a single origin again", "", runCluster),
+		worded("key", "key [--data DIR] next | switch [--now] | new", "change the key that signs for edges, of the running origin: announce the next one; sign with it alone; or print the line of a new secret", "", changeKey),
+		worded("clock", "clock [--data DIR] back [--reason TEXT] | trust", "after a wrong clock: set the clock of the running origin's ring back; vouch for this machine's", "", changeClock),
+		worded("mcp-registry", "mcp-registry --base-url URL --name NAME [--registry-key FILE]", "print the server.json for the MCP registry, and what proves the domain there", "", registryEntry),
+		worded("verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", "", verifyOrigin),
+		worded("health", "health [--admin-listen ADDRESS]", "ask a running origin or edge whether it is well; fails if it is not", "", askHealth),
+		worded("log-level", "log-level [--data DIR] [debug | info | warn | error]", "change the level of the log of the running origin or edge, or print it", "", changeLogLevel),
+		worded("version", "version [--data DIR]", "print versions, and the state of the running origin", "", version),
 	}
 }
 
@@ -81,13 +108,6 @@ func usage(w io.Writer) {
 		fmt.Fprintf(w, "  webring %s\n      %s\n", c.usage, c.summary)
 	}
 	fmt.Fprintln(w, "webring COMMAND --help lists a command's flags.")
-}
-
-// misused is the error of a command that was given other words than it takes.
-func misused(name string) error {
-	all := commands()
-	at := slices.IndexFunc(all, func(c command) bool { return c.name == name })
-	return errors.New("usage: webring " + all[at].usage)
 }
 
 // explain prints what a command does, and its flags.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"webring/server/backup"
 	"webring/server/ledger/cluster"
 	"webring/server/ledger/ledgertest"
 )
@@ -216,12 +217,12 @@ func (c *faultyCluster) endCluster() (found []ledgertest.Violation, only *proces
 		ended = ledgertest.History{Begin: s.Begin, Log: s.Log, Writes: s.Writes, Broadcasts: s.Broadcasts}
 	})
 	for _, n := range c.nodes {
-		books, closeBooks, err := openCopy(n.data, t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
+		books, err := backup.OpenCopy(n.data, t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer closeBooks()
-		ended.Nodes = append(ended.Nodes, ledgertest.Node{Name: n.name, Books: books, Behind: n != only})
+		defer books.Close()
+		ended.Nodes = append(ended.Nodes, ledgertest.Node{Name: n.name, Books: books.Ledger, Behind: n != only})
 	}
 	found, err := ended.Check()
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"text/tabwriter"
 	"time"
 
 	"webring/core"
@@ -29,77 +28,58 @@ func lookBack(since string, now time.Time) (time.Time, error) {
 	return time.Time{}, errors.New("--since must be a time to look back, such as 30d, or an instant that is past, such as 2026-11-20T08:00:00Z")
 }
 
-// paymentsOptions are the flags of `webring payments`.
-type paymentsOptions struct {
-	data, since, credit, register, member, reason string
-	all, goOn, void, unclaimed                    bool
-}
-
-func (o *paymentsOptions) flags() *flag.FlagSet {
-	fs := flag.NewFlagSet("webring payments", flag.ContinueOnError)
-	defineData(fs, &o.data, "`folder` of the running origin")
-	fs.BoolVar(&o.all, "all", false, "list: payments that are in order, too")
-	fs.StringVar(&o.since, "since", "30d", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
-	fs.BoolVar(&o.goOn, "go-on", false, "scan: where the daily look cannot go on from where it stands, it goes on where this scan ends")
-	fs.StringVar(&o.credit, "credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
-	fs.StringVar(&o.register, "register", "", "adjust: the registration that the transaction paid for and that was lost, as the `JSON` that POST /api/register takes; it joins now, without a score")
-	fs.BoolVar(&o.void, "void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
-	fs.StringVar(&o.member, "member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
-	fs.BoolVar(&o.unclaimed, "unclaimed", false, "adjust: the transaction's money belongs to no member")
-	fs.StringVar(&o.reason, "reason", "", "adjust: why; it is kept in the ledger, which is public")
-	return fs
-}
-
 // payments shows the payments of the running origin, looks for money without an
 // event, and puts single ones right.
-func payments(args []string, out io.Writer) error {
-	var given paymentsOptions
-	words, err := parseWords(given.flags(), args, "show") // one payment's id in 64 begins like a flag
-	if err != nil {
-		return err
-	}
-	o := operator(given.data)
-	switch {
-	case len(words) == 1 && words[0] == "list":
-		return o.listPayments(out, given.all)
-	case len(words) == 2 && words[0] == "show":
-		var row server.PaymentRow
-		if err := o.ask(http.MethodGet, "/payments/"+url.PathEscape(words[1]), nil, &row); err != nil {
-			return err
+func payments(fs *flag.FlagSet) action {
+	o := defineData(fs, "`folder` of the running origin")
+	all := fs.Bool("all", false, "list: payments that are in order, too")
+	since := fs.String("since", "30d", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
+	goOn := fs.Bool("go-on", false, "scan: where the daily look cannot go on from where it stands, it goes on where this scan ends")
+	credit := fs.String("credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
+	register := fs.String("register", "", "adjust: the registration that the transaction paid for and that was lost, as the `JSON` that POST /api/register takes; it joins now, without a score")
+	void := fs.Bool("void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")
+	member := fs.String("member", "", "adjust --void: the member, by its `slug`, where no stored payment names it")
+	unclaimed := fs.Bool("unclaimed", false, "adjust: the transaction's money belongs to no member")
+	reason := fs.String("reason", "", "adjust: why; it is kept in the ledger, which is public")
+	return func(words []string, out io.Writer) error {
+		switch {
+		case len(words) == 1 && words[0] == "list":
+			return o.listPayments(out, *all)
+		case len(words) == 2 && words[0] == "show":
+			return o.printRow(out, "/payments/"+url.PathEscape(words[1]))
+		case len(words) == 1 && words[0] == "gas":
+			return o.gasWasted(out)
+		case len(words) == 1 && words[0] == "scan":
+			from, err := lookBack(*since, time.Now())
+			if err != nil {
+				return err
+			}
+			return o.scan(out, from, *goOn)
+		case len(words) != 2 || words[0] != "adjust":
+			return errUsage
 		}
-		return printRow(out, row)
-	case len(words) == 1 && words[0] == "gas":
-		return o.gasWasted(out)
-	case len(words) == 1 && words[0] == "scan":
-		from, err := lookBack(given.since, time.Now())
-		if err != nil {
-			return err
-		}
-		return o.scan(out, from, given.goOn)
-	case len(words) == 2 && words[0] == "adjust":
-		a := paid.Adjustment{Transaction: words[1], Member: given.member, Reason: given.reason}
+		a := paid.Adjustment{Transaction: words[1], Member: *member, Reason: *reason}
 		chosen := 0
 		for _, choice := range []struct {
 			kind core.Adjustment
 			on   bool
-		}{{core.Credit, given.credit != ""}, {core.Credit, given.register != ""}, {core.Void, given.void}, {core.Unclaimed, given.unclaimed}} {
+		}{{core.Credit, *credit != ""}, {core.Credit, *register != ""}, {core.Void, *void}, {core.Unclaimed, *unclaimed}} {
 			if choice.on {
 				a.Kind = choice.kind
 				chosen++
 			}
 		}
-		if chosen != 1 || given.reason == "" {
-			return errors.New("payments adjust needs one of --credit SLUG, --register JSON, --void and --unclaimed, and --reason")
-		}
 		switch {
-		case given.member != "" && a.Kind != core.Void:
+		case chosen != 1 || *reason == "":
+			return errors.New("payments adjust needs one of --credit SLUG, --register JSON, --void and --unclaimed, and --reason")
+		case *member != "" && a.Kind != core.Void:
 			return errors.New("--member belongs to payments adjust --void; --credit takes the member itself")
-		case given.register != "" && !json.Valid([]byte(given.register)):
+		case *register != "" && !json.Valid([]byte(*register)):
 			return errors.New("--register must be a JSON object, such as '{\"name\":\"My Agent\",\"url\":\"https://my-agent.dev/\",\"kind\":\"agent\"}'")
-		case given.register != "":
-			a.Register = json.RawMessage(given.register)
+		case *register != "":
+			a.Register = json.RawMessage(*register)
 		case a.Kind == core.Credit:
-			a.Member = given.credit
+			a.Member = *credit
 		}
 		var done server.Adjusted
 		if err := o.ask(http.MethodPost, "/adjustments", a, &done); err != nil {
@@ -112,15 +92,13 @@ func payments(args []string, out io.Writer) error {
 		_, err := fmt.Fprintf(out, "%s USD of %s: %s\n", form.FormatUSD(done.Cents), done.Transaction, what)
 		return err
 	}
-	return misused("payments")
 }
 
 // listPayments prints what needs a look: what is open, to be confirmed, failed
 // by a transfer that went elsewhere, settled without an effect, or vanished. With
 // all, it prints every one.
 func (o operator) listPayments(out io.Writer, all bool) error {
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "STATE\tUSD\tOPERATION\tMEMBER\tCREATED\tTRANSACTION\tID")
+	w := table(out, "STATE\tUSD\tOPERATION\tMEMBER\tCREATED\tTRANSACTION\tID")
 	for after := ""; ; {
 		var rows []server.PaymentRow
 		if err := o.ask(http.MethodGet, "/payments?after="+url.QueryEscape(after), nil, &rows); err != nil {
@@ -171,8 +149,7 @@ func (o operator) gasWasted(out io.Writer) error {
 		most = fmt.Sprintf("of at most %d", g.Budget)
 	}
 	fmt.Fprintf(out, "%d gas wasted within the last hour, %s, and %d by accounts that had paid; within a week by\n", g.LastHour-g.Apart, most, g.Apart)
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "GAS\tWEI\tTIMES\tLAST\tREFUSED UNTIL\tCLIENT\tPAYER\tLAST TRANSACTION")
+	w := table(out, "GAS\tWEI\tTIMES\tLAST\tREFUSED UNTIL\tCLIENT\tPAYER\tLAST TRANSACTION")
 	for _, x := range g.Wasters {
 		until := "not to blame"
 		if !x.Until.IsZero() {
@@ -192,8 +169,7 @@ func (o operator) scan(out io.Writer, since time.Time, goOn bool) error {
 	if err := o.ask(method, "/scan?since="+url.QueryEscape(since.UTC().Format(time.RFC3339)), nil, &s); err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(w, "MISSING USD\tNETWORK\tAT\tTRANSACTION\tPAYER")
+	w := table(out, "MISSING USD\tNETWORK\tAT\tTRANSACTION\tPAYER")
 	for _, x := range s.Strays {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", form.FormatUSD(x.Missing), x.Network, x.Transfer.At.UTC().Format(time.RFC3339), x.Transfer.Reference, x.Transfer.Payer)
 	}

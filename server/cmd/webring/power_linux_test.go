@@ -104,7 +104,7 @@ func TestWhatIsRestoredOutlastsAPowerCut(t *testing.T) {
 	r := local.Report{URL: "https://a.dev/"}
 	file := keysAndReport(t, keys, &r)
 	data := filepath.Join(disk.dir, "rings", "one")
-	if err := restoreOrigin([]string{file, "--data", data, "--alone"}, io.Discard); err != nil {
+	if err := run([]string{"restore", file, "--data", data, "--alone"}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	disk.cut()
@@ -124,7 +124,7 @@ func TestWhatIsRestoredOutlastsAPowerCut(t *testing.T) {
 	if err := closeBooks(); err != nil {
 		t.Error(err)
 	}
-	if err := verifyOrigin([]string{"--data", data}, io.Discard); err != nil {
+	if err := run([]string{"verify", "--data", data}, io.Discard); err != nil {
 		t.Error(err)
 	}
 }
@@ -134,12 +134,12 @@ func TestASeededRingOutlastsAPowerCut(t *testing.T) {
 	t.Parallel()
 	disk := newPlugged(t)
 	data := filepath.Join(disk.dir, "rings", "one")
-	if err := seed([]string{"--members", "10", "--data", data}, io.Discard); err != nil {
+	if err := run([]string{"seed", "--members", "10", "--data", data}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	disk.cut()
 	var out bytes.Buffer
-	if err := verifyOrigin([]string{"--data", data}, &out); err != nil || !strings.Contains(out.String(), " 10 members") {
+	if err := run([]string{"verify", "--data", data}, &out); err != nil || !strings.Contains(out.String(), " 10 members") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

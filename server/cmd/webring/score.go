@@ -16,57 +16,44 @@ import (
 	"webring/server/sites/score/local"
 )
 
-// scoreOptions are the flags of `webring score`.
-type scoreOptions struct {
-	sites sitesFlags
-	json  bool
-}
-
-func (o *scoreOptions) flags() *flag.FlagSet {
-	fs := flag.NewFlagSet("webring score", flag.ContinueOnError)
-	o.sites.define(fs)
-	fs.BoolVar(&o.json, "json", false, "print the report as JSON")
-	return fs
-}
-
 // scoreSite scans a site and prints its report. Nothing is stored.
-func scoreSite(args []string, out io.Writer) error {
-	var o scoreOptions
-	words, err := parseWords(o.flags(), args, "")
-	if err != nil {
+func scoreSite(fs *flag.FlagSet) action {
+	var sites sitesFlags
+	sites.define(fs)
+	asJSON := fs.Bool("json", false, "print the report as JSON")
+	return func(words []string, out io.Writer) error {
+		if len(words) != 1 {
+			return errUsage
+		}
+		if err := sites.validate(); err != nil {
+			return err
+		}
+		url, _, err := sites.policy().Canonical(words[0])
+		if err != nil {
+			return err
+		}
+		cfg, err := sites.fetch()
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		defer stop()
+		ctx, cancel := context.WithTimeout(ctx, local.ScanTime+10*time.Second)
+		defer cancel()
+		client := fetch.New(cfg)
+		defer client.Close()
+		r, err := local.New(client, requiredScore, nil, nil).Scan(ctx, url)
+		switch {
+		case errors.As(err, new(*score.NotScorable)):
+			return fmt.Errorf("%s has no score: %w", url, err)
+		case err != nil:
+			return err
+		}
+		text := r.Markdown()
+		if *asJSON {
+			text = r.JSON()
+		}
+		_, err = out.Write(text)
 		return err
 	}
-	if len(words) != 1 {
-		return misused("score")
-	}
-	if err := o.sites.validate(); err != nil {
-		return err
-	}
-	url, _, err := o.sites.policy().Canonical(words[0])
-	if err != nil {
-		return err
-	}
-	cfg, err := o.sites.fetch()
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, local.ScanTime+10*time.Second)
-	defer cancel()
-	client := fetch.New(cfg)
-	defer client.Close()
-	r, err := local.New(client, requiredScore, nil, nil).Scan(ctx, url)
-	switch {
-	case errors.As(err, new(*score.NotScorable)):
-		return fmt.Errorf("%s has no score: %w", url, err)
-	case err != nil:
-		return err
-	}
-	text := r.Markdown()
-	if o.json {
-		text = r.JSON()
-	}
-	_, err = out.Write(text)
-	return err
 }

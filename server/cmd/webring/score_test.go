@@ -20,9 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"webring/server/paid"
 	"webring/server/sites/fetch"
-	"webring/server/sites/score"
 	"webring/server/sites/score/exemplar"
 	"webring/server/sites/score/local"
 )
@@ -185,18 +183,6 @@ func TestReportsComeBackWithTheRing(t *testing.T) {
 	o.launch()
 	if got := o.get(stays); got.Status != 200 || !bytes.Equal(got.Body, want.Body) {
 		t.Errorf("%d %s", got.Status, got.Body)
-	}
-}
-
-// What challenges may name is less than what the store of reports keeps, however many scans
-// are asked for, and stays for as long as it may be paid for.
-func TestReportsStayWhileChallengesNameThem(t *testing.T) {
-	if named := score.KeptFor(requiredScore, requiredScore) + paid.ChallengeLife; named+localLimits.Ask >= local.InChallenges {
-		t.Errorf("a report is named for %s, and kept for %s", named, local.InChallenges)
-	}
-	minutes := int(local.InChallenges/time.Minute) + 1
-	if scans := minutes * localLimits.InAll; scans >= local.MaxDrafts {
-		t.Errorf("%d scans may be made in %d minutes, and %d drafts are stored", scans, minutes, local.MaxDrafts)
 	}
 }
 

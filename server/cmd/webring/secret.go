@@ -3,11 +3,16 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"webring/edge/durable"
+	"webring/edge/voucher"
+	"webring/server"
+	"webring/server/ledger/cluster"
 	"webring/server/pay/mpp"
 )
 
@@ -69,8 +74,8 @@ func secretPath(o *options) string {
 // keyFiles are the files that a backup holds in addition to the ledger, by their names in a
 // data folder.
 func keyFiles(o *options) map[string]string {
-	files := map[string]string{secretName: secretPath(o), filepath.Base(syncKeyPath(o.data)): syncKeyPath(o.data)}
-	if next := nextKeyPath(o.data); exists(next) {
+	files := map[string]string{secretName: secretPath(o), filepath.Base(server.SyncKeyPath(o.data)): server.SyncKeyPath(o.data)}
+	if next := server.NextKeyPath(o.data); exists(next) {
 		files[filepath.Base(next)] = next
 	}
 	if o.cluster.given() {
@@ -108,4 +113,83 @@ func describeKeys(keys mpp.Keys) string {
 		previous = 1
 	}
 	return fmt.Sprintf("a current, %d previous, %d retired", previous, len(keys.Retired))
+}
+
+const edgeSecretUsage = "`file` with the secret that origin and edges share: a line of at least 64 hex digits, then the previous secret, which still counts"
+
+// maxEdgeSecrets is how many secrets count at a time: the current one and the previous.
+const maxEdgeSecrets = 2
+
+// readEdgeSecrets reads what origin and edges share.
+func readEdgeSecrets(path string) ([][]byte, error) {
+	return readKeys("--edge-secret-file", path, 32, maxEdgeSecrets)
+}
+
+// openEdgeSecrets gives what origin and edges share, nil when no file is named.
+func openEdgeSecrets(path string) (*voucher.Secrets, error) {
+	if path == "" {
+		return nil, nil
+	}
+	all, err := readEdgeSecrets(path)
+	if err != nil {
+		return nil, err
+	}
+	return voucher.NewSecrets(all...)
+}
+
+// needKeys says which of the keys that all nodes share is missing.
+func needKeys(o *options) error {
+	var errs []error
+	for _, path := range []string{secretPath(o), server.SyncKeyPath(o.data)} {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("%s is missing, and must be the same on all nodes: start a ring that has none once without --etcd, or restore a backup of another node into an empty folder", path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// refuseMarker refuses to serve the folder of a node as an only origin: its ledger would go on
+// apart from that of the other nodes.
+func refuseMarker(data string) error {
+	m, err := cluster.ReadMarker(data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s belongs to the node %s of the ring %s in etcd: give --etcd, --cluster-id and --node, or make the ring a single origin again with webring cluster leave", data, m.Node, m.Ring)
+}
+
+// Names of other secrets than [secretName].
+const (
+	signName = "sync-key"
+	edgeName = "edge-secret"
+)
+
+// sharedSecrets is the Shared of [cluster.Config]. An operator replaces the files while the node
+// runs. Signing keys that cannot be read, as in a file that is only half copied, change nothing.
+func sharedSecrets(challenges func() mpp.Keys, edge *voucher.Secrets, data string) func() map[string][]string {
+	var mu sync.Mutex
+	var signs []string
+	return func() map[string][]string {
+		keys := challenges()
+		known := map[string][]string{secretName: {cluster.Fingerprint(secretName, keys.Current)}}
+		if keys.Previous != nil {
+			known[secretName] = append(known[secretName], cluster.Fingerprint(secretName, keys.Previous))
+		}
+		for _, secret := range edge.All() {
+			known[edgeName] = append(known[edgeName], cluster.Fingerprint(edgeName, secret))
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if verifiers, err := server.Verifiers(data); err == nil {
+			signs = nil
+			for _, v := range verifiers {
+				signs = append(signs, cluster.Fingerprint(signName, []byte(v)))
+			}
+		}
+		known[signName] = signs
+		return known
+	}
 }

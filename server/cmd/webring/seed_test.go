@@ -41,7 +41,7 @@ func TestSeedLeavesALedgerAsItIs(t *testing.T) {
 		if err := os.WriteFile(path, c.text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		err := seed([]string{"--members", "10", "--data", dir}, io.Discard)
+		err := run([]string{"seed", "--members", "10", "--data", dir}, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "holds a ledger already") {
 			t.Errorf("with %s there: %v", c.name, err)
 		}
@@ -64,7 +64,7 @@ func TestSeedThatEndsBetweenItsStepsLeavesNoRing(t *testing.T) {
 	if entries, err := os.ReadDir(data); err != nil || len(entries) != 1 || entries[0].Name() != "head" {
 		t.Fatalf("the folder has %v, %v", entries, err)
 	}
-	if err := seed([]string{"--members", "10", "--data", data}, io.Discard); err != nil {
+	if err := run([]string{"seed", "--members", "10", "--data", data}, io.Discard); err != nil {
 		t.Errorf("another one: %v", err)
 	}
 	if err := os.RemoveAll(filepath.Join(data, "ledger")); err != nil {
@@ -139,7 +139,7 @@ func TestSeedThatDoesNotComeToItsEndLeavesNoRing(t *testing.T) {
 
 func TestSeedRefusesWhatIsNoNumberOfMembers(t *testing.T) {
 	for _, n := range []string{"0", "-1", "x", "50000001"} {
-		if err := seed([]string{"--members", n, "--data", t.TempDir()}, io.Discard); err == nil {
+		if err := run([]string{"seed", "--members", n, "--data", t.TempDir()}, io.Discard); err == nil {
 			t.Errorf("--members %s was taken", n)
 		}
 	}
@@ -151,7 +151,7 @@ func TestASyntheticRingSaysSoAndIsServed(t *testing.T) {
 	o.base = "http://" + listen
 	o.args = []string{"serve", "--dev", "--scorer", "fixed:72", "--listen", listen, "--base-url", o.base, "--rate-limit", "0"}
 	var out bytes.Buffer
-	if err := seed([]string{"--members", "500", "--data", o.data}, &out); err != nil {
+	if err := run([]string{"seed", "--members", "500", "--data", o.data}, &out); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "500 members, 802 events") {

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,74 +16,35 @@ import (
 	"webring/edge"
 	"webring/edge/follow"
 	"webring/server"
-	"webring/server/aside"
+	"webring/server/admin"
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
-	"webring/server/publish"
 	"webring/server/sites/fetch"
-	"webring/server/sites/visits"
 )
 
 // controlHeaderTime bounds the reading of a header on the operator's socket.
 const controlHeaderTime = 5 * time.Second
 
 func serve(args []string, out io.Writer) error {
-	o, reload, err := loadOptions[options](args)
-	if o.check && !errors.Is(err, flag.ErrHelp) {
-		return checkOrigin(args, out)
-	}
-	if err != nil {
-		return err
-	}
-	logs, err := o.shell.logs.open(os.Stderr)
-	if err != nil {
-		return err
-	}
-	defer logs.close()
-	reload.log = logs.Logger
-	ctx, release := stopSignals(logs.Logger)
-	defer release()
-	o.stamps = ledger.NewClock(testClock(o, logs.Logger), clockPath(o.data), o.tempoRPC == "" && o.evm.rpc == "")
-	o.clock = o.stamps.Now
-	n := &originNode{o: o, reload: reload, logs: logs, log: logs.Logger, out: out, disk: &volume{dir: o.data}, failpoint: failpoints(o, logs.Logger)}
-	return interrupted(ctx, n.run(ctx))
-}
-
-// interrupted wraps an error that comes from the end of ctx, which ends when the process is
-// told to.
-func interrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return fmt.Errorf("interrupted: %w", err)
-	}
-	return err
+	return runProcess(args, out, func() settings { return new(options) }, checkOrigin, func(ctx context.Context, n *runner, s settings) error {
+		o := s.(*options)
+		o.stamps = ledger.NewClock(testClock(o, n.log), clockPath(o.data), len(o.offers()) == 0)
+		o.clock = o.stamps.Now
+		return (&originNode{runner: n, o: o}).run(ctx)
+	})
 }
 
 // originNode is the process of an origin: what it is made of, by its flags, and what it has open.
 type originNode struct {
-	o         *options
-	reload    *reloader[options]
-	logs      *logs
-	log       *slog.Logger
-	out       io.Writer
-	disk      *volume
-	failpoint func(string)
+	*runner
+	o *options
 
-	passed       passedSockets
-	watch        *originWatch
-	origin       *server.Origin
-	books        server.Books
-	methods      []paid.Method
-	sites        *fetch.Client // reads strangers' sites
-	scorer       *sitesScorer
-	hops         *aside.Hops
-	passHops     func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
-	found        *aside.Index
-	keys         server.Keyring
-	config       edge.Config
-	certificates certificates // nil without TLS
-	listeners    []net.Listener
-	socket       net.Listener // the operator's
+	origin    *server.Origin
+	methods   []paid.Method
+	keys      server.Keyring
+	listeners []net.Listener
+	socket    net.Listener // the operator's
 }
 
 // run serves until ctx is done and the stop has come to its end, or until something that serving
@@ -94,22 +53,26 @@ func (n *originNode) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(n.o.data, 0o700); err != nil {
 		return err
 	}
-	if err := room(n.o.data, startFloor); err != nil {
+	if err := room(n.o.data, server.StartFloor); err != nil {
 		return err
 	}
-	if n.passed, err = takeSockets(); err != nil {
+	defer n.close()
+	if err := n.open(n.o, n.o.data, "the ledger is being opened"); err != nil {
 		return err
 	}
-	if n.watch, err = n.o.shell.watchOrigin(n.passed, n.log); err != nil {
-		return err
-	}
-	defer n.watch.Close()
-	defer n.release()
-	config, err := n.prepare(ctx)
+	sites, err := n.o.sites.fetch()
 	if err != nil {
 		return err
 	}
-	n.origin = server.New(config)
+	client := fetch.New(sites)
+	defer client.Close()
+	config, err := n.prepare(ctx, client)
+	if err != nil {
+		return err
+	}
+	if n.origin, err = server.New(config); err != nil {
+		return err
+	}
 	if err := n.origin.Open(); err != nil {
 		return err
 	}
@@ -124,7 +87,11 @@ func (n *originNode) run(ctx context.Context) (err error) {
 		defer cancel()
 		err = errors.Join(err, n.origin.Close(within))
 	}()
-	if err := n.listen(); err != nil {
+	// The ledger is open, so no other process serves this folder.
+	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.open, n.log); err != nil {
+		return err
+	}
+	if n.socket, err = new(server.Operator).Listen(socketPath(n.o.data)); err != nil {
 		return err
 	}
 	if config.Cluster != nil {
@@ -133,16 +100,12 @@ func (n *originNode) run(ctx context.Context) (err error) {
 	if err := n.origin.Start(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	if node := n.origin.Node(); node != nil {
-		n.passHops = sendHops(node.Forwarder())
-	}
 	go settle(ctx)
 	return n.answer(ctx)
 }
 
 // prepare makes what the flags describe, and finds mistakes in them before anything is written.
-// Release closes what it has opened, even after an error.
-func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
+func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server.Config, err error) {
 	var networks []core.Network
 	if n.methods, networks, err = paymentMethods(n.o); err != nil {
 		return c, err
@@ -150,15 +113,10 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 	if err := checkOffers(ctx, n.o.offers(), n.log); err != nil {
 		return c, err
 	}
-	sites, err := n.o.sites.fetch()
+	scorer, err := n.o.scorer()
 	if err != nil {
 		return c, err
 	}
-	n.sites = fetch.New(sites)
-	if n.scorer, err = openScorer(n.o, n.sites, &n.books, n.log); err != nil {
-		return c, err
-	}
-	n.hops, n.found = aside.NewHops(&n.books, n.o.now, n.log), aside.NewIndex(&n.books)
 	keys, err := challengeKeys(n.o)
 	if err != nil {
 		return c, err
@@ -167,20 +125,13 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 	if err := n.keys.Set(keys); err != nil {
 		return c, err
 	}
-	if n.config, n.certificates, err = shellConfig(n.o, n.log); err != nil {
-		return c, err
-	}
-	n.config.Access = n.logs.access
-	watchCertificates(n.watch.Server, n.certificates)
 	prover, err := ownerProofs(n.o)
 	if err != nil {
 		return c, err
 	}
 	c = server.Config{
-		Data: n.o.data, Books: &n.books, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), Reports: n.scorer.reports, Keys: &n.keys, PayingWords: n.o.payingWords(),
-		Edge: &n.config, Leading: n.leading, Log: n.log,
-		KeyFiles:  func() map[string]string { return keyFiles(n.o) },
-		Verifiers: func() ([]string, error) { return verifiersOf(n.o.data) },
+		Data: n.o.data, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), SnapshotEvery: n.o.snapshotEvery, Scorer: scorer, Sites: sites,
+		Keys: &n.keys, KeyFiles: func() map[string]string { return keyFiles(n.o) }, PayingWords: n.o.payingWords(), Edge: &n.config, Log: n.log,
 		OpenCore: func(snapshot []byte) (follow.Core, error) {
 			return n.o.core.open(context.Background(), n.o.capacity, n.o.data, snapshot, n.log)
 		},
@@ -188,101 +139,55 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 			methods, _, err := paymentMethods(n.o)
 			return methods, err
 		},
-		Publisher: func(until publish.Until) (*publish.Publisher, *publish.Rotation, error) {
-			return openPublisher(n.o, until, n.log)
-		},
 		Payments: paid.Config{
-			Methods: n.methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
-			Realm: n.o.realm, Now: n.o.now, Log: n.log, Ready: n.disk.atLeast(payFloor), Failpoint: n.failpoint,
-			Told: n.o.stamps.Told, GasBudget: n.o.evm.gasBudget, Prover: prover, MemberSites: server.MemberSites{Client: n.sites},
+			Methods: n.methods, Sites: n.o.sites.policy(), Names: n.o.namePolicy(), Realm: n.o.realm, Now: n.o.now, Log: n.log,
+			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: n.o.gasBudget, Prover: prover,
 		},
-		Visits: visits.Config{Fetch: n.sites, Now: n.o.now, Log: n.log},
 	}
-	c.Ledger.Room, c.Ledger.Failpoint, c.Ledger.Committed = n.disk.atLeast(writeFloor), n.failpoint, n.watch.committed()
-	n.watch.payments(&c.Payments)
-	n.watch.visits(&c.Visits)
+	c.Ledger.Failpoint = c.Payments.Failpoint
+	if n.watch != nil {
+		c.Counters = admin.NewCounters()
+		n.watch.Add(c.Counters.All()...)
+	}
 	if n.o.cluster.given() {
-		c.Cluster, err = n.clusterConfig()
+		if err := needKeys(n.o); err != nil {
+			return c, err
+		}
+		at, err := n.o.cluster.reachedAt(n.o.shell.listen, n.o.shell.tls.given())
+		if err != nil {
+			return c, err
+		}
+		in, err := n.o.cluster.config(n.o.data, at, n.log)
+		in.Now, in.Unfenced, in.Shared = n.o.clock, testUnfenced(n.o), sharedSecrets(n.keys.Get, n.config.EdgeSecrets, n.o.data)
+		c.Cluster = &in
 		return c, err
 	}
 	return c, refuseMarker(n.o.data)
 }
 
-// leading starts what runs while this origin leads.
-func (n *originNode) leading(ctx context.Context, l *server.Leader) {
-	go n.scorer.sweep(ctx)
-	go n.hops.Run(ctx)
-	go n.watch.lookForOdd(ctx, l.Operator, n.log)
-}
-
-// listen opens the listeners and the operator's socket. The ledger is open, so no other process
-// serves this folder.
-func (n *originNode) listen() (err error) {
-	if n.listeners, err = n.passed.listen(httpSocket, n.o.shell.open, n.log); err != nil {
-		n.listeners = nil
-		return err
-	}
-	n.socket, err = new(server.Operator).Listen(socketPath(n.o.data))
-	return err
-}
-
-// release closes what prepare and listen have opened.
-func (n *originNode) release() {
-	closeAll(n.listeners)
-	if n.socket != nil {
-		n.socket.Close()
-	}
-	if n.sites != nil {
-		n.sites.Close()
-	}
-}
-
 // answer serves clients and the operator until ctx is done and the stop has come to its end, or until
 // the origin or a listener fails.
 func (n *originNode) answer(ctx context.Context) error {
-	shell, counting, err := n.openShell()
+	cfg := n.config
+	var err error
+	if cfg.CoreDigest, err = buildName(); err != nil {
+		return err
+	}
+	cfg.ExampleSite = n.o.exampleSite()
+	n.origin.Fill(&cfg)
+	shell, err := edge.New(cfg)
 	if err != nil {
 		return err
 	}
-	defer inBackground(counting)()
+	defer inBackground(n.origin.CountHops)()
 	control := &http.Server{Handler: n.logs.controls(n.origin), ReadHeaderTimeout: controlHeaderTime}
 	defer control.Close()
 
-	ended := make(chan error, len(n.listeners)+1)
-	for _, l := range n.listeners {
-		go func() { ended <- shell.Serve(l) }()
-	}
+	ended := n.serve(ctx, n.o, shell, n.listeners)
 	go func() { ended <- control.Serve(n.socket) }()
-	if n.certificates != nil {
-		go n.certificates.Run(ctx)
-	}
-	reloadFront(n.reload, frontParts{shell, n.config.TrustedProxies, n.config.EdgeSecrets, n.certificates, n.logs}, n.o, (*options).front)
 	reloadKeys(n.reload, n.o, &n.keys)
-	go n.reload.run(ctx)
-	n.watch.started(n, shell)
-	if err := n.announce(); err != nil {
-		return err
-	}
-	notifyReady(n.log)
-	defer keepAlive(n.origin.Core, n.log)()
-	return n.attend(ctx, shell, ended)
-}
-
-// openShell makes the shell. counting reports the hops that it counts until its context ends.
-func (n *originNode) openShell() (shell *edge.Shell, counting func(context.Context), err error) {
-	cfg := n.config
-	if cfg.CoreDigest, err = buildName(); err != nil {
-		return nil, nil, err
-	}
-	cfg.ExampleSite, cfg.Log = n.o.exampleSite(), n.log
-	n.origin.Fill(&cfg)
-	counting = n.countHops(&cfg)
-	shell, err = edge.New(cfg)
-	return shell, counting, err
-}
-
-// announce says where the ring is, and what may surprise its operator.
-func (n *originNode) announce() error {
+	n.traps.Show(n.origin.Core)
+	n.started(ctx, shell, n.origin.Watch)
 	fmt.Fprintf(n.out, "webring serves %s at %s\n", n.o.baseURL, n.listeners[0].Addr())
 	if err := printVerifier(n.out, n.o.data); err != nil {
 		return err
@@ -291,7 +196,9 @@ func (n *originNode) announce() error {
 		n.log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
 	}
 	announceTests(n.o.offers(), n.log)
-	return nil
+	notifyReady(n.log)
+	defer keepAlive(n.origin.Core, n.log)()
+	return n.attend(ctx, shell, ended)
 }
 
 // attend keeps the core's clock, and stops when ctx is done. ended gets the errors of
@@ -316,9 +223,9 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 			n.log.Info("stopping; payments in flight finish first, and reads are answered until then")
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
-				n.o.shell.drain.run(shell, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
-				if n.passed.outlive(httpSocket) {
-					shell.StopAccepting() // new connections wait for the next process
+				drain(shell, n.o.shell.drain, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
+				if len(n.passed[httpSocket]) > 0 {
+					shell.StopAccepting() // the sockets stay open: new connections wait for the next process
 				}
 				stopped <- stopOrigin(n.origin.ClosePayments, shell, stopTime, n.log)
 			}()
@@ -331,7 +238,7 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 // payingWords are what the command line that pays needs besides the request: the address of
 // the chain's node, if it is on this machine. Another node's address may be secret.
 func (o *options) payingWords() string {
-	address, found := strings.CutPrefix(strings.TrimRight(o.tempoRPC, "/"), "http://")
+	address, found := strings.CutPrefix(strings.TrimRight(o.tempo.RPC, "/"), "http://")
 	at, err := netip.ParseAddrPort(address)
 	if !found || err != nil || !at.Addr().IsLoopback() {
 		return ""
@@ -351,3 +258,6 @@ func (o *options) exampleSite() string {
 	}
 	return "https://my-agent.dev"
 }
+
+// room says whether the disk of a folder has at least floor bytes free.
+func room(dir string, floor uint64) error { return (&server.Volume{Dir: dir}).AtLeast(floor)() }

@@ -6,12 +6,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/ethereum/go-ethereum/common"
 	"github.com/pelletier/go-toml/v2"
+
+	"webring/server/paid/form"
 )
 
 // A setting is declared once, as a flag of package flag. The command line sets it, or else the
@@ -83,10 +89,14 @@ func parseWords(fs *flag.FlagSet, args []string, ahead string) (words []string, 
 			words, args = append(words, args[0]), args[1:]
 		}
 	}
-	if err := belong(fs, words); err != nil {
-		return nil, err
+	fs.Visit(func(f *flag.Flag) {
+		if m := takers.FindStringSubmatch(f.Usage); m != nil && len(words) > 0 && !slices.Contains(strings.Split(m[1], ", "), words[0]) {
+			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), m[1])
+		}
+	})
+	if err == nil {
+		_, err = layer(fs)
 	}
-	_, err = layer(fs)
 	return words, err
 }
 
@@ -100,16 +110,6 @@ func isFlag(fs *flag.FlagSet, arg string) bool {
 
 // takers matches the words at the beginning of a flag's usage: the flag is for these alone.
 var takers = regexp.MustCompile(`^([a-z]+(?:, [a-z]+)*)(?: --[a-z]+)?: `)
-
-// belong refuses flags of the command line that the first word does not take.
-func belong(fs *flag.FlagSet, words []string) (err error) {
-	fs.Visit(func(f *flag.Flag) {
-		if m := takers.FindStringSubmatch(f.Usage); m != nil && len(words) > 0 && !slices.Contains(strings.Split(m[1], ", "), words[0]) {
-			err = fmt.Errorf("--%s belongs to %s %s", f.Name, fs.Name(), m[1])
-		}
-	})
-	return err
-}
 
 // layer sets what the command line did not set: from the environment, or else from the file. A
 // list comes whole from one of the three. The error joins all mistakes of environment and file.
@@ -215,18 +215,6 @@ func (c *configFile) Set(path string) error {
 	return nil
 }
 
-// defineConfig defines --config for commands of which a file sets everything.
-func defineConfig(fs *flag.FlagSet) {
-	fs.Var(&configFile{}, configName, "`file` in TOML with settings by their names; flags and environment come first")
-}
-
-// defineData defines --data for the operator's commands, and --config, by which they find
-// the data folder: the rest of that file is for the process that they talk to.
-func defineData(fs *flag.FlagSet, data *string, usage string) {
-	fs.Var(&configFile{only: []string{"data"}}, configName, "`file` of the process that runs on the data folder, as serve and edge take it; only data is read from it")
-	fs.StringVar(data, "data", "./data", usage)
-}
-
 // maxConfig bounds the length of a file, in bytes.
 const maxConfig = 1 << 20
 
@@ -262,7 +250,7 @@ func readFile(fs *flag.FlagSet, c *configFile, text []byte, from sources) error 
 			wrong = append(wrong, fmt.Errorf("%s: %w", at, misnamed(name, known)))
 		case from[name] == "":
 			from[name] = at
-			if err := set(fs.Lookup(name), values[name]); err != nil {
+			if err := set(fs, name, values[name]); err != nil {
 				wrong = append(wrong, fmt.Errorf("%s: %s: %w", at, name, err))
 			}
 		}
@@ -289,7 +277,8 @@ func misnamed(name string, known map[string]bool) error {
 
 // set sets a setting to a value of a file: a list to an array or to one string, all others to one
 // value.
-func set(f *flag.Flag, value any) error {
+func set(fs *flag.FlagSet, name string, value any) error {
+	f := fs.Lookup(name)
 	_, repeatable := f.Value.(*list)
 	items, array := value.([]any)
 	if !array {
@@ -302,9 +291,223 @@ func set(f *flag.Flag, value any) error {
 		case map[string]any, []any:
 			return errors.New("it takes a string or a number, and no table or array in its place")
 		}
-		if err := f.Value.Set(fmt.Sprint(item)); err != nil {
+		if err := fs.Set(name, fmt.Sprint(item)); err != nil {
 			return taken(f.Value, err)
 		}
 	}
+	return nil
+}
+
+// configFlags are the flags of `webring config`: those of the origin, unless its first
+// word is edge.
+func configFlags() *flag.FlagSet { return new(options).configFlags() }
+
+func (o *options) configFlags() *flag.FlagSet {
+	fs := o.flags()
+	fs.Init("webring config", flag.ContinueOnError)
+	return fs
+}
+
+// printConfig prints, as a file that --config takes, what is in force, and where it is
+// from. Secrets are left out.
+func printConfig(args []string, out io.Writer) error {
+	o := new(options)
+	fs, command := o.configFlags(), "serve"
+	if len(args) > 0 {
+		switch args[0] {
+		case "edge":
+			fs, command, args = new(edgeOptions).flags(), args[0], args[1:]
+			fs.Init("webring config edge", flag.ContinueOnError)
+		case command:
+			args = args[1:]
+		}
+	}
+	from, err := configure(fs, args)
+	if err != nil {
+		return err
+	}
+	o.inDevelopment()
+	fmt.Fprintf(out, "# webring %s, and where each value is from\n", command)
+	fs.VisitAll(func(f *flag.Flag) {
+		if f.Name == configName || f.Name == checkFlag {
+			return
+		}
+		where := from[f.Name]
+		if where == "" {
+			where = "default"
+		}
+		line, e := setting(f)
+		if e != nil && err == nil {
+			err = fmt.Errorf("%s: %w", f.Name, e)
+		}
+		fmt.Fprintf(out, "%s  # %s\n", line, where)
+	})
+	for _, v := range slices.Sorted(slices.Values(os.Environ())) {
+		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, prefix+"SCORE_HEADER_") {
+			fmt.Fprintf(out, "# %s is set, and secret\n", name)
+		}
+	}
+	return err
+}
+
+// setting is a flag as a line of a file. One that holds a secret is a comment, without
+// the secret.
+func setting(f *flag.Flag) (string, error) {
+	value, blanked := blank(f.Name, tomlValue(f))
+	line, err := toml.Marshal(map[string]any{f.Name: value})
+	text := strings.TrimSpace(string(line))
+	if blanked {
+		text = "# " + text + " (what may be secret is left out)"
+	}
+	return text, err
+}
+
+// tomlValue is what a file sets a flag to.
+func tomlValue(f *flag.Flag) any {
+	if l, ok := f.Value.(*list); ok {
+		return append([]string{}, *l...)
+	}
+	if get, ok := f.Value.(flag.Getter); ok {
+		switch v := get.Get().(type) {
+		case bool, int, int64, uint, uint64:
+			return v
+		}
+	}
+	return f.Value.String()
+}
+
+// secretURLs are the flags with URLs that may hold a key anywhere.
+var secretURLs = []string{"tempo-rpc", "evm-rpc", "score-url"}
+
+// blank leaves out of a value what may be a secret: of these URLs all but scheme and
+// host, and of any other its user.
+func blank(name string, value any) (shown any, blanked bool) {
+	if all, repeatable := value.([]string); repeatable {
+		texts := make([]string, len(all))
+		for i, text := range all {
+			one, secret := blank(name, text)
+			texts[i], blanked = one.(string), blanked || secret
+		}
+		return texts, blanked
+	}
+	text, ok := value.(string)
+	if !ok || text == "" {
+		return value, false
+	}
+	secret := slices.Contains(secretURLs, name)
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		if secret || strings.Contains(text, "@") && strings.Contains(text, "://") {
+			return "…", true
+		}
+		return value, false
+	case u.User != nil, secret && (strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != ""):
+		return u.Scheme + "://" + u.Host + "/…", true
+	}
+	return value, false
+}
+
+// list is a repeatable flag; its environment twin separates with commas.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+// Set adds one or, separated by commas, several values.
+func (l *list) Set(v string) error {
+	for _, s := range strings.Split(v, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			*l = append(*l, s)
+		}
+	}
+	return nil
+}
+
+// cents is an amount of money in a flag.
+type cents int64
+
+func (c *cents) String() string { return form.FormatUSD(int64(*c)) }
+
+// Set reads dollars with at most two decimals.
+func (c *cents) Set(v string) error {
+	n, err := form.ParseUSD(v)
+	*c = cents(n)
+	return err
+}
+
+// seconds gives a duration that validate has found whole.
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// day is 24 hours, whatever a calendar says.
+const day = 24 * time.Hour
+
+// duration is a time in a flag.
+type duration time.Duration
+
+// String is the time in a form that Set reads: in days where they are whole.
+func (d *duration) String() string {
+	t := time.Duration(*d)
+	if t != 0 && t%day == 0 {
+		return fmt.Sprintf("%dd", t/day)
+	}
+	return t.String()
+}
+
+// Set reads what [parseDuration] reads.
+func (d *duration) Set(v string) error {
+	t, err := parseDuration(v)
+	*d = duration(t)
+	return err
+}
+
+// parseDuration reads a time as [time.ParseDuration] does, with days before it or
+// alone: 30d, 1d12h, 90s.
+func parseDuration(v string) (time.Duration, error) {
+	wrong := errors.New("it must be a time such as 30d, 720h or 90s")
+	if days, rest, found := strings.Cut(v, "d"); found {
+		n, err := strconv.ParseUint(days, 10, 32)
+		if err != nil {
+			return 0, wrong
+		}
+		v = fmt.Sprintf("%dh%s", 24*n, rest)
+	}
+	d, err := time.ParseDuration(v)
+	if err != nil {
+		return 0, wrong
+	}
+	return d, nil
+}
+
+// address is an account or a token in a flag; the zero address stands for none.
+type address common.Address
+
+// String is the address with its checksum, and empty for none.
+func (a *address) String() string {
+	if *a == (address{}) {
+		return ""
+	}
+	return common.Address(*a).Hex()
+}
+
+// Set reads an address. Where its letters are of both cases, they are its checksum
+// (EIP-55). One that does not hold tells of a mistake somewhere in the address, so no
+// other spelling is proposed.
+func (a *address) Set(v string) error {
+	if v == "" {
+		*a = address{}
+		return nil
+	}
+	if !common.IsHexAddress(v) {
+		return errors.New("it is not an account address, 0x and 40 hex digits")
+	}
+	read := common.HexToAddress(v)
+	if read == (common.Address{}) {
+		return errors.New("it is the zero address, which has no owner")
+	}
+	digits := v[len(v)-2*common.AddressLength:]
+	if digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && digits != read.Hex()[2:] {
+		return errors.New("its checksum (EIP-55) does not hold, so some character of it is wrong: give the address again, copied from where it was made")
+	}
+	*a = address(read)
 	return nil
 }

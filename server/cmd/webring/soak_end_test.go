@@ -11,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"webring/server/backup"
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
 	"webring/server/ledger"
@@ -53,11 +54,11 @@ func (c *faultyCluster) index(n *process) int {
 
 // withBooks gives the ledger of a node that does not run, as a copy.
 func (c *faultyCluster) withBooks(n *process, fn func(*ledger.Ledger) error) error {
-	books, closeBooks, err := openCopy(n.data, c.t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
+	books, err := backup.OpenCopy(n.data, c.t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(books), closeBooks())
+	return errors.Join(fn(books.Ledger), books.Close())
 }
 
 // leader is the node that leads; nil when none does.
@@ -233,12 +234,12 @@ func (c *faultyCluster) check() []ledgertest.Violation {
 	h.Nodes = nil
 	var damaged []ledgertest.Violation
 	for _, n := range c.nodes {
-		books, closeBooks, err := openCopy(n.data, t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
+		books, err := backup.OpenCopy(n.data, t.TempDir(), 100_000, slog.New(slog.DiscardHandler))
 		if err != nil {
 			damaged = append(damaged, ledgertest.Violation{Rule: ledgertest.OneHistory, What: n.name + ": " + err.Error()})
 			continue
 		}
-		defer closeBooks()
+		defer books.Close()
 		audit, err := books.Audit(t.Context())
 		if err != nil {
 			t.Fatalf("%s: %v", n.name, err)
@@ -246,7 +247,7 @@ func (c *faultyCluster) check() []ledgertest.Violation {
 		for _, f := range audit.Findings {
 			damaged = append(damaged, ledgertest.Violation{Rule: ledgertest.OneHistory, What: n.name + ": " + f})
 		}
-		h.Nodes = append(h.Nodes, ledgertest.Node{Name: n.name, Books: books})
+		h.Nodes = append(h.Nodes, ledgertest.Node{Name: n.name, Books: books.Ledger})
 	}
 	tempo, _ := chain(t)
 	came, err := transfers(t.Context(), tempo, fmt.Sprint("tempo:", devchain.ChainID), devchain.PathUSD, c.payees.tempo)

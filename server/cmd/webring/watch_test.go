@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,7 +19,6 @@ import (
 	"webring/server/admin"
 	"webring/server/devchain"
 	"webring/server/devchain/faults"
-	"webring/server/ledger"
 )
 
 var watchedLine = regexp.MustCompile(`(?m)^webring is watched at (\S+)$`)
@@ -323,44 +320,5 @@ func TestSeveralProcessesOfOneMachineAreWatched(t *testing.T) {
 		if out, err := o.operate("serve", "--core", "native", "--listen", "127.0.0.1:0", "--admin-listen", at, "--data", t.TempDir()); err == nil || !strings.Contains(out, "--admin-listen") {
 			t.Errorf("%v: %s", err, out)
 		}
-	}
-}
-
-// A writer that hangs in a commit, and one that has ended, are found out.
-func TestReadinessFindsOutAWriterThatHangs(t *testing.T) {
-	t.Parallel()
-	goOn, hangs := make(chan struct{}), make(chan struct{})
-	books, end, err := openLedger(t.TempDir(), func(at string) {
-		if at == "commit" {
-			close(hangs)
-			<-goOn
-		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found, err := checkWriter(books); err != nil || !strings.Contains(found, "0 events") {
-		t.Errorf("%s, %v", found, err)
-	}
-	done := make(chan error, 1)
-	go func() {
-		done <- books.Do(context.Background(), func(tx *ledger.Tx) error { return tx.SetScanned("coin:1", time.Now()) })
-	}()
-	await(t, "a commit", hangs)
-	if _, err := checkWriter(books); err == nil || !strings.Contains(err.Error(), "gives no answer") {
-		t.Errorf("while it hangs: %v", err)
-	}
-	close(goOn)
-	if err := await(t, "the end of the commit", done); err != nil {
-		t.Error(err)
-	}
-	if _, err := checkWriter(books); err != nil {
-		t.Errorf("afterwards: %v", err)
-	}
-	if err := end(); err != nil {
-		t.Error(err)
-	}
-	if _, err := checkWriter(books); !errors.Is(err, ledger.ErrClosed) {
-		t.Errorf("once it has ended: %v", err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/server"
 	"webring/server/devchain"
 	"webring/server/ledger/cluster"
 )
@@ -90,7 +91,7 @@ func TestARingIsSetBackAfterAWrongClock(t *testing.T) {
 		f.now = year
 		f.own(nil, func(now int64) core.Event { return &core.Verified{Stamp: now, Member: "honest", Proof: core.ByLink} })
 	})
-	if err := os.WriteFile(filepath.Join(syncPath(o.data), "signed-until"), []byte(strconv.FormatInt(year.UnixMilli(), 10)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(server.SyncPath(o.data), "signed-until"), []byte(strconv.FormatInt(year.UnixMilli(), 10)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 

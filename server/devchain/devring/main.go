@@ -11,16 +11,21 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"webring/server/devchain"
+	"webring/server/sites/score/exemplar"
 )
 
 // note is what a running ring leaves for the demonstration to find.
@@ -216,25 +221,16 @@ func announce(chain *devchain.Chain, base, data string, out io.Writer) {
 	for _, a := range chain.Accounts {
 		n.Keys = append(n.Keys, a.HexKey())
 	}
-	if err := leaveNote(data, n); err != nil {
+	raw, err := json.Marshal(n)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(data, noteFile), raw, 0o600)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "devring:", err)
 	}
 	fmt.Fprintf(out, "\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\nOther sites to join with: https://ANYTHING.webring.test/\n\n",
-		base, chain.RPC, joinCommand(chain, base))
-}
-
-// joinCommand is the one line that joins the ring.
-func joinCommand(chain *devchain.Chain, base string) string {
-	return devchain.CLI("server/devchain", chain.Accounts[0].HexKey(), chain.RPC, base+"/api/register",
-		`{"name":"`+myAgent.Name+`","url":"`+myAgent.URL+`","kind":"agent","category":"demo","bid":"2.00"}`).String()
-}
-
-func leaveNote(data string, n note) error {
-	raw, err := json.Marshal(n)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(data, noteFile), raw, 0o600)
+		base, chain.RPC, devchain.CLI("server/devchain", chain.Accounts[0].HexKey(), chain.RPC, base+"/api/register",
+			`{"name":"`+myAgent.Name+`","url":"`+myAgent.URL+`","kind":"agent","category":"demo","bid":"2.00"}`))
 }
 
 func findNote(data string) (n note, err error) {
@@ -243,4 +239,91 @@ func findNote(data string) (n note, err error) {
 		return n, errors.New("no ring with payments is running here: start one with make run")
 	}
 	return n, json.Unmarshal(raw, &n)
+}
+
+// offerOnBase starts a second chain, which passes for Base, and gives the flags
+// with which the ring is paid there too. The gas account is the last but one of
+// the development accounts; its key, which everybody knows, is written below folder.
+// The chain is saved in data.
+func offerOnBase(ctx context.Context, folder, data string, out io.Writer) (args []string, stop func(), err error) {
+	chain, err := devchain.StartBase(ctx, devchain.Options{Accounts: accounts, Saved: filepath.Join(data, baseSaved)})
+	if errors.Is(err, devchain.ErrSaved) {
+		return nil, nil, beginAgain(err, data)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	file := filepath.Join(folder, "evm-gas-key")
+	if err := os.WriteFile(file, []byte(chain.Accounts[accounts-2].HexKey()+"\n"), 0o600); err != nil {
+		chain.Stop()
+		return nil, nil, err
+	}
+	fmt.Fprintf(out, "A second chain, for payments by authorisation, is at %s.\n", chain.RPC)
+	return []string{"--evm-rpc", chain.RPC, "--evm-recipient", chain.Accounts[accounts-1].Address.Hex(), "--evm-gas-key-file", file}, chain.Stop, nil
+}
+
+// unready says what some sites of the demonstration lack, as most sites do, by
+// checks of the rubric.
+var unready = map[string][]string{
+	"Small Hours":          {"markdown", "vary", "mcp-card", "mcp", "openapi", "agent-card", "skills", "payments", "api-catalog"},
+	"The Index of Indexes": {"json-ld", "open-graph", "description", "sitemap", "privacy", "mcp-card", "mcp", "ai-catalog", "agent-card", "skills", "payments"},
+	"Seedbank":             {"llms-txt", "links", "content-signal", "not-found-help", "openapi", "api-catalog", "payments", "mcp-card", "mcp", "ai-catalog", "skill"},
+	"Kiln":                 {"gptbot", "markdown", "vary", "headings", "json-ld", "mcp-card", "mcp", "openapi", "payments", "llms-txt"},
+	"Lantern":              {"sitemap", "privacy", "contact", "skills"},
+	"Quill":                {"payments", "open-graph", "json-ld"},
+	"Ledgerbird":           {"mcp-card", "mcp", "skills"},
+}
+
+// anyHosts are host names for trying out: each is a site of its own.
+const anyHosts = "*.webring.test"
+
+// myAgent is the site in the printed command.
+var myAgent = joining{Name: "My Agent", URL: "https://my-agent.dev/", Description: "An agent to try the ring with."}
+
+// serveSites serves the sites that join the ring here: those of the
+// demonstration, the one in the printed command, and any below webring.test. The
+// names all lead to this machine, so sites elsewhere with these names are never
+// asked. The certificates to trust about them are written below folder.
+func serveSites(folder string) (args, env []string, stop func(), err error) {
+	sites := map[string]*exemplar.Site{}
+	hosts := []string{anyHosts}
+	for _, m := range append(slices.Clone(demoMembers), myAgent) {
+		u, err := url.Parse(m.URL)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		site := exemplar.Site{Name: m.Name, About: m.Description, Path: u.Path, Without: unready[m.Name]}
+		if site.About == "" {
+			site.About = m.Name + " is a site for trying the ring out."
+		}
+		sites[u.Host] = &site
+		hosts = append(hosts, u.Host)
+	}
+	server, err := exemplar.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if h, _, err := net.SplitHostPort(host); err == nil {
+			host = h
+		}
+		site := sites[strings.ToLower(host)]
+		if site == nil {
+			site = &exemplar.Site{Name: host, About: "A site for trying the ring out."}
+		}
+		site.ServeHTTP(w, r)
+	}), hosts...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	for _, host := range hosts {
+		args = append(args, "--fetch-map", host+"="+server.Addr.String())
+	}
+	// A folder of certificates in addition to the system's own.
+	roots := filepath.Join(folder, "roots")
+	if err = os.Mkdir(roots, 0o700); err == nil {
+		err = os.WriteFile(filepath.Join(roots, "authority.pem"), server.Roots, 0o600)
+	}
+	if err != nil {
+		server.Close()
+		return nil, nil, nil, err
+	}
+	return args, []string{"SSL_CERT_DIR=" + roots + ":/etc/ssl/certs:/etc/pki/tls/certs"}, server.Close, nil
 }

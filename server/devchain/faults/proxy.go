@@ -184,23 +184,20 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	questions, batch := parse(body)
+	questions, batch := parse[question](body)
 	methods := make([]string, len(questions))
 	for i, q := range questions {
 		methods[i] = q.Method
 	}
 	p.mu.Lock()
-	heard := p.heard
+	heard, f := p.heard, p.plan(methods)
+	p.count[f]++
 	p.mu.Unlock()
 	for _, q := range questions {
 		if heard != nil {
 			heard(q.Method, q.Params)
 		}
 	}
-	p.mu.Lock()
-	f := p.plan(methods)
-	p.count[f]++
-	p.mu.Unlock()
 
 	switch f {
 	case DropBefore:
@@ -224,15 +221,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			})
 			panic(http.ErrAbortHandler)
 		}
-	case Stale:
-		if before := p.remembered(p.before, questions); before != nil {
-			write(w, batch, renumber(before, questions))
-			return
-		}
-	}
-	if f == Frozen {
-		if last := p.remembered(p.latest, questions); last != nil {
-			write(w, batch, renumber(last, questions))
+	case Stale, Frozen:
+		if known := p.remembered(f, questions); known != nil {
+			write(w, batch, known)
 			return
 		}
 	}
@@ -245,7 +236,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Write(answer[:len(answer)/2])
 		return
 	}
-	answers := parseAnswers(answer)
+	answers, _ := parse[response](answer)
 	p.remember(questions, answers)
 	for i := range answers {
 		answers[i] = bend(f, methodOf(questions, answers[i].ID), answers[i])
@@ -266,24 +257,15 @@ func (p *Proxy) ask(body []byte) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(res.Body, maxBody))
 }
 
-func parse(body []byte) (questions []question, batch bool) {
+// parse reads one question or answer, or a batch of them. What is none reaches the node as it is.
+func parse[T any](body []byte) (all []T, batch bool) {
 	if batch = bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")); batch {
-		_ = json.Unmarshal(body, &questions) // what is no question reaches the node as it is
-		return questions, true
+		_ = json.Unmarshal(body, &all)
+		return all, true
 	}
-	var one question
+	var one T
 	_ = json.Unmarshal(body, &one)
-	return []question{one}, false
-}
-
-func parseAnswers(body []byte) (answers []response) {
-	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
-		_ = json.Unmarshal(body, &answers)
-		return answers
-	}
-	var one response
-	_ = json.Unmarshal(body, &one)
-	return []response{one}
+	return []T{one}, false
 }
 
 func write(w http.ResponseWriter, batch bool, answers []response) {
@@ -341,14 +323,16 @@ func (p *Proxy) remember(questions []question, answers []response) {
 	}
 }
 
-func (p *Proxy) remembered(by map[string][]byte, questions []question) (answers []response) {
+// remembered gives the first answers to a request for Stale and the last for Frozen, nil if there are
+// none.
+func (p *Proxy) remembered(f Fault, questions []question) (answers []response) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	by := p.before
+	if f == Frozen {
+		by = p.latest
+	}
 	_ = json.Unmarshal(by[key(questions)], &answers)
-	return answers
-}
-
-func renumber(answers []response, questions []question) []response {
 	for i := range answers {
 		answers[i].ID = questions[i].ID
 	}
@@ -384,10 +368,9 @@ func bend(f Fault, method string, a response) response {
 	case f == Reorganised:
 		receipt["blockHash"] = "0x" + strings.Repeat("de", 32)
 	case f == Forged:
-		switch {
-		case len(a.ID)%2 == 0:
+		if len(a.ID)%2 == 0 {
 			delete(receipt, "status")
-		default:
+		} else {
 			receipt["transactionHash"] = "0x" + strings.Repeat("ab", 32)
 		}
 	default:
