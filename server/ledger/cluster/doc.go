@@ -80,7 +80,7 @@
 //
 // config.go, keys.go and group.go (what is stored), seal.go and rotate.go (encryption), members.go
 // (which member of etcd is asked), participant.go (roles), follow.go, elect.go, term.go (the lease),
-// cell.go (fenced writes), store.go and overlay.go (the ledger's store), nodes.go (who takes part),
+// cell.go (fenced writes), store.go (the ledger's store), nodes.go (who takes part),
 // instance.go (one process for each name), shared.go (secrets of all nodes), trim.go, init.go,
 // status.go, marker.go.
 package cluster
