@@ -49,7 +49,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	if err := o.askTheTime(ctx, books, methods, until.Until(), rules != nil); err != nil {
 		return nil, err
 	}
-	publisher, rotation, err := o.Publisher(until)
+	publisher, err := o.Publisher(until)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 		return nil, errors.Join(err, publisher.Close())
 	}
 	o.Keys.use(l.Payments)
-	l.Operator = &Operator{Ledger: books, Payments: l.Payments, Keys: o.KeyFiles, SigningKeys: rotation, SignedUntil: publisher.SignedUntil, Log: o.Log}
+	l.Operator = &Operator{Ledger: books, Payments: l.Payments, Keys: o.KeyFiles, Publisher: publisher, Log: o.Log}
 	running, end := context.WithCancel(ctx)
 	l.end = end
 	go aside.RunNews(running, books, o.Ledger.Now, o.Log)

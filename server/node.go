@@ -64,7 +64,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.why = n.part.Run(running)
 	})
 	for {
-		moved := n.Moved.Next()
+		moved := n.Moved.Wait()
 		if at, _ := n.Core.Head(); at > 0 && n.answers.now.Load() != nil {
 			return nil
 		}
@@ -129,7 +129,7 @@ func (n *Node) Follow() (cluster.Follower, error) {
 	}
 	n.relay.Store(relay)
 	n.answers.show(n.standbyBackend(relay, f))
-	n.Moved.send()
+	n.Moved.Send()
 	return f, nil
 }
 
@@ -355,7 +355,7 @@ func (n *Node) notLeader(ctx *fasthttp.RequestCtx, pays bool) {
 // wait for it.
 func (n *Node) reach(ctx context.Context, seq uint64) bool {
 	for {
-		moved := n.Moved.Next()
+		moved := n.Moved.Wait()
 		if at, _ := n.Core.Head(); at >= seq {
 			return true
 		}

@@ -28,10 +28,8 @@ type Operator struct {
 	Payments *paid.Service
 	// Keys gives the files that a backup holds in addition to the ledger: paths by name.
 	Keys func() map[string]string
-	// SigningKeys are the keys that sign for edges.
-	SigningKeys *publish.Rotation
-	// SignedUntil is the time up to which checkpoints may have been signed.
-	SignedUntil func() time.Time
+	// Publisher signs for edges.
+	Publisher *publish.Publisher
 	// Cluster says what the part of this node in a cluster is; nil for the only origin.
 	Cluster func() *ClusterStatus
 	Log     *slog.Logger

@@ -40,7 +40,7 @@ type Config struct {
 	// OpenCore opens the core that answers reads, at a snapshot or empty.
 	OpenCore func(snapshot []byte) (follow.Core, error)
 	// Publisher opens what edges follow.
-	Publisher func(until publish.Until) (*publish.Publisher, *publish.Rotation, error)
+	Publisher func(until publish.Until) (*publish.Publisher, error)
 	// Rules are what the flags say of the ring's rules, and Networks those of the payment methods.
 	Rules core.Rules
 	// Methods makes the payment methods.
@@ -71,7 +71,7 @@ type Origin struct {
 	// Core answers reads. It follows the ledger.
 	Core follow.Core
 	// Moved signals each further position that readers see.
-	Moved Signal
+	Moved follow.Signal
 
 	store     *badgerstore.Store
 	follower  *ledger.Follower      // in memory and not in use: the process has begun with it, or has led
@@ -85,7 +85,7 @@ type Origin struct {
 
 // New makes an origin.
 func New(c Config) *Origin {
-	o := &Origin{Config: c, Moved: Signal{moved: make(chan struct{})}}
+	o := &Origin{Config: c}
 	c.Ledger.HeadPath = filepath.Join(c.Data, "head")
 	c.Ledger.Observe, c.Ledger.Publish = aside.ObserveNews, o.publish
 	o.Ledger = c.Ledger
@@ -229,7 +229,7 @@ func (o *Origin) publish(records []ledger.Record) {
 	if o.published != nil {
 		o.published(records)
 	}
-	o.Moved.send()
+	o.Moved.Send()
 }
 
 // VisitsBehind is how far visits are behind their schedule, if this origin leads.
@@ -239,26 +239,6 @@ func (o *Origin) VisitsBehind() (behind time.Duration, here bool) {
 		return 0, false
 	}
 	return v.Behind(), true
-}
-
-// Signal tells all waiting goroutines that readers see a further position.
-type Signal struct {
-	mu    sync.Mutex
-	moved chan struct{}
-}
-
-// Next gives a channel that is closed with the next position.
-func (s *Signal) Next() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.moved
-}
-
-func (s *Signal) send() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.moved)
-	s.moved = make(chan struct{})
 }
 
 // Books are the ledger that this origin has at the moment: one that it writes, or one that it

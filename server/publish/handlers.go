@@ -43,9 +43,9 @@ const (
 	forAWhile  = "public, max-age=3600"
 )
 
-// handlers answer for a source.
+// handlers answer for the source of the switch.
 type handlers struct {
-	source  Source
+	*Switch
 	baseURL func() string
 
 	followers, downloads *room
@@ -77,12 +77,12 @@ type handlers struct {
 //
 // Each handler is given the client's name, and whether the client is known to be an
 // edge of this ring.
-func Handlers(s Source, baseURL func() string) map[string]func(ctx *fasthttp.RequestCtx, client string, known bool) {
+func Handlers(s *Switch, baseURL func() string) map[string]func(ctx *fasthttp.RequestCtx, client string, known bool) {
 	return newHandlers(s, baseURL).routes()
 }
 
-func newHandlers(s Source, baseURL func() string) *handlers {
-	return &handlers{source: s, baseURL: baseURL, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
+func newHandlers(s *Switch, baseURL func() string) *handlers {
+	return &handlers{Switch: s, baseURL: baseURL, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
 		followers: newRoom(maxFollowers, maxFollowers/4, followersEach), downloads: newRoom(maxDownloads, maxDownloads/4, downloadsEach)}
 }
 
@@ -106,7 +106,7 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 		h.stream(ctx, release)
 		return
 	}
-	note := h.source.Checkpoint()
+	note := h.source().Checkpoint()
 	if note == nil {
 		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
 		return
@@ -117,7 +117,7 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 
 // keys answers with the signed keys.
 func (h *handlers) keys(ctx *fasthttp.RequestCtx, _ string, _ bool) {
-	keys := h.source.Keys()
+	keys := h.source().Keys()
 	if keys == nil {
 		h.problem(ctx, api.NotFound, "The origin's signed keys are not known here.")
 		return
@@ -135,7 +135,7 @@ func (h *handlers) events(ctx *fasthttp.RequestCtx, client string, known bool) {
 	}
 	h.deliver(ctx, client, known, func() (content, error) {
 		n := snap.BlockEvents - int(from%snap.BlockEvents)
-		records, err := h.source.Events(from, n)
+		records, err := h.source().Events(from, n)
 		if err != nil {
 			return content{}, err
 		}
@@ -162,7 +162,7 @@ func (h *handlers) snapshot(ctx *fasthttp.RequestCtx, client string, known bool)
 		return
 	}
 	h.deliver(ctx, client, known, func() (content, error) {
-		file, length, err := h.source.Snapshot(digest)
+		file, length, err := h.source().Snapshot(digest)
 		if err != nil {
 			return content{}, err
 		}

@@ -70,6 +70,15 @@ func ReadKey(path string) (*Key, error) {
 	return &Key{signer, verifier}, nil
 }
 
+// ReadNext reads the key that is announced, nil if there is none.
+func ReadNext(path string) (*Key, error) {
+	key, err := ReadKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return key, err
+}
+
 // Name is the name of the key and of the origin that signs with it.
 func (k *Key) Name() string { return k.signer.Name() }
 

@@ -111,7 +111,7 @@ func (x *relayed) comes(what string, holds func() bool) {
 
 func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery = 3 })
-	n := serve(t, publish.Handlers(r.Publisher, func() string { return "https://ring.test" }))
+	n := serve(t, publish.Handlers(only(r.Publisher), func() string { return "https://ring.test" }))
 	books := &behind{Ledger: r.books, has: 1}
 	x := relay(t, r, books, "")
 	if !x.Stale() || x.Checkpoint() != nil {
@@ -182,7 +182,7 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.note = signed
-	routes := publish.Handlers(old, func() string { return "" })
+	routes := publish.Handlers(only(old), func() string { return "" })
 	var asked atomic.Int32
 	checkpoint := routes["/sync/checkpoint"]
 	routes["/sync/checkpoint"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
@@ -192,7 +192,7 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 	before := serve(t, routes)
 	r.join("ada")
 	now := r.present()
-	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	x := relay(t, r, r.books, serve(t, publish.Handlers(only(r.Publisher), func() string { return "" })).base)
 	x.comes("the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()) == now })
 	x.lead(before.base)
 	// With the second question it is done with the first answer.
@@ -207,7 +207,7 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
 	r.setTime(time.Now().Add(-time.Hour))
-	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	x := relay(t, r, r.books, serve(t, publish.Handlers(only(r.Publisher), func() string { return "" })).base)
 	for first := r.present(); r.present().Size < first.Size+3; {
 		r.join(fmt.Sprint("member-", r.present().Size))
 		now := r.present()
@@ -222,7 +222,7 @@ func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 // clock is set back. Followers go on, and so does the next process.
 func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
-	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	x := relay(t, r, r.books, serve(t, publish.Handlers(only(r.Publisher), func() string { return "" })).base)
 	follows := func() snap.Checkpoint {
 		t.Helper()
 		size := r.present().Size
@@ -255,7 +255,7 @@ func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
 
 func TestARelayPassesNothingOnThatIsWrong(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
-	n := serve(t, publish.Handlers(r.Publisher, func() string { return "" }))
+	n := serve(t, publish.Handlers(only(r.Publisher), func() string { return "" }))
 	r.present()
 	other, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "ring.test")
 	if err != nil {

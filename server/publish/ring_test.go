@@ -48,7 +48,7 @@ type ring struct {
 // published how; snapshots are made at the start alone unless it does.
 func newRing(t testing.TB, store ledger.Store, edit ...func(*publish.Config)) *ring {
 	r := &ring{t: t, dir: t.TempDir(), store: store}
-	r.config = publish.Config{Dir: filepath.Join(r.dir, "sync"), Core: sha256.Sum256([]byte("module")), ABI: 7, Capacity: capacity,
+	r.config = publish.Config{Dir: filepath.Join(r.dir, "sync"), KeyPath: filepath.Join(r.dir, "key"), NextPath: filepath.Join(r.dir, "key-next"), Name: "ring.test", Core: sha256.Sum256([]byte("module")), ABI: 7, Capacity: capacity,
 		Interval: time.Hour, SnapshotEvery: 1 << 40, Now: r.now, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
 	for _, f := range edit {
 		f(&r.config)
@@ -80,14 +80,10 @@ func (r *ring) open() {
 func (r *ring) prepare() {
 	r.t.Helper()
 	var err error
-	if r.key, err = publish.OpenKey(filepath.Join(r.dir, "key"), "ring.test"); err != nil {
-		r.t.Fatal(err)
-	}
-	r.config.Key = r.key
-	if r.config.Next, err = publish.ReadNext(filepath.Join(r.dir, "key-next")); err != nil {
-		r.t.Fatal(err)
-	}
 	if r.Publisher, err = publish.New(r.config); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.key, err = publish.ReadKey(r.config.KeyPath); err != nil {
 		r.t.Fatal(err)
 	}
 	r.books, err = ledger.Open(ledger.Config{Store: r.store, HeadPath: filepath.Join(r.dir, "head"), Capacity: capacity, Publish: r.Published})

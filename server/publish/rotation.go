@@ -1,27 +1,19 @@
 package publish
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"webring/edge/durable"
 )
 
-// Rotation changes the key of a running origin. First it makes and announces the next key:
-// checkpoints are signed with both, so an edge that trusts either one follows. Then the
-// next key signs alone, and the old one is destroyed. Its functions may be called
-// concurrently.
-type Rotation struct {
-	mu             sync.Mutex
-	publisher      *Publisher
-	path, nextPath string
-	current, next  *Key
-}
+// The key of a running origin changes in two steps. [Publisher.Announce] makes the next key.
+// Checkpoints are then signed with both, so an edge that trusts either one follows. After
+// [Publisher.SwitchKey], the next key signs alone, and the old one is destroyed.
 
 var (
 	// ErrNoNext says that no next key was announced.
@@ -34,73 +26,52 @@ var (
 // running edge learns it within seconds; one that is being restarted has as long as this.
 const LearnTime = 10 * time.Minute
 
-// NewRotation gives the rotation of a publisher's keys, which lie at these paths.
-func NewRotation(p *Publisher, path, nextPath string) *Rotation {
-	return &Rotation{publisher: p, path: path, nextPath: nextPath, current: p.c.Key, next: p.c.Next}
-}
-
-// Keys gives the verifier of the key that signs, and of the one that is announced, "" for
-// none.
-func (r *Rotation) Keys() (current, next string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.verifiers()
-}
-
-func (r *Rotation) verifiers() (current, next string) {
-	if r.next != nil {
-		next = r.next.Verifier()
-	}
-	return r.current.Verifier(), next
-}
-
 // Announce makes the next key, unless there is one, and announces it.
-func (r *Rotation) Announce() (current, next string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.next == nil {
-		key, err := OpenKey(r.nextPath, r.current.Name())
+func (p *Publisher) Announce() (current, next string, err error) {
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	if p.next == nil {
+		key, err := OpenKey(p.c.NextPath, p.key.Name())
+		if err == nil {
+			err = p.signWith(p.key, key)
+		}
 		if err != nil {
+			p.next = nil
 			return "", "", err
 		}
-		if err := r.publisher.signWith(r.current, key); err != nil {
-			return "", "", err
-		}
-		r.next = key
 	}
-	current, next = r.verifiers()
-	return current, next, nil
+	return p.key.Verifier(), p.next.Verifier(), nil
 }
 
-// Switch has the next key sign alone, in the place of the present one, which is
-// destroyed. Without a next key the error wraps [ErrNoNext]; when that was made less than
-// wait ago, [ErrTooSoon].
-func (r *Rotation) Switch(wait time.Duration) (current string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.next == nil {
+// SwitchKey has the next key sign alone, in place of the present one, which is destroyed.
+// Without a next key the error wraps [ErrNoNext]; when that was made less than wait ago,
+// [ErrTooSoon].
+func (p *Publisher) SwitchKey(wait time.Duration) (current string, err error) {
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	if p.next == nil {
 		return "", ErrNoNext
 	}
-	file, err := os.Stat(r.nextPath)
+	file, err := os.Stat(p.c.NextPath)
 	if err != nil {
 		return "", fmt.Errorf("publish: %w", err)
 	}
 	if time.Since(file.ModTime()) < wait {
 		return "", ErrTooSoon
 	}
-	if err := os.Rename(r.nextPath, r.path); err != nil {
+	if err := os.Rename(p.c.NextPath, p.c.KeyPath); err != nil {
 		return "", fmt.Errorf("publish: %w", err)
 	}
-	r.current, r.next = r.next, nil
-	err = errors.Join(durable.SyncFolder(filepath.Dir(r.path)), r.publisher.signWith(r.current, nil))
-	return r.current.Verifier(), err
+	err = errors.Join(durable.SyncFolder(filepath.Dir(p.c.KeyPath)), p.signWith(p.next, nil))
+	return p.key.Verifier(), err
 }
 
-// ReadNext reads the key that is announced, nil if there is none.
-func ReadNext(path string) (*Key, error) {
-	key, err := ReadKey(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return key, err
+// signWith has a key sign from now on, with another one announced unless that is nil. The
+// caller holds signing.
+func (p *Publisher) signWith(key, next *Key) error {
+	p.key, p.next = key, next
+	p.mu.Lock()
+	p.keys = nil
+	p.mu.Unlock()
+	return p.signNext(context.Background())
 }

@@ -360,19 +360,16 @@ func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
 }
 
 func TestNewRefusesWhatItCannotWorkWith(t *testing.T) {
-	key, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := filepath.Join(t.TempDir(), "key")
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []publish.Config{
-		{Dir: t.TempDir(), Capacity: 1},
-		{Key: key, Capacity: 1},
-		{Key: key, Dir: t.TempDir()},
-		{Key: key, Dir: file, Capacity: 1},
+		{Name: "a", KeyPath: file, Dir: t.TempDir(), Capacity: 1},
+		{Name: "a", KeyPath: key, Capacity: 1},
+		{Name: "a", KeyPath: key, Dir: t.TempDir()},
+		{Name: "a", KeyPath: key, Dir: file, Capacity: 1},
 	} {
 		if _, err := publish.New(c); err == nil {
 			t.Errorf("%+v was taken", c)

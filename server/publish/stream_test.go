@@ -86,7 +86,7 @@ func (f *follower) event() (id, data string) {
 func TestCheckpointsAreStreamedAsTheyCome(t *testing.T) {
 	s := newHeld(t)
 	first := s.sign(t, 3, 1000)
-	n := serve(t, publish.Handlers(s, func() string { return "" }))
+	n := serve(t, publish.Handlers(only(s), func() string { return "" }))
 	f := n.follow("")
 	want := func(id, note string) {
 		t.Helper()
@@ -103,6 +103,24 @@ func TestCheckpointsAreStreamedAsTheyCome(t *testing.T) {
 	want("4-2000", want3)
 }
 
+// A client that follows learns of the checkpoints of whichever source there is.
+func TestAStreamGoesOnWithAnotherSource(t *testing.T) {
+	first, second := newHeld(t), newHeld(t)
+	second.key = first.key
+	first.sign(t, 1, 1)
+	w := only(first)
+	f := serve(t, publish.Handlers(w, func() string { return "" })).follow("")
+	second.sign(t, 2, 2)
+	for _, want := range []string{"1-1", "2-2", "3-3"} {
+		if id, _ := f.event(); id != want {
+			t.Errorf("event %s, want %s", id, want)
+		}
+		if w.Use(second); want == "2-2" {
+			second.sign(t, 3, 3)
+		}
+	}
+}
+
 // Events since the checkpoint before come along, if they are few and short, and if
 // there are any of them.
 func TestEventsComeWithTheCheckpoint(t *testing.T) {
@@ -115,7 +133,7 @@ func TestEventsComeWithTheCheckpoint(t *testing.T) {
 		s.events = append(s.events, long)
 	}
 	s.sign(t, 3, 1000)
-	f := serve(t, publish.Handlers(s, func() string { return "" })).follow("2-999")
+	f := serve(t, publish.Handlers(only(s), func() string { return "" })).follow("2-999")
 	if f.event(); f.from != "" || f.events != "" {
 		t.Errorf("the first carries %q from %s", f.events, f.from)
 	}
@@ -143,7 +161,7 @@ func TestEventsComeWithTheCheckpoint(t *testing.T) {
 func TestAStreamResumesAfterWhatWasSeen(t *testing.T) {
 	s := newHeld(t)
 	now := s.sign(t, 3, 1000)
-	n := serve(t, publish.Handlers(s, func() string { return "" }))
+	n := serve(t, publish.Handlers(only(s), func() string { return "" }))
 	// Any other than the newest is followed by the newest: what is behind, and
 	// what this node never had.
 	for _, last := range []string{"2-999", "3-999", "4-1000", "x", "-"} {

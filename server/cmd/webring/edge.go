@@ -261,7 +261,9 @@ func (o *edgeOptions) answer(ctx context.Context, r *follow.Replica, run func(),
 // can be completed when the origin is lost. Earlier events, which the page /verify asks for,
 // are the origin's. An edge has no snapshots, so nothing can follow it.
 func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string) map[string]func(*fasthttp.RequestCtx, string, bool) {
-	all := publish.Handlers(edgeSource{r}, baseURL)
+	source := new(publish.Switch)
+	source.Use(edgeSource{r})
+	all := publish.Handlers(source, baseURL)
 	held := all["/sync/events"]
 	all["/sync/events"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
 		if from, err := ctx.QueryArgs().GetUint("from"); err == nil && uint64(from) < r.First() {

@@ -16,30 +16,19 @@ import (
 
 // openPublisher prepares what edges follow. The key is made on the first start,
 // under the name that the base URL has then, and keeps it.
-func openPublisher(o *options, until publish.Until, log *slog.Logger) (*publish.Publisher, *publish.Rotation, error) {
+func openPublisher(o *options, until publish.Until, log *slog.Logger) (*publish.Publisher, error) {
 	base, err := url.Parse(o.baseURL)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	core, err := module.Digest()
 	if errors.Is(err, module.ErrMissing) {
 		log.Warn("checkpoints name no core", "err", err)
 	} else if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	key, err := publish.OpenKey(syncKeyPath(o.data), keyName(base))
-	if err != nil {
-		return nil, nil, err
-	}
-	next, err := publish.ReadNext(nextKeyPath(o.data))
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := publish.New(publish.Config{Dir: syncPath(o.data), Key: key, Next: next, Core: core, ABI: abi.Version, Capacity: o.capacity, SnapshotEvery: o.snapshotEvery, Until: until, Now: o.clock, Log: log})
-	if err != nil {
-		return nil, nil, err
-	}
-	return p, publish.NewRotation(p, syncKeyPath(o.data), nextKeyPath(o.data)), nil
+	return publish.New(publish.Config{Dir: syncPath(o.data), KeyPath: syncKeyPath(o.data), NextPath: nextKeyPath(o.data), Name: keyName(base),
+		Core: core, ABI: abi.Version, Capacity: o.capacity, SnapshotEvery: o.snapshotEvery, Until: until, Now: o.clock, Log: log})
 }
 
 // keyName is how the key of a ring at this URL is named.

@@ -188,9 +188,7 @@ func (n *originNode) prepare(ctx context.Context) (c server.Config, err error) {
 			methods, _, err := paymentMethods(n.o)
 			return methods, err
 		},
-		Publisher: func(until publish.Until) (*publish.Publisher, *publish.Rotation, error) {
-			return openPublisher(n.o, until, n.log)
-		},
+		Publisher: func(until publish.Until) (*publish.Publisher, error) { return openPublisher(n.o, until, n.log) },
 		Payments: paid.Config{
 			Methods: n.methods, Scorer: n.scorer.registrations, DraftScorer: n.scorer.drafts, Sites: n.o.sites.policy(), Names: n.o.namePolicy(),
 			Realm: n.o.realm, Now: n.o.now, Log: n.log, Ready: n.disk.atLeast(payFloor), Failpoint: n.failpoint,
