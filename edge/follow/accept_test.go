@@ -16,24 +16,6 @@ import (
 	"webring/core/snap"
 )
 
-func TestAReplicaComesToWhereTheOriginIs(t *testing.T) {
-	o := newOrigin(t)
-	o.sign()
-	f := o.booted()
-	f.agrees(o)
-	for _, slugs := range [][]string{{"a"}, {}, {"b", "c", "d", "e", "f", "g", "h", "i", "j"}, {"k"}} {
-		o.join(slugs...)
-		f.takes(o.sign())
-		f.agrees(o)
-	}
-	if got := f.get("/next?from=a"); !strings.HasPrefix(got, "302 12 https://b.test/") {
-		t.Error(got)
-	}
-	if f.Stale() {
-		t.Error("stale at once")
-	}
-}
-
 // Whatever is sent instead of the truth is refused by its name, what was shown
 // goes on being shown, and the truth is taken afterwards.
 func TestRefusals(t *testing.T) {

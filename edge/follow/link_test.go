@@ -30,28 +30,6 @@ func (f *follower) following(t *testing.T) (stop func()) {
 	}
 }
 
-func TestCheckpointsArePushed(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			o := newOrigin(t)
-			o.streams = streams
-			o.sign()
-			f := o.newReplica()
-			defer f.following(t)()
-			time.Sleep(2 * time.Second)
-			f.agrees(o)
-			o.join("a")
-			o.sign()
-			if streams {
-				synctest.Wait() // at once
-			} else {
-				time.Sleep(2 * time.Second) // this origin does not hold polls
-			}
-			f.agrees(o)
-		})
-	}
-}
-
 func TestAFrozenOriginMakesAnswersStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)

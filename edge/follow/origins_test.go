@@ -3,8 +3,6 @@ package follow
 import (
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 )
 
@@ -50,24 +48,6 @@ func TestOriginsTakeTurns(t *testing.T) {
 	}
 	if none := list(t); none.Current() != nil || len(none.Round()) != 0 || none.Several() {
 		t.Error("no origin is one")
-	}
-}
-
-func TestOfManyFailuresOneMovesOn(t *testing.T) {
-	l := list(t, "http://a", "http://b", "http://c")
-	a := l.Current()
-	var moved atomic.Int32
-	var all sync.WaitGroup
-	for range 50 {
-		all.Go(func() {
-			if l.Skip(a) != nil {
-				moved.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	if moved.Load() != 1 || round(l) != "b c a" {
-		t.Errorf("%d moved on, to %s", moved.Load(), round(l))
 	}
 }
 

@@ -283,6 +283,22 @@ func (r *ring) reaches(c snap.Checkpoint, st *core.State, tree snap.Tree, record
 	}
 }
 
+// comes waits until a condition holds.
+func comes(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for late := time.Now().Add(longEnough); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%s did not come", what)
+		}
+	}
+}
+
+// holds waits until so many snapshots are in the folder.
+func (r *ring) holds(n int) {
+	r.t.Helper()
+	comes(r.t, fmt.Sprintf("a folder of %d snapshots", n), func() bool { return len(r.files()) == n })
+}
+
 // stores are what a ledger may lie on.
 var stores = map[string]func(testing.TB) ledger.Store{
 	"memory": func(testing.TB) ledger.Store { return ledgertest.NewStore() },

@@ -194,11 +194,7 @@ func TestSilenceIsBrokenByComments(t *testing.T) {
 // waitFollowers waits until so many hold a place.
 func waitFollowers(t testing.TB, followers func() int, want int) {
 	t.Helper()
-	for late := time.Now().Add(longEnough); followers() != want; runtime.Gosched() {
-		if time.Now().After(late) {
-			t.Fatalf("%d followers, want %d", followers(), want)
-		}
-	}
+	comes(t, fmt.Sprintf("%d that hold a place", want), func() bool { return followers() == want })
 }
 
 func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
@@ -219,33 +215,7 @@ func TestAFollowerThatIsGoneLeavesNothing(t *testing.T) {
 	waitFollowers(t, followers, 0)
 	// The server keeps idle workers for a moment; stopping ends them.
 	n.stop()
-	for late := time.Now().Add(longEnough); runtime.NumGoroutine() > before; runtime.Gosched() {
-		if time.Now().After(late) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-	}
-}
-
-func TestFollowersAreBounded(t *testing.T) {
-	s := newHeld(t)
-	s.sign(t, 1, 1)
-	routes, followers, _ := publish.Bounded(s, publish.Bounds{All: 2, Each: 2, Silence: time.Millisecond})
-	n := serve(t, routes)
-	one, two := n.follow(""), n.follow("")
-	one.event()
-	two.event()
-	res := n.do(http.MethodGet, "/sync/checkpoint", "Accept", "text/event-stream")
-	if res.StatusCode != 429 || res.Header.Get("Retry-After") != "10" {
-		t.Errorf("the third: %d %v", res.StatusCode, res.Header)
-	}
-	res.Body.Close()
-	// A plain question holds no place, and a place that is left is free.
-	if status, _, _, _ := n.get("/sync/checkpoint"); status != 200 {
-		t.Errorf("a plain question: %d", status)
-	}
-	one.res.Body.Close()
-	waitFollowers(t, followers, 1)
-	n.follow("").event()
+	comes(t, "the end of all goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 func TestStreamsEndWhenTheServerStops(t *testing.T) {

@@ -530,7 +530,7 @@ func (w *world) failNodes(ctx context.Context, more func() bool, r *rand.Rand) {
 			for _, l := range s.links {
 				l.Silence()
 			}
-			pause += w.c.Lease
+			pause += w.c.lease
 		case 1:
 			for _, l := range s.links {
 				l.Cut()
@@ -625,13 +625,13 @@ func (w *world) wake(in *Cluster) {
 		rows := ledger.Batch{string(serialKey(at.Serial)): append(binary.BigEndian.AppendUint64(nil, at.Size), at.Root[:]...)}
 		plain, _ := appendGroup(nil, rows)
 		next := head{at: at, epoch: z.epoch, written: old.store.at.written}
-		stop := context.AfterFunc(ctx, z.cancel)
+		stop := context.AfterFunc(ctx, func() { z.cancel(ErrLost) })
 		err := z.move(&z.store.head, next.encode(), clientv3.OpPut(in.keys.group(at.Serial), string(in.sealer.seal(at.Serial, compress(plain)))))
 		if err == nil {
 			w.found("%s led no longer, and wrote transaction %d", s.name, at.Serial)
 		}
 		stop()
-		z.cancel()
+		z.cancel(ErrLost)
 	}
 }
 

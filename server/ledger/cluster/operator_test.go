@@ -64,7 +64,7 @@ func stateOf(t testing.TB, c *Cluster) Status {
 // what one has is trimmed, and a node that needs what is trimmed is told so.
 func testTrimming(t *testing.T, e *etcdtest.Cluster) {
 	c := config(t, e, "ada")
-	c.TailBound = 100_000
+	c.tailBound = 100_000
 	begun(t, c, beginning)
 	ada, bob := newFolder(), newFolder()
 	term := elected(t, opened(t, c), ada)

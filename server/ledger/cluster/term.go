@@ -27,12 +27,10 @@ type Term struct {
 	began    time.Time
 	deadline atomic.Int64
 
-	ctx      context.Context // ends with the term
-	cancel   context.CancelFunc
+	ctx      context.Context // ends with the term; its cause says why
+	cancel   context.CancelCauseFunc
 	over     sync.Once
 	revoking sync.Once
-	done     chan struct{}
-	err      error // why done is closed
 	running  sync.WaitGroup
 
 	store *Store
@@ -47,11 +45,11 @@ type Term struct {
 }
 
 func newTerm(c *Cluster, lease clientv3.LeaseID, began time.Time) *Term {
-	t := &Term{c: c, lease: lease, began: began, done: make(chan struct{}), handing: make(chan string, 1),
+	t := &Term{c: c, lease: lease, began: began, handing: make(chan string, 1),
 		until: cell{key: c.keys.until()}}
-	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	t.store = newStore(t, cell{key: c.keys.head()})
-	t.renewed(0, c.c.Lease)
+	t.renewed(0, c.c.lease)
 	return t
 }
 
@@ -61,7 +59,7 @@ func (t *Term) start() {
 	t.running.Go(t.keepTail)
 	t.running.Go(func() {
 		stop := t.c.startReporting(t.store.local.Load)
-		<-t.done
+		<-t.ctx.Done()
 		stop()
 	})
 }
@@ -72,18 +70,11 @@ func (t *Term) Epoch() int64 { return t.epoch }
 // Done is closed when the term is over: another node may lead, the lease may run out before it can be
 // renewed, a commit has failed, the node's own disk hangs, or the node has handed over. From then on
 // the node must not offer, broadcast or sign.
-func (t *Term) Done() <-chan struct{} { return t.done }
+func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
 
 // Live reports whether the node still leads. It asks the clock, so it is right even immediately
 // after the process was paused, when Done is not closed yet; see Confirm.
-func (t *Term) Live() bool {
-	select {
-	case <-t.done:
-		return false
-	default:
-		return t.left() > 0
-	}
-}
+func (t *Term) Live() bool { return t.Err() == nil && t.left() > 0 }
 
 // Confirm asks etcd whether this node leads; no answer within ctx means no. It is right even
 // after the whole machine was suspended, or a virtual one stopped for a snapshot. No clock of
@@ -109,28 +100,19 @@ func (t *Term) Ready() error {
 	return t.Room()
 }
 
-// Err says why Done is closed: an error that wraps [ErrLost] or [ErrResigned].
-func (t *Term) Err() error {
-	select {
-	case <-t.done:
-		return t.err
-	default:
-		return nil
-	}
-}
+// Err says why Done is closed: an error that wraps [ErrLost] or [ErrResigned]. It is nil before.
+func (t *Term) Err() error { return context.Cause(t.ctx) }
 
 // end ends the term, unless it is over, and gives the reason for its end.
 func (t *Term) end(err error) error {
 	t.over.Do(func() {
-		t.err = err
-		close(t.done)
-		t.cancel()
+		t.cancel(err)
 		t.c.setLeader(Leader{})
 		if errors.Is(err, ErrLost) {
 			t.c.log.Warn("this node no longer leads", "epoch", t.epoch, "error", err)
 		}
 	})
-	return t.err
+	return t.Err()
 }
 
 // left is how long the node may still act as the leader without renewing its lease.
@@ -140,12 +122,12 @@ func (t *Term) left() time.Duration {
 
 // renewed sets the deadline after a renewal, which was sent so long after began.
 func (t *Term) renewed(sent, lease time.Duration) {
-	t.deadline.Store(int64(sent + lease - t.c.c.Lease/6))
+	t.deadline.Store(int64(sent + lease - t.c.c.lease/6))
 }
 
 // renew keeps the lease alive, or ends the term before it can have run out.
 func (t *Term) renew() {
-	lease := t.c.c.Lease
+	lease := t.c.c.lease
 	for sought := time.Duration(-1); ; {
 		left := t.left()
 		if left <= 0 {
