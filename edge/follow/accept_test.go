@@ -217,7 +217,7 @@ func TestRedactedTextsAreDoneWithout(t *testing.T) {
 
 func TestNewRefusesWhatCannotBeFollowed(t *testing.T) {
 	o := newOrigin(t)
-	good := Config{Origins: []string{"http://x"}, Keys: []string{o.key}, Open: openCore, Show: func(Core) {}}
+	good := Config{LinkConfig: LinkConfig{Origins: []string{"http://x"}}, Keys: []string{o.key}, Open: openCore, Show: func(Core) {}}
 	for name, change := range map[string]func(*Config){
 		"an empty origin": func(c *Config) { c.Origins = []string{"http://x", ""} }, "a path": func(c *Config) { c.Origins = []string{"http://x/y"} },
 		"no key": func(c *Config) { c.Keys = nil }, "half a key": func(c *Config) { c.Keys = []string{"ring.test+00000000"} },

@@ -309,7 +309,8 @@ func (b *logBuffer) String() string {
 func (o *fakeOrigin) newReplica(change ...func(*Config)) *follower {
 	o.t.Helper()
 	f := &follower{t: o.t, log: &logBuffer{}}
-	cfg := Config{Origins: []string{"http://origin.test"}, Keys: []string{o.key}, Client: &http.Client{Transport: o}, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+	link := LinkConfig{Origins: []string{"http://origin.test"}, Client: &http.Client{Transport: o}, Log: slog.New(slog.NewTextHandler(f.log, nil))}
+	cfg := Config{LinkConfig: link, Keys: []string{o.key},
 		Open: openCore,
 		Show: func(Core) { f.shown.Add(1) },
 	}

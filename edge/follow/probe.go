@@ -16,7 +16,8 @@ func Probe(ctx context.Context, cfg Config) (events uint64, signed time.Time, er
 	if err != nil {
 		return 0, time.Time{}, err
 	}
-	l, err := NewLink(LinkConfig{Origins: cfg.Origins, Verify: keys.verify, Client: cfg.Client})
+	cfg.Verify = keys.verify
+	l, err := NewLink(cfg.LinkConfig)
 	if err != nil {
 		return 0, time.Time{}, err
 	}

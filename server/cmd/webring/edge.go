@@ -140,8 +140,9 @@ func serveEdge(ctx context.Context, o *edgeOptions, reload *reloader[edgeOptions
 		return err
 	}
 	cfg := follow.Config{
-		Origins: o.origins, Keys: o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
-		Module: digest, Show: surface.show, Log: log, MaxSnapshot: o.core.mostSnapshot(),
+		LinkConfig: follow.LinkConfig{Origins: o.origins, Log: log},
+		Keys:       o.originKeys, Dir: replicaPath(o.data), Replay: o.replay,
+		Module: digest, Show: surface.show, MaxSnapshot: o.core.mostSnapshot(),
 		Open: func(ctx context.Context, snapshot []byte) (follow.Core, error) {
 			return o.core.open(ctx, edgeCapacity, o.data, snapshot, log)
 		},
