@@ -10,8 +10,8 @@
 // source of a node that has the ledger and does not sign: it follows the node that does, by
 // edge/follow, and passes on what that one signs. An edge serves what it holds of the ledger.
 //
-// The files: source.go and handlers.go (what is asked and answered), stream.go (the
-// event stream), download.go and room.go (limits on long answers), key.go (the
-// signing key), rotation.go (another key takes its place), publisher.go (checkpoints),
-// until.go (signed times never go back), snapshots.go, relay.go (another node's checkpoints).
+// The files: source.go and handlers.go (what is asked and answered), stream.go (the event
+// stream), limits.go (limits on long answers), key.go (the signing key, and how another one takes
+// its place), publisher.go (checkpoints), until.go (signed times never go back), snapshots.go,
+// relay.go (another node's checkpoints).
 package publish
