@@ -3,7 +3,6 @@ package follow
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -19,17 +18,6 @@ import (
 // Whatever is sent instead of the truth is refused by its name, what was shown
 // goes on being shown, and the truth is taken afterwards.
 func TestRefusals(t *testing.T) {
-	otherKey := func(t *testing.T, name string) note.Signer {
-		secret, _, err := note.GenerateKey(rand.Reader, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := note.NewSigner(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
 	replaceRecord := func(o *fakeOrigin, change func(*snap.Record)) {
 		o.bend = func(path string, b []byte) []byte {
 			if path != "/sync/events" {
@@ -59,10 +47,10 @@ func TestRefusals(t *testing.T) {
 		}, ErrSignature},
 		{"no signature", func(t *testing.T, o *fakeOrigin, _ []byte) []byte { return []byte(o.present().Text()) }, ErrSignature},
 		{"another key", func(t *testing.T, o *fakeOrigin, _ []byte) []byte {
-			return o.signWith(otherKey(t, "other.test"), o.present())
+			return o.signWith(newSigner(t, "other.test"), o.present())
 		}, ErrSignature},
 		{"another key of that name", func(t *testing.T, o *fakeOrigin, _ []byte) []byte {
-			return o.signWith(otherKey(t, "ring.test"), o.present())
+			return o.signWith(newSigner(t, "ring.test"), o.present())
 		}, ErrSignature},
 		{"not a checkpoint", func(t *testing.T, o *fakeOrigin, _ []byte) []byte {
 			signed, err := note.Sign(&note.Note{Text: "ring.test\n5\n"}, o.signer)

@@ -48,10 +48,7 @@ func (n *node) silence(mute bool) {
 }
 
 // beside makes a node of the same ring that has no events yet.
-func (o *fakeOrigin) beside() *node {
-	return &node{fakeOrigin: &fakeOrigin{t: o.t, signer: o.signer, key: o.key, state: core.NewState(capacity, 1), changed: make(chan struct{}),
-		files: map[string][]byte{}, streams: true, each: 7}}
-}
+func (o *fakeOrigin) beside() *node { return &node{fakeOrigin: emptyOrigin(o.t, o.own())} }
 
 // copies takes over what another has signed.
 func (o *fakeOrigin) copies(from *fakeOrigin) {

@@ -103,8 +103,11 @@ func (s *script) becomes(r Role) State {
 }
 
 // participate runs a participant until the test ends. The channel gives what Run returns.
-func participate(t *testing.T, c Config) (s *script, over <-chan error) {
+func participate(t *testing.T, c Config, change ...func(*script)) (s *script, over <-chan error) {
 	s = &script{folder: newFolder(), t: t, steps: make(chan string, 100)}
+	for _, f := range change {
+		f(s)
+	}
 	s.p = NewParticipant(opened(t, c), s)
 	s.p.retry, s.p.fitness = 50*time.Millisecond, 10*time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -193,16 +196,10 @@ func testRefused(t *testing.T, e *etcdtest.Cluster) {
 func testCannotLead(t *testing.T, e *etcdtest.Cluster) {
 	c := config(t, e, "ada")
 	begun(t, c, beginning)
-	s := &script{folder: newFolder(), t: t, steps: make(chan string, 100), cannotLead: errors.New("the clock is wrong")}
-	s.p = NewParticipant(opened(t, c), s)
-	s.p.retry = 50 * time.Millisecond
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { s.p.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
+	wrong := errors.New("the clock is wrong")
+	s, _ := participate(t, c, func(s *script) { s.cannotLead = wrong })
 	s.did("follow", "lead", "follow", "lead", "follow")
-	if state := s.becomes(RoleRefused); !errors.Is(state.Reason, s.cannotLead) {
+	if state := s.becomes(RoleRefused); !errors.Is(state.Reason, wrong) {
 		t.Errorf("it is refused as %+v", state)
 	}
 	s.set(func() { s.cannotLead = nil })

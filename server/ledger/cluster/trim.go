@@ -62,9 +62,9 @@ func (t *Term) Room() error {
 // keepTail trims the tail and checks whether etcd takes writes, until the term is over.
 func (t *Term) keepTail() {
 	for wait(t.ctx, trimTime) == nil {
-		nodes, err := t.c.nodes(t.ctx)
+		ring, err := t.c.Status(t.ctx)
 		if err == nil {
-			err = errors.Join(t.trim(nodes), t.rotate(nodes))
+			err = errors.Join(t.trim(ring.Nodes), t.rotate(ring.Nodes))
 		}
 		if err == nil {
 			err = t.share()
