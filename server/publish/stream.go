@@ -72,9 +72,9 @@ func (s *stream) wait() bool {
 		source := s.sources.source()
 		changed := source.Changed()
 		note := source.Checkpoint()
-		if id, ok := idOf(note); ok && id != s.sent {
+		if id, size, ok := idOf(note); ok && id != s.sent {
 			s.sent = id
-			s.pending = s.appendEvents(nil, source, id)
+			s.pending = s.appendEvents(nil, source, size)
 			s.pending = appendEvent(s.pending, id, note)
 			return true
 		}
@@ -101,9 +101,7 @@ const (
 // appendEvents appends the ledger's events since the checkpoint that was sent before, if
 // they are few. A follower then needs no further request for them, which would take as
 // long again. Clients that do not know these fields skip them.
-func (s *stream) appendEvents(b []byte, source Source, id string) []byte {
-	word, _, _ := strings.Cut(id, "-")
-	size, _ := parseNumber(word)
+func (s *stream) appendEvents(b []byte, source Source, size uint64) []byte {
 	from := s.size
 	s.size = size
 	if from == 0 || size <= from || size-from > mostCarried {
