@@ -45,10 +45,8 @@ type Config struct {
 	// that are under way; 0 stands for an hour.
 	Grace time.Duration
 
-	// Now is the clock; nil stands for [time.Now].
-	Now func() time.Time
-	// Log receives what operators should see; nil stands for [slog.Default].
-	Log *slog.Logger
+	Now func() time.Time // the clock
+	Log *slog.Logger     // receives what operators should see
 }
 
 // snapshotAge is after how long a new snapshot is made although few events have come,
@@ -111,12 +109,6 @@ func New(c Config) (*Publisher, error) {
 	c.Interval = cmp.Or(c.Interval, 15*time.Second)
 	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, 10_000)
 	c.Grace = cmp.Or(c.Grace, time.Hour)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
 	return &Publisher{c: c, key: key, next: next, wake: make(chan struct{}, 1), shown: shown{dir: c.Dir}}, nil
 }
 
@@ -151,10 +143,6 @@ func (p *Publisher) note(books *ledger.Ledger, st *core.State, records []ledger.
 		p.at.back = back
 	}
 	p.mu.Unlock()
-	p.signal()
-}
-
-func (p *Publisher) signal() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // the token that is there will do

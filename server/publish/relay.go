@@ -38,12 +38,9 @@ type RelayConfig struct {
 	Vouch func(*http.Request)
 	// Checkpoint and SignedKeys are what this node has served last; nil for nothing.
 	Checkpoint, SignedKeys []byte
-	// Now is the clock; nil stands for [time.Now].
-	Now func() time.Time
-	// Told, when given, is told when each checkpoint was signed.
-	Told func(at time.Time)
-	// Log receives what operators should see; nil stands for [slog.Default].
-	Log *slog.Logger
+	Now                    func() time.Time   // the clock
+	Told                   func(at time.Time) // is told when each checkpoint was signed
+	Log                    *slog.Logger       // receives what operators should see
 }
 
 // Relay is the [Source] of a node that follows the one that signs: it passes on that node's
@@ -72,15 +69,6 @@ const (
 // NewRelay prepares a relay. It passes nothing on but what the configuration gives before
 // [Relay.Run].
 func NewRelay(c RelayConfig) (*Relay, error) {
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Told == nil {
-		c.Told = func(time.Time) {}
-	}
 	r := &Relay{c: c, shown: shown{dir: c.Dir, books: c.Books, signed: c.Checkpoint, keys: c.SignedKeys}}
 	var err error
 	r.leader, err = follow.NewLink(follow.LinkConfig{Verify: r.verify, Accept: r.accept, Vouch: c.Vouch, Log: c.Log})

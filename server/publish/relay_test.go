@@ -64,7 +64,7 @@ func relay(t *testing.T, r *ring, books publish.Books, url string, edit ...func(
 	t.Helper()
 	x := &relayed{t: t, dir: t.TempDir(), url: url, changed: make(chan struct{})}
 	verifiers := []string{r.key.Verifier()}
-	c := publish.RelayConfig{Dir: x.dir, Verifiers: func() ([]string, error) { return verifiers, nil }, Books: books, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
+	c := publish.RelayConfig{Dir: x.dir, Verifiers: func() ([]string, error) { return verifiers, nil }, Books: books, Now: time.Now, Told: func(time.Time) {}, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
 		Leader: func() (string, <-chan struct{}) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
