@@ -31,6 +31,19 @@ func (f *follower) following(t *testing.T) (stop func()) {
 	}
 }
 
+// followed runs a test in a bubble, with a replica that follows an origin and has its first checkpoint.
+func followed(t *testing.T, test func(t *testing.T, o *fakeOrigin, f *follower)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		test(t, o, f)
+	})
+}
+
 func TestAFrozenOriginMakesAnswersStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOrigin(t)
@@ -102,12 +115,7 @@ func TestAnOldCheckpointIsStaleFromTheBeginning(t *testing.T) {
 }
 
 func TestALostOriginIsFoundWithinTwoSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		for _, away := range []time.Duration{time.Millisecond, time.Second, time.Minute, 10 * time.Minute} {
 			o.leave(true)
 			time.Sleep(away)
@@ -126,12 +134,7 @@ func TestALostOriginIsFoundWithinTwoSeconds(t *testing.T) {
 }
 
 func TestANudgeReconnectsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		o.leave(true)
 		time.Sleep(30 * time.Second)
 		o.join("a")
@@ -146,12 +149,7 @@ func TestANudgeReconnectsAtOnce(t *testing.T) {
 // Reach returns when the position comes, gives up a dead connection, and does not wait
 // for ever.
 func TestReach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		within := func(d time.Duration, seq uint64) (bool, time.Duration) {
 			ctx, cancel := context.WithTimeout(context.Background(), d)
 			defer cancel()
@@ -300,12 +298,7 @@ func (s steady) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A refusal is told once a minute, however often it happens.
 func TestARefusalDoesNotFloodTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		at := o.at
 		o.join("a")
 		o.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -57,18 +56,7 @@ func (c *Cluster) Remove(ctx context.Context, node string) error {
 	return err
 }
 
-// startReporting tells etcd in the background that the node is there and which transactions it has.
-// stop ends that, and waits for the end.
-func (c *Cluster) startReporting(serial func() uint64) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var reporting sync.WaitGroup
-	reporting.Go(func() { c.report(ctx, serial) })
-	return func() {
-		cancel()
-		reporting.Wait()
-	}
-}
-
+// report tells etcd that the node is there and which transactions it has, until ctx ends.
 func (c *Cluster) report(ctx context.Context, serial func() uint64) {
 	var lease clientv3.LeaseID
 	var told uint64

@@ -123,6 +123,16 @@ func participate(t *testing.T, c Config, change ...func(*script)) (s *script, ov
 	return s, ended
 }
 
+// leading is a ring with one participant, which leads.
+func leading(t *testing.T, e *etcdtest.Cluster) (c Config, ada *script, over <-chan error) {
+	c = config(t, e, "ada")
+	begun(t, c, beginning)
+	ada, over = participate(t, c)
+	ada.did("follow", "lead")
+	ada.becomes(RoleLeader)
+	return c, ada, over
+}
+
 // there waits until etcd knows a node as a standby.
 func there(t *testing.T, c Config, node string) *Cluster {
 	t.Helper()
@@ -133,10 +143,7 @@ func there(t *testing.T, c Config, node string) *Cluster {
 
 // A participant leads until its term ends or an operator asks for another node, and leads again.
 func testParticipant(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, _ := participate(t, c)
-	ada.did("follow", "lead")
+	c, ada, _ := leading(t, e)
 	first := ada.becomes(RoleLeader)
 	if first.Epoch == 0 || first.Terms != 1 {
 		t.Errorf("it leads as %+v", first)
@@ -208,11 +215,7 @@ func testCannotLead(t *testing.T, e *etcdtest.Cluster) {
 
 // If it is unknown what is stored, the process ends and reads it anew.
 func testBroken(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, over := participate(t, c)
-	ada.did("follow", "lead")
-	ada.becomes(RoleLeader)
+	c, ada, over := leading(t, e)
 	bob, ended := participate(t, c.as("bob"))
 	bob.set(func() { bob.cannotFollow = fmt.Errorf("%w: disk", ledger.ErrBroken) })
 	bob.did("follow")
@@ -247,11 +250,7 @@ func (c *Cluster) putGroup(ctx context.Context, b ledger.Batch) error {
 
 // A leader that is unfit, or in a process that stops, hands over if another node can take over.
 func testReplaced(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, _ := participate(t, c)
-	ada.did("follow", "lead")
-	ada.becomes(RoleLeader)
+	c, ada, _ := leading(t, e)
 	ada.set(func() { ada.unfit = errors.New("the disk is full") })
 	ada.p.Depart()
 	if state, _ := ada.p.State(); state.Role != RoleLeader {
@@ -288,11 +287,7 @@ func TestOrdersAreOfATerm(t *testing.T) {
 
 // The leader takes the ring out of etcd.
 func testLeaving(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, _ := participate(t, c)
-	ada.did("follow", "lead")
-	ada.becomes(RoleLeader)
+	c, ada, _ := leading(t, e)
 	bob, _ := participate(t, c.as("bob"))
 	bob.did("follow")
 	in := there(t, c, "bob")

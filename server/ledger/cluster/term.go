@@ -57,11 +57,7 @@ func newTerm(c *Cluster, lease clientv3.LeaseID, began time.Time) *Term {
 func (t *Term) start() {
 	t.running.Go(t.awaitHandover)
 	t.running.Go(t.keepTail)
-	t.running.Go(func() {
-		stop := t.c.startReporting(t.store.local.Load)
-		<-t.ctx.Done()
-		stop()
-	})
+	t.running.Go(func() { t.c.report(t.ctx, t.store.local.Load) })
 }
 
 // Epoch numbers the term: a later term has a greater one.
