@@ -83,8 +83,12 @@ func newKeyring(pinned []string, dir string, log *slog.Logger) (*keyring, error)
 		_, _ = k.take([]byte(signed)) // those before what is pinned lead nowhere
 	}
 	k.later = nil
+	var held []string
+	for _, key := range k.held {
+		held = append(held, key.word)
+	}
 	for _, word := range pinned {
-		if !k.holds(word) {
+		if !slices.Contains(held, word) {
 			log.Warn("follow: the origin has given up a key that this edge was started with; it is not trusted", "given_up", word, "give_instead", k.at.Current)
 		}
 	}
@@ -148,18 +152,6 @@ func (k *keyring) take(signed []byte) (news bool, err error) {
 	maps.Copy(held, k.later)
 	k.notes, k.held, k.at = append(k.notes, string(signed)), held, to
 	return news, nil
-}
-
-// holds reports whether a key is trusted.
-func (k *keyring) holds(word string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, v := range k.held {
-		if v.word == word {
-			return true
-		}
-	}
-	return false
 }
 
 // newest returns the newest signed keys, nil before the first.

@@ -5,7 +5,12 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"webring/core/snap"
 )
+
+// Sign gives the signed note of a checkpoint.
+func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) { return k.signText(c.Text(), nil) }
 
 // Bounds are those that a test can reach.
 type Bounds struct {

@@ -88,9 +88,6 @@ func (k *Key) Name() string { return k.signer.Name() }
 // Verifier is what edges pin, in the format of signed notes: name+hash+key.
 func (k *Key) Verifier() string { return k.verifier }
 
-// Sign gives the signed note of a checkpoint.
-func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) { return k.signText(c.Text(), nil) }
-
 // signText gives a note with the signature of this key, and of a next one unless that is
 // nil.
 func (k *Key) signText(text string, next *Key) ([]byte, error) {

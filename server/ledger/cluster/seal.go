@@ -155,19 +155,13 @@ func (s *sealer) key(id string) (key, error) {
 	}
 }
 
-// use has a key seal from now on, and gives the last transaction that was sealed before.
-func (s *sealer) use(id string) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.uses = id
-	return s.sealed
-}
-
-// begin has a key seal what comes after a transaction.
-func (s *sealer) begin(id string, after uint64) {
+// use has a key seal what comes after a transaction and after what was sealed before. It gives the
+// later of the two.
+func (s *sealer) use(id string, after uint64) (last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uses, s.sealed = id, max(s.sealed, after)
+	return s.sealed
 }
 
 // inUse is the id of the key that seals; empty if that was never said.
@@ -247,7 +241,7 @@ func (c *Cluster) knowsKey(found values) (is sealing, err error) {
 func (c *Cluster) useKey(found values, head uint64) error {
 	is, err := c.knowsKey(found)
 	if err == nil {
-		c.sealer.begin(is.Key, head)
+		c.sealer.use(is.Key, head)
 	}
 	return err
 }
@@ -259,9 +253,9 @@ func (t *Term) rotate(nodes []Node) error {
 	if old == "" || newest == old || slices.ContainsFunc(nodes, func(n Node) bool { return !n.Joining && !slices.Contains(n.Keys, newest) }) {
 		return nil
 	}
-	last := s.use(newest) // what is sealed from now on is sealed with the new key
+	last := s.use(newest, 0) // what is sealed from now on is sealed with the new key
 	if err := t.fenced(t.ctx, clientv3.OpPut(t.c.keys.sealing(), encodeText(sealing{Key: newest, Since: last + 1}))); err != nil {
-		s.use(old)
+		s.use(old, 0)
 		return err
 	}
 	t.c.log.Info("the ring is sealed with a new key in etcd", "key", newest, "since", last+1)
