@@ -3,15 +3,12 @@ package server
 import (
 	"bytes"
 	"context"
-	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 
-	"webring/core/snap"
 	"webring/edge"
 	"webring/server/paid"
 	"webring/server/pay/x402"
@@ -54,13 +51,13 @@ type backend struct {
 // process, and with it one shell with its listeners.
 type backendSwitch struct {
 	now    atomic.Pointer[backend]
-	source switchedSource
+	source publish.Switch
 }
 
 // show has b answer requests from now on. Requests in work stay with the backend that has them.
 func (s *backendSwitch) show(b *backend) {
 	s.now.Store(b)
-	s.source.use(b.source)
+	s.source.Use(b.source)
 }
 
 // ServeHTTP answers the operator.
@@ -110,85 +107,6 @@ func (o *Origin) leaderBackend(l *Leader) *backend {
 // showReports answers with readiness reports.
 func (o *Origin) showReports() edge.Handler {
 	return Reports(o.reports, o.Books.rules, o.Log)
-}
-
-// switchedSource is a [publish.Source] that can be replaced while edges follow it. All sources give
-// checkpoints of one ring that never go back.
-type switchedSource struct {
-	mu      sync.Mutex
-	now     publish.Source
-	changed chan struct{}
-	end     context.CancelFunc // of the watch of now
-}
-
-// use makes s the source.
-func (w *switchedSource) use(s publish.Source) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.now == s {
-		return
-	}
-	if w.end != nil {
-		w.end()
-	}
-	w.now = s
-	w.announce()
-	var ctx context.Context
-	ctx, w.end = context.WithCancel(context.Background())
-	go w.watch(ctx, s)
-}
-
-// announce says that there may be a newer checkpoint. The caller holds mu.
-func (w *switchedSource) announce() {
-	if w.changed != nil {
-		close(w.changed)
-	}
-	w.changed = make(chan struct{})
-}
-
-// watch announces each checkpoint of a source until ctx ends.
-func (w *switchedSource) watch(ctx context.Context, s publish.Source) {
-	for {
-		select {
-		case <-s.Changed():
-		case <-ctx.Done():
-			return
-		}
-		w.mu.Lock()
-		if w.now == s {
-			w.announce()
-		}
-		w.mu.Unlock()
-	}
-}
-
-func (w *switchedSource) source() publish.Source {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
-}
-
-// Changed implements [publish.Source].
-func (w *switchedSource) Changed() <-chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.changed
-}
-
-// Checkpoint implements [publish.Source].
-func (w *switchedSource) Checkpoint() []byte { return w.source().Checkpoint() }
-
-// Keys implements [publish.Source].
-func (w *switchedSource) Keys() []byte { return w.source().Keys() }
-
-// Events implements [publish.Source].
-func (w *switchedSource) Events(from uint64, n int) ([]snap.Record, error) {
-	return w.source().Events(from, n)
-}
-
-// Snapshot implements [publish.Source].
-func (w *switchedSource) Snapshot(digest [32]byte) (io.ReadCloser, int64, error) {
-	return w.source().Snapshot(digest)
 }
 
 // stopWaiting is the field by which an edge ends the wait of a request ([paid.Service.StopWaiting]).

@@ -54,7 +54,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	if err := o.askTheTime(ctx, books, methods, until.Until(), rules != nil); err != nil {
 		return nil, err
 	}
-	publisher, rotation, err := o.openPublisher(until)
+	publisher, err := o.openPublisher(until)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 		return nil, errors.Join(err, publisher.Close())
 	}
 	o.Keys.use(l.Payments)
-	l.Operator = &Operator{Ledger: books, Payments: l.Payments, Keys: o.KeyFiles, SigningKeys: rotation, SignedUntil: publisher.SignedUntil, Log: o.Log}
+	l.Operator = &Operator{Ledger: books, Payments: l.Payments, Keys: o.KeyFiles, Publisher: publisher, Log: o.Log}
 	running, end := context.WithCancel(ctx)
 	l.end = end
 	go aside.RunNews(running, books, o.Ledger.Now, o.Log)
@@ -119,31 +119,19 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 
 // openPublisher prepares what edges follow. The key is made on the first start, under the name that
 // the base URL has then, and keeps it.
-func (o *Origin) openPublisher(until publish.Until) (*publish.Publisher, *publish.Rotation, error) {
+func (o *Origin) openPublisher(until publish.Until) (*publish.Publisher, error) {
 	base, err := url.Parse(o.Rules.BaseURL)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	digest, err := module.Digest()
 	if errors.Is(err, module.ErrMissing) {
 		o.Log.Warn("checkpoints name no core", "err", err)
 	} else if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	key, err := publish.OpenKey(SyncKeyPath(o.Data), KeyName(base))
-	if err != nil {
-		return nil, nil, err
-	}
-	next, err := publish.ReadNext(NextKeyPath(o.Data))
-	if err != nil {
-		return nil, nil, err
-	}
-	p, err := publish.New(publish.Config{Dir: SyncPath(o.Data), Key: key, Next: next, Core: digest, ABI: abi.Version, Capacity: o.Ledger.Capacity,
-		SnapshotEvery: o.SnapshotEvery, Until: until, Now: o.Ledger.Now, Log: o.Log})
-	if err != nil {
-		return nil, nil, err
-	}
-	return p, publish.NewRotation(p, SyncKeyPath(o.Data), NextKeyPath(o.Data)), nil
+	return publish.New(publish.Config{Dir: SyncPath(o.Data), KeyPath: SyncKeyPath(o.Data), NextPath: NextKeyPath(o.Data), Name: KeyName(base), Core: digest,
+		ABI: abi.Version, Capacity: o.Ledger.Capacity, SnapshotEvery: o.SnapshotEvery, Until: until, Now: o.Ledger.Now, Log: o.Log})
 }
 
 // KeyName is how the key of a ring at this URL is named.

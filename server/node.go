@@ -65,7 +65,7 @@ func (n *Node) start(ctx context.Context) (err error) {
 		n.why = n.part.Run(running)
 	})
 	for {
-		moved := n.Moved.Next()
+		moved := n.Moved.Wait()
 		if at, _ := n.Core.Head(); at > 0 && n.answers.now.Load() != nil {
 			return nil
 		}
@@ -130,7 +130,7 @@ func (n *Node) Follow() (cluster.Follower, error) {
 	}
 	n.relay.Store(relay)
 	n.answers.show(n.standbyBackend(relay, f))
-	n.Moved.send()
+	n.Moved.Send()
 	return f, nil
 }
 
@@ -350,7 +350,7 @@ func (n *Node) within(t *cluster.Term, answer edge.Handler) edge.Handler {
 // wait for it.
 func (n *Node) reach(ctx context.Context, seq uint64) bool {
 	for {
-		moved := n.Moved.Next()
+		moved := n.Moved.Wait()
 		if at, _ := n.Core.Head(); at >= seq {
 			return true
 		}

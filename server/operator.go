@@ -33,10 +33,8 @@ type Operator struct {
 	Payments *paid.Service
 	// Keys gives the files that a backup holds in addition to the ledger: paths by name.
 	Keys func() map[string]string
-	// SigningKeys are the keys that sign for edges.
-	SigningKeys *publish.Rotation
-	// SignedUntil is the time up to which checkpoints may have been signed.
-	SignedUntil func() time.Time
+	// Publisher signs for edges.
+	Publisher *publish.Publisher
 	// Cluster says what the part of this node in a cluster is; nil for the only origin.
 	Cluster func() *ClusterStatus
 	Log     *slog.Logger
@@ -403,7 +401,7 @@ func (o *Operator) setClockBack(r *http.Request) (any, error) {
 	var done Clock
 	err := o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error {
 		done = Clock{From: time.UnixMilli(tx.State().LastStamp()).UTC()}
-		if signed := o.SignedUntil().UTC(); signed.After(done.From) {
+		if signed := o.Publisher.SignedUntil().UTC(); signed.After(done.From) {
 			done.From = signed
 		}
 		if done.To = tx.Now().UTC(); done.From.Sub(done.To) <= ledger.MaxSkew {
@@ -424,7 +422,7 @@ func (o *Operator) setClockBack(r *http.Request) (any, error) {
 
 // announceKey announces the next key.
 func (o *Operator) announceKey(*http.Request) (any, error) {
-	current, next, err := o.SigningKeys.Announce()
+	current, next, err := o.Publisher.Announce()
 	if err != nil {
 		return nil, err
 	}
@@ -438,7 +436,7 @@ func (o *Operator) switchKey(r *http.Request) (any, error) {
 	if r.URL.Query().Get("now") == "yes" {
 		wait = 0
 	}
-	current, err := o.SigningKeys.Switch(wait)
+	current, err := o.Publisher.SwitchKey(wait)
 	switch {
 	case errors.Is(err, publish.ErrNoNext):
 		return nil, refused{http.StatusConflict, "no next key is announced: run webring key next, and give edges the time to learn of it"}

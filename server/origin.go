@@ -74,7 +74,7 @@ type Origin struct {
 	// Core answers reads. It follows the ledger.
 	Core follow.Core
 	// Moved signals each further position that readers see.
-	Moved Signal
+	Moved follow.Signal
 
 	disk      Volume
 	reports   *local.Store // of the local scorer, even if another one is asked now
@@ -94,7 +94,7 @@ type Origin struct {
 
 // New makes an origin. It fails if the scorer cannot be as it is configured.
 func New(c Config) (*Origin, error) {
-	o := &Origin{Config: c, Moved: Signal{moved: make(chan struct{})}, disk: Volume{Dir: c.Data}}
+	o := &Origin{Config: c, disk: Volume{Dir: c.Data}}
 	o.Ledger.HeadPath = filepath.Join(c.Data, "head")
 	o.Ledger.Room, o.Ledger.Observe, o.Ledger.Publish = o.disk.AtLeast(WriteFloor), aside.ObserveNews, o.publish
 	o.hops, o.found = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books)
@@ -249,27 +249,7 @@ func (o *Origin) publish(records []ledger.Record) {
 	if o.published != nil {
 		o.published(records)
 	}
-	o.Moved.send()
-}
-
-// Signal tells all waiting goroutines that readers see a further position.
-type Signal struct {
-	mu    sync.Mutex
-	moved chan struct{}
-}
-
-// Next gives a channel that is closed with the next position.
-func (s *Signal) Next() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.moved
-}
-
-func (s *Signal) send() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.moved)
-	s.moved = make(chan struct{})
+	o.Moved.Send()
 }
 
 // Books are the ledger that this origin has at the moment: one that it writes, or one that it

@@ -3,7 +3,6 @@ package follow
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -16,38 +15,9 @@ import (
 	"webring/core/snap"
 )
 
-func TestAReplicaComesToWhereTheOriginIs(t *testing.T) {
-	o := newOrigin(t)
-	o.sign()
-	f := o.booted()
-	f.agrees(o)
-	for _, slugs := range [][]string{{"a"}, {}, {"b", "c", "d", "e", "f", "g", "h", "i", "j"}, {"k"}} {
-		o.join(slugs...)
-		f.takes(o.sign())
-		f.agrees(o)
-	}
-	if got := f.get("/next?from=a"); !strings.HasPrefix(got, "302 12 https://b.test/") {
-		t.Error(got)
-	}
-	if f.Stale() {
-		t.Error("stale at once")
-	}
-}
-
 // Whatever is sent instead of the truth is refused by its name, what was shown
 // goes on being shown, and the truth is taken afterwards.
 func TestRefusals(t *testing.T) {
-	otherKey := func(t *testing.T, name string) note.Signer {
-		secret, _, err := note.GenerateKey(rand.Reader, name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := note.NewSigner(secret)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
 	replaceRecord := func(o *fakeOrigin, change func(*snap.Record)) {
 		o.bend = func(path string, b []byte) []byte {
 			if path != "/sync/events" {
@@ -77,10 +47,10 @@ func TestRefusals(t *testing.T) {
 		}, ErrSignature},
 		{"no signature", func(t *testing.T, o *fakeOrigin, _ []byte) []byte { return []byte(o.present().Text()) }, ErrSignature},
 		{"another key", func(t *testing.T, o *fakeOrigin, _ []byte) []byte {
-			return o.signWith(otherKey(t, "other.test"), o.present())
+			return o.signWith(newSigner(t, "other.test"), o.present())
 		}, ErrSignature},
 		{"another key of that name", func(t *testing.T, o *fakeOrigin, _ []byte) []byte {
-			return o.signWith(otherKey(t, "ring.test"), o.present())
+			return o.signWith(newSigner(t, "ring.test"), o.present())
 		}, ErrSignature},
 		{"not a checkpoint", func(t *testing.T, o *fakeOrigin, _ []byte) []byte {
 			signed, err := note.Sign(&note.Note{Text: "ring.test\n5\n"}, o.signer)
@@ -235,7 +205,7 @@ func TestRedactedTextsAreDoneWithout(t *testing.T) {
 
 func TestNewRefusesWhatCannotBeFollowed(t *testing.T) {
 	o := newOrigin(t)
-	good := Config{Origins: []string{"http://x"}, Keys: []string{o.key}, Open: openCore, Show: func(Core) {}}
+	good := Config{LinkConfig: LinkConfig{Origins: []string{"http://x"}}, Keys: []string{o.key}, Open: openCore, Show: func(Core) {}}
 	for name, change := range map[string]func(*Config){
 		"an empty origin": func(c *Config) { c.Origins = []string{"http://x", ""} }, "a path": func(c *Config) { c.Origins = []string{"http://x/y"} },
 		"no key": func(c *Config) { c.Keys = nil }, "half a key": func(c *Config) { c.Keys = []string{"ring.test+00000000"} },

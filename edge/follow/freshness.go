@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -37,4 +38,32 @@ func (f *Freshness) Age(now time.Time) (age time.Duration, known bool) {
 func (f *Freshness) Stale(now time.Time) bool {
 	age, known := f.Age(now)
 	return !known || age > StaleAfter
+}
+
+// Signal tells goroutines that there is something new. The zero value is ready to use. It
+// may be used concurrently.
+type Signal struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+// Wait returns a channel that the next Send closes. Get the channel before you look at what
+// it announces.
+func (s *Signal) Wait() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		s.next = make(chan struct{})
+	}
+	return s.next
+}
+
+// Send wakes everything that waits.
+func (s *Signal) Send() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next != nil {
+		close(s.next)
+		s.next = nil
+	}
 }

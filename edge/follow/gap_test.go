@@ -90,12 +90,7 @@ func TestACacheIsNotBlamedForACore(t *testing.T) {
 
 // A replica that is asked to wait asks for nothing in the meantime.
 func TestAReplicaWaitsAsLongAsItIsAskedTo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		o.mu.Lock()
 		o.busy = func(path string, _ bool) string {
 			if path == "/sync/events" {

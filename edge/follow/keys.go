@@ -83,8 +83,12 @@ func newKeyring(pinned []string, dir string, log *slog.Logger) (*keyring, error)
 		_, _ = k.take([]byte(signed)) // those before what is pinned lead nowhere
 	}
 	k.later = nil
+	var held []string
+	for _, key := range k.held {
+		held = append(held, key.word)
+	}
 	for _, word := range pinned {
-		if !k.holds(word) {
+		if !slices.Contains(held, word) {
 			log.Warn("follow: the origin has given up a key that this edge was started with; it is not trusted", "given_up", word, "give_instead", k.at.Current)
 		}
 	}
@@ -148,18 +152,6 @@ func (k *keyring) take(signed []byte) (news bool, err error) {
 	maps.Copy(held, k.later)
 	k.notes, k.held, k.at = append(k.notes, string(signed)), held, to
 	return news, nil
-}
-
-// holds reports whether a key is trusted.
-func (k *keyring) holds(word string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, v := range k.held {
-		if v.word == word {
-			return true
-		}
-	}
-	return false
 }
 
 // newest returns the newest signed keys, nil before the first.
@@ -304,4 +296,24 @@ func (r *Replica) learnKeys(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Probe asks the first of the origins once for its checkpoint, and returns how many events
+// that has and when it was signed. It fails when the configuration is wrong, when the origin
+// does not answer, and when the checkpoint is not signed with a key that is trusted. It keeps
+// nothing. Of the configuration it needs Origins and Keys; with Dir, what the edge on that
+// folder has learned of the keys counts, too.
+func Probe(ctx context.Context, cfg Config) (events uint64, signed time.Time, err error) {
+	keys, err := newKeyring(cfg.Keys, cfg.Dir, slog.Default())
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	cfg.Verify = keys.verify
+	l, err := NewLink(cfg.LinkConfig)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	defer l.Close()
+	at, err := l.Checkpoint(ctx)
+	return at.Size, time.UnixMilli(at.Time), err
 }

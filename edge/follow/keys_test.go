@@ -21,7 +21,7 @@ type signer struct {
 	word string // its verifier
 }
 
-func newSigner(t *testing.T, name string) signer {
+func newSigner(t testing.TB, name string) signer {
 	t.Helper()
 	secret, word, err := note.GenerateKey(rand.Reader, name)
 	if err != nil {

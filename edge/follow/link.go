@@ -48,8 +48,8 @@ type LinkConfig struct {
 	Verify func(signed []byte) (snap.Checkpoint, error)
 	// Accept takes a verified checkpoint, or says why not.
 	Accept func(ctx context.Context, s Signed) error
-	// Vouch adds to a request the proof that it comes from a node of this ring. nil adds
-	// none.
+	// Vouch adds to a request the proof that it comes from a node or an edge of this ring, for
+	// which origins keep slots. nil adds none.
 	Vouch func(*http.Request)
 	// Client sends every request; nil stands for one of the link's own. It must not follow
 	// redirects or time out.

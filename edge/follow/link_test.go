@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -30,26 +31,17 @@ func (f *follower) following(t *testing.T) (stop func()) {
 	}
 }
 
-func TestCheckpointsArePushed(t *testing.T) {
-	for _, streams := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			o := newOrigin(t)
-			o.streams = streams
-			o.sign()
-			f := o.newReplica()
-			defer f.following(t)()
-			time.Sleep(2 * time.Second)
-			f.agrees(o)
-			o.join("a")
-			o.sign()
-			if streams {
-				synctest.Wait() // at once
-			} else {
-				time.Sleep(2 * time.Second) // this origin does not hold polls
-			}
-			f.agrees(o)
-		})
-	}
+// followed runs a test in a bubble, with a replica that follows an origin and has its first checkpoint.
+func followed(t *testing.T, test func(t *testing.T, o *fakeOrigin, f *follower)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := newOrigin(t)
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		synctest.Wait()
+		test(t, o, f)
+	})
 }
 
 func TestAFrozenOriginMakesAnswersStale(t *testing.T) {
@@ -123,12 +115,7 @@ func TestAnOldCheckpointIsStaleFromTheBeginning(t *testing.T) {
 }
 
 func TestALostOriginIsFoundWithinTwoSeconds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		for _, away := range []time.Duration{time.Millisecond, time.Second, time.Minute, 10 * time.Minute} {
 			o.leave(true)
 			time.Sleep(away)
@@ -147,12 +134,7 @@ func TestALostOriginIsFoundWithinTwoSeconds(t *testing.T) {
 }
 
 func TestANudgeReconnectsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		o.leave(true)
 		time.Sleep(30 * time.Second)
 		o.join("a")
@@ -167,12 +149,7 @@ func TestANudgeReconnectsAtOnce(t *testing.T) {
 // Reach returns when the position comes, gives up a dead connection, and does not wait
 // for ever.
 func TestReach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		within := func(d time.Duration, seq uint64) (bool, time.Duration) {
 			ctx, cancel := context.WithTimeout(context.Background(), d)
 			defer cancel()
@@ -321,12 +298,7 @@ func (s steady) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // A refusal is told once a minute, however often it happens.
 func TestARefusalDoesNotFloodTheLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newOrigin(t)
-		o.sign()
-		f := o.newReplica()
-		defer f.following(t)()
-		synctest.Wait()
+	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		at := o.at
 		o.join("a")
 		o.mu.Lock()
@@ -400,4 +372,75 @@ func FuzzAccept(f *testing.F) {
 			t.Errorf("at %d after %q: %v", size, signed, err)
 		}
 	})
+}
+
+func list(t *testing.T, urls ...string) *Origins {
+	t.Helper()
+	l, err := NewOrigins(urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// round gives the URLs of a round, as one word each.
+func round(l *Origins) string {
+	var all []string
+	for _, o := range l.Round() {
+		all = append(all, strings.TrimPrefix(o.URL, "http://"))
+	}
+	return strings.Join(all, " ")
+}
+
+func TestOriginsTakeTurns(t *testing.T) {
+	l := list(t, "http://a", "http://b/", "http://a/", "http://c")
+	if is := round(l); is != "a b c" {
+		t.Errorf("it begins with %s", is)
+	}
+	a := l.Current()
+	if next := l.Skip(a); next == nil || next.URL != "http://b" || round(l) != "b c a" {
+		t.Errorf("after a, %v, then %s", next, round(l))
+	}
+	if next := l.Skip(a); next != nil || round(l) != "b c a" {
+		t.Errorf("a second failure of a leads to %v", next)
+	}
+	for range 2 {
+		l.Skip(l.Current())
+	}
+	if l.Current() != a {
+		t.Errorf("after all, %s", round(l))
+	}
+	one := list(t, "https://a:1")
+	if one.Skip(one.Current()) != nil || one.Several() || one.Current().URL != "https://a:1" {
+		t.Error("one origin moves on")
+	}
+	if none := list(t); none.Current() != nil || len(none.Round()) != 0 || none.Several() {
+		t.Error("no origin is one")
+	}
+}
+
+func TestReplacedOriginsEnd(t *testing.T) {
+	l := list(t, "http://a", "http://b", "http://c")
+	a, b := l.Current(), l.Skip(l.Current())
+	if err := l.Replace("http://x", "http://b", "http://c"); err != nil {
+		t.Fatal(err)
+	}
+	if l.Current() != b || round(l) != "b c x" || a.Gone().Err() == nil || b.Gone().Err() != nil {
+		t.Errorf("%s; a: %v, b: %v", round(l), a.Gone().Err(), b.Gone().Err())
+	}
+	before := l.Round()
+	for _, wrong := range []string{"ring.example", "ftp://x", "http://x/y", "http://x?y", "http://u@x", "http://"} {
+		if err := l.Replace("http://a", wrong); err == nil || !slices.Equal(l.Round(), before) {
+			t.Errorf("%s: %v, and then %s", wrong, err, round(l))
+		}
+	}
+	if l.Skip(a) != nil {
+		t.Error("an origin that is gone is skipped")
+	}
+	if err := l.Replace(); err != nil || l.Current() != nil || b.Gone().Err() == nil {
+		t.Errorf("emptied: %v, %v", err, l.Current())
+	}
+	if err := l.Replace("http://b"); err != nil || l.Current() == b || l.Current().Gone().Err() != nil {
+		t.Errorf("put in again: %v", err)
+	}
 }

@@ -3,7 +3,6 @@ package follow
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -55,17 +54,14 @@ type fakeOrigin struct {
 	asked   []string
 }
 
+// emptyOrigin has a key and no events.
+func emptyOrigin(t testing.TB, s signer) *fakeOrigin {
+	return &fakeOrigin{t: t, signer: s.Signer, key: s.word, state: core.NewState(capacity, 1), changed: make(chan struct{}), files: map[string][]byte{}, streams: true, each: 7}
+}
+
 func newOrigin(t testing.TB) *fakeOrigin {
 	t.Helper()
-	o := &fakeOrigin{t: t, state: core.NewState(capacity, 1), changed: make(chan struct{}), files: map[string][]byte{}, streams: true, each: 7}
-	secret, key, err := note.GenerateKey(rand.Reader, "ring.test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.key = key
-	if o.signer, err = note.NewSigner(secret); err != nil {
-		t.Fatal(err)
-	}
+	o := emptyOrigin(t, newSigner(t, "ring.test"))
 	o.add(&core.Rules{Stamp: time.Now().UnixMilli(), Name: "Ring", BaseURL: "https://ring.test", Fee: 100, MinBid: 100,
 		Grace: 1000, Decay: 1000, Scorer: "fixed", RequiredScore: 40}, nil)
 	return o
@@ -309,7 +305,8 @@ func (b *logBuffer) String() string {
 func (o *fakeOrigin) newReplica(change ...func(*Config)) *follower {
 	o.t.Helper()
 	f := &follower{t: o.t, log: &logBuffer{}}
-	cfg := Config{Origins: []string{"http://origin.test"}, Keys: []string{o.key}, Client: &http.Client{Transport: o}, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+	link := LinkConfig{Origins: []string{"http://origin.test"}, Client: &http.Client{Transport: o}, Log: slog.New(slog.NewTextHandler(f.log, nil))}
+	cfg := Config{LinkConfig: link, Keys: []string{o.key},
 		Open: openCore,
 		Show: func(Core) { f.shown.Add(1) },
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,10 +12,10 @@ import (
 	"webring/core/snap"
 )
 
-// Config says which origin to follow and how. Origins, Keys, Open and Show are needed.
+// Config says which origin to follow and how. Origins, Keys, Open and Show are needed. Verify and
+// Accept are the replica's own.
 type Config struct {
-	// Origins are the URLs of the origin's nodes, as [LinkConfig.Origins].
-	Origins []string
+	LinkConfig
 	// Keys verify the origin's checkpoints, name+hash+key each: one is enough, and each
 	// of several. What they have signed about other keys counts more.
 	Keys []string
@@ -35,13 +34,6 @@ type Config struct {
 	// MaxSnapshot is the longest snapshot that is taken, in bytes before it is
 	// compressed; 0 stands for 4 GiB.
 	MaxSnapshot int64
-	// Vouch adds to a request the proof that it comes from an edge of this ring. An
-	// origin that shares the secret has slots for such edges. nil adds none.
-	Vouch func(*http.Request)
-	// Client sends every request, as [LinkConfig.Client].
-	Client *http.Client
-	// Log receives what operators should see, [slog.Default] when nil.
-	Log *slog.Logger
 }
 
 // Replica follows an origin and shows what it signs. It may be used concurrently.
@@ -100,7 +92,8 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{cfg: cfg, log: cfg.Log, keys: keys, ready: make(chan struct{})}
-	r.link, err = NewLink(LinkConfig{Origins: cfg.Origins, Verify: keys.verify, Accept: r.accept, Vouch: cfg.Vouch, Client: cfg.Client, Log: cfg.Log})
+	cfg.Verify, cfg.Accept = keys.verify, r.accept
+	r.link, err = NewLink(cfg.LinkConfig)
 	if err != nil || cfg.Dir == "" {
 		return r, err
 	}

@@ -18,7 +18,13 @@ import (
 // books is a ledger with some members.
 func books(t testing.TB, members int) *ledger.Ledger {
 	t.Helper()
-	l, err := ledger.Open(ledger.Config{Store: ledgertest.NewStore(), HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10_000})
+	return booksOn(t, ledgertest.NewStore(), members)
+}
+
+// booksOn makes one transaction for the rules and one for each member.
+func booksOn(t testing.TB, store ledger.Store, members int) *ledger.Ledger {
+	t.Helper()
+	l, err := ledger.Open(ledger.Config{Store: store, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,18 +33,26 @@ func books(t testing.TB, members int) *ledger.Ledger {
 		_, err := tx.Append(&core.Rules{Stamp: tx.Stamp(), Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 1, Decay: 1}, nil)
 		return err
 	})
-	for i := 0; i < members && err == nil; i++ {
-		err = l.Do(context.Background(), func(tx *ledger.Tx) error {
-			name := fmt.Sprintf("m-%d", i)
-			_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Agent, Category: "general", Fee: 100},
-				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})
-			return err
-		})
+	for n := 1; n <= members && err == nil; n++ {
+		err = join(l, n)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// join adds a member, and a row that is in no event.
+func join(l *ledger.Ledger, n int) error {
+	return l.Do(context.Background(), func(tx *ledger.Tx) error {
+		name := fmt.Sprint("m-", n)
+		if err := tx.Put(ledger.Reports, name, bytes.Repeat([]byte{byte(n)}, 200)); err != nil {
+			return err
+		}
+		_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Agent, Category: "general", Fee: 100},
+			&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})
+		return err
+	})
 }
 
 var keys = []backup.File{{Name: "mpp-secret", Data: []byte("one\n")}, {Name: "sync-key", Data: []byte("two\n")}}

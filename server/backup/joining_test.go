@@ -2,15 +2,12 @@ package backup_test
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
 	"sync"
 	"testing"
 
-	"webring/core"
 	"webring/server/backup"
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
@@ -33,16 +30,6 @@ func (l *logged) Commit(b ledger.Batch) error {
 	return nil
 }
 
-// after gives the batch of the transaction after this one, if there is one.
-func (l *logged) after(serial uint64) (ledger.Batch, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if serial >= uint64(len(l.batches)) {
-		return nil, false
-	}
-	return l.batches[serial], true
-}
-
 // follower opens a store as a copy of another ledger.
 func follower(t *testing.T, store ledger.Store, head string) *ledger.Follower {
 	t.Helper()
@@ -55,13 +42,11 @@ func follower(t *testing.T, store ledger.Store, head string) *ledger.Follower {
 }
 
 // catchUp applies the batches that a follower lacks.
-func catchUp(t *testing.T, f *ledger.Follower, log *logged) {
+func (l *logged) catchUp(t *testing.T, f *ledger.Follower) {
 	t.Helper()
-	for {
-		b, more := log.after(f.Position().Serial)
-		if !more {
-			return
-		}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.batches[f.Position().Serial:] {
 		if err := f.Apply(b); err != nil {
 			t.Fatal(err)
 		}
@@ -88,39 +73,19 @@ func (s slow) Write(p []byte) (n int, err error) {
 // that follows from there on, and may lead later.
 func TestANodeJoinsFromABackupOfAnother(t *testing.T) {
 	log := &logged{Store: ledgertest.NewStore()}
-	leader, err := ledger.Open(ledger.Config{Store: log, HeadPath: filepath.Join(t.TempDir(), "head"), Capacity: 10_000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer leader.Close()
-	n := 0
+	leader, n := booksOn(t, log, 99), 100
 	work := func() {
-		err := leader.Do(context.Background(), func(tx *ledger.Tx) error {
-			if n++; n == 1 {
-				_, err := tx.Append(&core.Rules{Stamp: tx.Stamp(), Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 1, Decay: 1}, nil)
-				return err
-			}
-			name := fmt.Sprint("m-", n)
-			if err := tx.Put(ledger.Reports, name, bytes.Repeat([]byte{byte(n)}, 200)); err != nil {
-				return err
-			}
-			_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Agent, Category: "general", Fee: 100},
-				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})
-			return err
-		})
-		if err != nil {
+		if err := join(leader, n); err != nil {
 			t.Fatal(err)
 		}
-	}
-	for range 100 {
-		work()
+		n++
 	}
 	standby := follower(t, ledgertest.NewStore(), filepath.Join(t.TempDir(), "head"))
-	catchUp(t, standby, log)
+	log.catchUp(t, standby)
 	for name, node := range map[string]backup.Rows{"the leader": leader, "a follower": standby} {
 		var stream bytes.Buffer
 		from := n
-		err := backup.Write(slow{&stream, func() { work(); catchUp(t, standby, log) }}, node, keys)
+		err := backup.Write(slow{&stream, func() { work(); log.catchUp(t, standby) }}, node, keys)
 		if err != nil || n < from+10 {
 			t.Fatalf("%s: %d transactions meanwhile, %v", name, n-from, err)
 		}
@@ -132,7 +97,7 @@ func TestANodeJoinsFromABackupOfAnother(t *testing.T) {
 		if at := joined.Position().Serial; at < uint64(from) || at >= uint64(n) {
 			t.Errorf("%s: the backup is of transaction %d, and was made between %d and %d", name, at, from, n)
 		}
-		catchUp(t, joined, log)
+		log.catchUp(t, joined)
 		if size, root := leader.Root(); joined.Position().Size != size || joined.Position().Root != root {
 			t.Errorf("%s: %+v, want %d events with %v", name, joined.Position(), size, root)
 		}

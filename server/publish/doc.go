@@ -6,13 +6,12 @@
 // writer stands still. Two goroutines sign and make snapshots, always of the newest
 // position, which covers all groups before it.
 //
-// [Handlers] serve a [Source]. The publisher is one. A [Relay] is the source of a node that
-// has the ledger and does not sign: it follows the node that does, by edge/follow, and passes
-// on what that one signs. An edge serves what it holds of the ledger.
+// [Handlers] serve a [Source], which a [Switch] can replace. The publisher is one. A [Relay] is the
+// source of a node that has the ledger and does not sign: it follows the node that does, by
+// edge/follow, and passes on what that one signs. An edge serves what it holds of the ledger.
 //
-// The files: source.go and handlers.go (what is asked and answered), stream.go (the
-// event stream), download.go and room.go (limits on long answers), key.go (the
-// signing key), rotation.go (another key takes its place), publisher.go (checkpoints),
-// until.go (signed times never go back), snapshots.go, relay.go and relay_snapshot.go
-// (another node's checkpoints).
+// The files: source.go and handlers.go (what is asked and answered), stream.go (the event
+// stream), limits.go (limits on long answers), key.go (the signing key, and how another one takes
+// its place), publisher.go (checkpoints), until.go (signed times never go back), snapshots.go,
+// relay.go (another node's checkpoints).
 package publish

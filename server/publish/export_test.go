@@ -5,7 +5,12 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"webring/core/snap"
 )
+
+// Sign gives the signed note of a checkpoint.
+func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) { return k.signText(c.Text(), nil) }
 
 // Bounds are those that a test can reach.
 type Bounds struct {
@@ -18,7 +23,9 @@ type Bounds struct {
 // Bounded gives the handlers with bounds that a test can reach, 0 for the usual
 // ones, and functions that count the followers and the downloads under way.
 func Bounded(s Source, b Bounds) (routes map[string]func(*fasthttp.RequestCtx, string, bool), followers, downloads func() int) {
-	h := newHandlers(s, func() string { return "https://ring.test" })
+	w := new(Switch)
+	w.Use(s)
+	h := newHandlers(w, func() string { return "https://ring.test" })
 	h.heartbeat = cmp.Or(b.Silence, h.heartbeat)
 	h.stall, h.rate = cmp.Or(b.Stall, h.stall), cmp.Or(b.Rate, h.rate)
 	if b.All > 0 {

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -43,9 +42,9 @@ const (
 	forAWhile  = "public, max-age=3600"
 )
 
-// handlers answer for a source.
+// handlers answer for the source of the switch.
 type handlers struct {
-	source  Source
+	*Switch
 	baseURL func() string
 
 	followers, downloads *room
@@ -77,12 +76,12 @@ type handlers struct {
 //
 // Each handler is given the client's name, and whether the client is known to be an
 // edge of this ring.
-func Handlers(s Source, baseURL func() string) map[string]func(ctx *fasthttp.RequestCtx, client string, known bool) {
+func Handlers(s *Switch, baseURL func() string) map[string]func(ctx *fasthttp.RequestCtx, client string, known bool) {
 	return newHandlers(s, baseURL).routes()
 }
 
-func newHandlers(s Source, baseURL func() string) *handlers {
-	return &handlers{source: s, baseURL: baseURL, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
+func newHandlers(s *Switch, baseURL func() string) *handlers {
+	return &handlers{Switch: s, baseURL: baseURL, heartbeat: heartbeat, stall: stallTime, rate: slowestRate,
 		followers: newRoom(maxFollowers, maxFollowers/4, followersEach), downloads: newRoom(maxDownloads, maxDownloads/4, downloadsEach)}
 }
 
@@ -106,7 +105,7 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 		h.stream(ctx, release)
 		return
 	}
-	note := h.source.Checkpoint()
+	note := h.source().Checkpoint()
 	if note == nil {
 		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
 		return
@@ -117,7 +116,7 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 
 // keys answers with the signed keys.
 func (h *handlers) keys(ctx *fasthttp.RequestCtx, _ string, _ bool) {
-	keys := h.source.Keys()
+	keys := h.source().Keys()
 	if keys == nil {
 		h.problem(ctx, api.NotFound, "The origin's signed keys are not known here.")
 		return
@@ -127,23 +126,19 @@ func (h *handlers) keys(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 }
 
 func (h *handlers) events(ctx *fasthttp.RequestCtx, client string, known bool) {
-	word, ok := parameter(ctx, "from")
-	from, isNumber := parseNumber(word)
-	if !ok || !isNumber {
+	values := ctx.QueryArgs().PeekMulti("from")
+	from, ok := parseNumber(string(bytes.Join(values, []byte("&")))) // one alone is a number
+	if !ok {
 		h.problem(ctx, api.InvalidParameter, "from must be the number of an event, counted from 0.")
 		return
 	}
 	h.deliver(ctx, client, known, func() (content, error) {
 		n := snap.BlockEvents - int(from%snap.BlockEvents)
-		records, err := h.source.Events(from, n)
+		records, err := h.source().Events(from, n)
 		if err != nil {
 			return content{}, err
 		}
-		size := 0
-		for _, r := range records {
-			size += 4 + len(r.Event) + 4 + len(r.Texts)
-		}
-		body := make([]byte, 0, size)
+		var body []byte
 		for _, r := range records {
 			body = snap.AppendRecord(body, r)
 		}
@@ -162,7 +157,7 @@ func (h *handlers) snapshot(ctx *fasthttp.RequestCtx, client string, known bool)
 		return
 	}
 	h.deliver(ctx, client, known, func() (content, error) {
-		file, length, err := h.source.Snapshot(digest)
+		file, length, err := h.source().Snapshot(digest)
 		if err != nil {
 			return content{}, err
 		}
@@ -207,18 +202,12 @@ func (h *handlers) deliver(ctx *fasthttp.RequestCtx, client string, known bool, 
 		h.later(ctx, "As much is being sent from here, or to this client, as there is room for.")
 		return
 	}
-	begun := false
-	defer func() {
-		if !begun {
-			release()
-		}
-	}()
 	c, err := find()
 	if err != nil {
+		release()
 		h.failed(ctx, err)
 		return
 	}
-	begun = true
 	answer(ctx, c.media, c.cache)
 	ctx.Response.SetBodyStream(&download{ReadCloser: c.body, conn: ctx.Conn(), stall: h.stall, rate: h.rate, release: release}, c.length)
 }
@@ -226,12 +215,10 @@ func (h *handlers) deliver(ctx *fasthttp.RequestCtx, client string, known bool, 
 // failed answers when the source has failed. It panics with an error that is not
 // foreseen: the shell recovers from that, as from any fault of a handler.
 func (h *handlers) failed(ctx *fasthttp.RequestCtx, err error) {
-	switch {
-	case errors.Is(err, snap.ErrNotHeld):
-		h.problem(ctx, api.NotFound, "This is not held here: not yet, or no longer.")
-	default:
+	if !errors.Is(err, snap.ErrNotHeld) {
 		panic(err)
 	}
+	h.problem(ctx, api.NotFound, "This is not held here: not yet, or no longer.")
 }
 
 // later answers that there is no room now.
@@ -251,33 +238,17 @@ func answer(ctx *fasthttp.RequestCtx, media, cache string) {
 	ctx.Response.Header.Set("Cache-Control", cache)
 }
 
-// parameter gives the value of a query parameter. An empty value counts as absent. ok is
-// false if there are several.
-func parameter(ctx *fasthttp.RequestCtx, name string) (value string, ok bool) {
-	values := slices.DeleteFunc(ctx.QueryArgs().PeekMulti(name), func(v []byte) bool { return len(v) == 0 })
-	switch len(values) {
-	case 0:
-		return "", true
-	case 1:
-		return string(values[0]), true
-	}
-	return "", false
-}
-
 // parseNumber reads a decimal number without sign and leading zeros.
 func parseNumber(word string) (uint64, bool) {
 	n, err := strconv.ParseUint(word, 10, 63)
 	return n, err == nil && strconv.FormatUint(n, 10) == word
 }
 
-// idOf gives the id of the checkpoint in a signed note.
-func idOf(note []byte) (id string, ok bool) {
+// idOf gives the id of the checkpoint in a signed note, and how many events it has.
+func idOf(note []byte) (id string, size uint64, ok bool) {
 	text, _, _ := strings.Cut(string(note), "\n\n")
 	c, err := snap.ParseCheckpoint(text + "\n")
-	if err != nil {
-		return "", false
-	}
-	return strconv.FormatUint(c.Size, 10) + "-" + strconv.FormatInt(c.Time, 10), true
+	return strconv.FormatUint(c.Size, 10) + "-" + strconv.FormatInt(c.Time, 10), c.Size, err == nil
 }
 
 // pathDigest reads the last segment of the path.

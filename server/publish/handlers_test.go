@@ -86,6 +86,13 @@ func (s *held) Snapshot(digest [32]byte) (io.ReadCloser, int64, error) {
 	return io.NopCloser(bytes.NewReader(s.file)), int64(len(s.file)), nil
 }
 
+// only has one source, which is not replaced.
+func only(s publish.Source) *publish.Switch {
+	w := new(publish.Switch)
+	w.Use(s)
+	return w
+}
+
 // node serves handlers on this machine.
 type node struct {
 	t      testing.TB
@@ -212,7 +219,7 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 // A client knows how much room a snapshot takes before it has it, or asks for it.
 func TestSnapshotsSayHowLongTheyAre(t *testing.T) {
 	s := newHeld(t)
-	n := serve(t, publish.Handlers(s, func() string { return "https://ring.test" }))
+	n := serve(t, publish.Handlers(only(s), func() string { return "https://ring.test" }))
 	z, err := zstd.NewWriter(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +243,7 @@ func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {
 	s := newHeld(t)
 	s.file, s.events = []byte("file"), make([]snap.Record, 3)
 	s.sign(t, 3, 1)
-	n := serve(t, publish.Handlers(s, func() string { return "https://ring.test" }))
+	n := serve(t, publish.Handlers(only(s), func() string { return "https://ring.test" }))
 	digest := fmt.Sprintf("%x", sha256.Sum256(s.file))
 	for path, want := range map[string]int{
 		"/sync/events":                                    400,

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/base64"
@@ -8,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/mod/sumdb/note"
 
@@ -70,14 +73,20 @@ func ReadKey(path string) (*Key, error) {
 	return &Key{signer, verifier}, nil
 }
 
+// ReadNext reads the key that is announced, nil if there is none.
+func ReadNext(path string) (*Key, error) {
+	key, err := ReadKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return key, err
+}
+
 // Name is the name of the key and of the origin that signs with it.
 func (k *Key) Name() string { return k.signer.Name() }
 
 // Verifier is what edges pin, in the format of signed notes: name+hash+key.
 func (k *Key) Verifier() string { return k.verifier }
-
-// Sign gives the signed note of a checkpoint.
-func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) { return k.signText(c.Text(), nil) }
 
 // signText gives a note with the signature of this key, and of a next one unless that is
 // nil.
@@ -97,4 +106,69 @@ func (k *Key) signKeys(ms int64, next *Key) ([]byte, error) {
 		keys.Next = next.verifier
 	}
 	return k.signText(keys.Text(), next)
+}
+
+// The key of a running origin changes in two steps. [Publisher.Announce] makes the next key.
+// Checkpoints are then signed with both, so an edge that trusts either one follows. After
+// [Publisher.SwitchKey], the next key signs alone, and the old one is destroyed.
+
+var (
+	// ErrNoNext says that no next key was announced.
+	ErrNoNext = errors.New("publish: no next key is announced")
+	// ErrTooSoon says that the next key was announced a moment ago.
+	ErrTooSoon = errors.New("publish: edges may not have learned of the next key")
+)
+
+// LearnTime is how long edges have to learn of the next key before it signs alone. A
+// running edge learns it within seconds; one that is being restarted has as long as this.
+const LearnTime = 10 * time.Minute
+
+// Announce makes the next key, unless there is one, and announces it.
+func (p *Publisher) Announce() (current, next string, err error) {
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	if p.next == nil {
+		key, err := OpenKey(p.c.NextPath, p.key.Name())
+		if err == nil {
+			err = p.signWith(p.key, key)
+		}
+		if err != nil {
+			p.next = nil
+			return "", "", err
+		}
+	}
+	return p.key.Verifier(), p.next.Verifier(), nil
+}
+
+// SwitchKey has the next key sign alone, in place of the present one, which is destroyed.
+// Without a next key the error wraps [ErrNoNext]; when that was made less than wait ago,
+// [ErrTooSoon].
+func (p *Publisher) SwitchKey(wait time.Duration) (current string, err error) {
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	if p.next == nil {
+		return "", ErrNoNext
+	}
+	file, err := os.Stat(p.c.NextPath)
+	if err != nil {
+		return "", fmt.Errorf("publish: %w", err)
+	}
+	if time.Since(file.ModTime()) < wait {
+		return "", ErrTooSoon
+	}
+	if err := os.Rename(p.c.NextPath, p.c.KeyPath); err != nil {
+		return "", fmt.Errorf("publish: %w", err)
+	}
+	err = errors.Join(durable.SyncFolder(filepath.Dir(p.c.KeyPath)), p.signWith(p.next, nil))
+	return p.key.Verifier(), err
+}
+
+// signWith has a key sign from now on, with another one announced unless that is nil. The
+// caller holds signing.
+func (p *Publisher) signWith(key, next *Key) error {
+	p.key, p.next = key, next
+	p.mu.Lock()
+	p.keys = nil
+	p.mu.Unlock()
+	return p.signNext(context.Background())
 }

@@ -12,7 +12,6 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
-	"webring/edge/follow"
 	"webring/server/ledger"
 )
 
@@ -21,8 +20,9 @@ type Config struct {
 	// Dir is the folder of the snapshots. It is made if absent, and belongs to
 	// the publisher.
 	Dir string
-	// Key signs. Next, unless it is nil, is announced and signs too.
-	Key, Next *Key
+	// KeyPath is the file of the key that signs, which is made under the name Name if there
+	// is none, and NextPath that of the key that is announced, if one is.
+	KeyPath, NextPath, Name string
 	// Core is the SHA-256 of the module that answers reads, zero if this process has
 	// none, and ABI the version of its entry. Checkpoints name both, so that an edge
 	// which comes to another state can say which core it lacks.
@@ -45,10 +45,8 @@ type Config struct {
 	// that are under way; 0 stands for an hour.
 	Grace time.Duration
 
-	// Now is the clock; nil stands for [time.Now].
-	Now func() time.Time
-	// Log receives what operators should see; nil stands for [slog.Default].
-	Log *slog.Logger
+	Now func() time.Time // the clock
+	Log *slog.Logger     // receives what operators should see
 }
 
 // snapshotAge is after how long a new snapshot is made although few events have come,
@@ -66,17 +64,13 @@ type Publisher struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
-	signing sync.Mutex // one signature at a time
-	until   int64      // no checkpoint is signed for later than this is covered
+	signing   sync.Mutex // one signature at a time; guards those below
+	key, next *Key       // next is nil unless one is announced
+	until     int64      // no checkpoint is signed for later than this is covered
 
-	mu        sync.Mutex
-	books     *ledger.Ledger
-	at        position
-	signed    []byte
-	keys      []byte // signed; nil after a change until the next checkpoint is
-	last      snap.Checkpoint
-	changed   follow.Signal
-	snapshots []snapshot // on disk, the newest last
+	shown
+	ledger *ledger.Ledger // guarded by mu, like at
+	at     position
 }
 
 var _ Source = (*Publisher)(nil)
@@ -95,11 +89,19 @@ type position struct {
 
 // New prepares a publisher. It publishes nothing before [Publisher.Start].
 func New(c Config) (*Publisher, error) {
-	if c.Key == nil || c.Dir == "" || c.Capacity <= 0 {
-		return nil, errors.New("publish: key, folder and capacity must be given")
+	if c.Dir == "" || c.Capacity <= 0 {
+		return nil, errors.New("publish: folder and capacity must be given")
 	}
-	if c.Next != nil && c.Next.Name() != c.Key.Name() {
-		return nil, fmt.Errorf("publish: the next key is named %s, and the present one %s", c.Next.Name(), c.Key.Name())
+	key, err := OpenKey(c.KeyPath, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	next, err := ReadNext(c.NextPath)
+	if err != nil {
+		return nil, err
+	}
+	if next != nil && next.Name() != key.Name() {
+		return nil, fmt.Errorf("publish: the next key is named %s, and the present one %s", next.Name(), key.Name())
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
@@ -107,20 +109,14 @@ func New(c Config) (*Publisher, error) {
 	c.Interval = cmp.Or(c.Interval, 15*time.Second)
 	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, 10_000)
 	c.Grace = cmp.Or(c.Grace, time.Hour)
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	return &Publisher{c: c, wake: make(chan struct{}, 1)}, nil
+	return &Publisher{c: c, key: key, next: next, wake: make(chan struct{}, 1), shown: shown{dir: c.Dir}}, nil
 }
 
 // Published is the ledger's hook ([ledger.Config.Publish]). Before Start it
 // does nothing.
 func (p *Publisher) Published(records []ledger.Record) {
 	p.mu.Lock()
-	books := p.books
+	books := p.ledger
 	p.mu.Unlock()
 	if books == nil {
 		return
@@ -147,10 +143,6 @@ func (p *Publisher) note(books *ledger.Ledger, st *core.State, records []ledger.
 		p.at.back = back
 	}
 	p.mu.Unlock()
-	p.signal()
-}
-
-func (p *Publisher) signal() {
 	select {
 	case p.wake <- struct{}{}:
 	default: // the token that is there will do
@@ -183,7 +175,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 		return err
 	}
 	p.mu.Lock()
-	p.books = books
+	p.ledger, p.books = books, books
 	p.mu.Unlock()
 	err := books.Do(ctx, func(tx *ledger.Tx) error {
 		// Otherwise another function of this group appended something, and the
@@ -263,16 +255,16 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	if err := p.goBack(ctx); err != nil {
 		return err
 	}
-	c, keys, due := p.next()
+	c, keys, due := p.due()
 	if !due {
 		return nil
 	}
 	if err := p.maySign(ctx, c.Time); err != nil {
 		return err
 	}
-	signed, err := p.c.Key.signText(c.Text(), p.c.Next)
+	signed, err := p.key.signText(c.Text(), p.next)
 	if err == nil && keys == nil {
-		keys, err = p.c.Key.signKeys(c.Time, p.c.Next)
+		keys, err = p.key.signKeys(c.Time, p.next)
 	}
 	if err != nil {
 		return err
@@ -284,15 +276,15 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	return nil
 }
 
-// next gives the checkpoint that is due, if one is, and the keys that are published, nil if
+// due gives the checkpoint that is due, if one is, and the keys that are published, nil if
 // they are to be signed anew.
-func (p *Publisher) next() (c snap.Checkpoint, keys []byte, due bool) {
+func (p *Publisher) due() (c snap.Checkpoint, keys []byte, due bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.at.back > 0 {
 		return c, nil, false // it came after goBack, which is called again first
 	}
-	c = snap.Checkpoint{Origin: p.c.Key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
+	c = snap.Checkpoint{Origin: p.key.Name(), Size: p.at.size, Root: p.at.root, State: p.at.state,
 		Time: max(p.c.Now().UnixMilli(), p.last.Time), Core: p.c.Core, ABI: p.c.ABI}
 	if n := len(p.snapshots); n > 0 {
 		c.Snapshot = p.snapshots[n-1].Snapshot
@@ -305,56 +297,4 @@ func (p *Publisher) next() (c snap.Checkpoint, keys []byte, due bool) {
 		c.Time++
 	}
 	return c, p.keys, true
-}
-
-// signWith has another key sign from now on, and another one announced.
-func (p *Publisher) signWith(key, next *Key) error {
-	p.signing.Lock()
-	defer p.signing.Unlock()
-	p.mu.Lock()
-	p.c.Key, p.c.Next, p.keys = key, next, nil
-	p.mu.Unlock()
-	return p.signNext(context.Background())
-}
-
-// Keys implements [Source].
-func (p *Publisher) Keys() []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.keys
-}
-
-// Checkpoint implements [Source].
-func (p *Publisher) Checkpoint() []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.signed
-}
-
-// Changed implements [Source].
-func (p *Publisher) Changed() <-chan struct{} { return p.changed.Wait() }
-
-// Events implements [Source].
-func (p *Publisher) Events(from uint64, n int) ([]snap.Record, error) {
-	p.mu.Lock()
-	books, size := p.books, p.last.Size
-	p.mu.Unlock()
-	return eventsOf(books, size, from, n)
-}
-
-// eventsOf gives records of a ledger, none beyond what is signed.
-func eventsOf(books interface {
-	Records(from uint64, n int) ([]ledger.Record, error)
-}, signed, from uint64, n int) ([]snap.Record, error) {
-	if from > signed {
-		return nil, fmt.Errorf("publish: event %d of %d: %w", from, signed, snap.ErrNotHeld)
-	}
-	if from == signed || n <= 0 {
-		return nil, nil
-	}
-	records, err := books.Records(from, int(min(uint64(n), signed-from)))
-	if err != nil {
-		return nil, fmt.Errorf("publish: %w", err)
-	}
-	return records, nil
 }

@@ -77,13 +77,6 @@ func TestEventsBeyondTheCheckpointAreNotHandedOut(t *testing.T) {
 	}
 }
 
-func TestWithoutAModuleNoneIsNamed(t *testing.T) {
-	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.Core, c.ABI = [32]byte{}, 0 })
-	if c := r.present(); c.Core != [32]byte{} {
-		t.Errorf("%x is named", c.Core)
-	}
-}
-
 func TestWithoutEventsTheCheckpointIsRenewed(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.Interval = time.Millisecond })
 	c := r.present()

@@ -2,9 +2,13 @@ package publish
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,16 +17,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"webring/core/snap"
+	"webring/edge/durable"
 	"webring/edge/follow"
-	"webring/server/ledger"
 )
-
-// Books is what a [Relay] reads of a ledger that follows another one.
-type Books interface {
-	Size() uint64
-	Records(from uint64, n int) ([]ledger.Record, error)
-	HashReader() tlog.HashReader
-}
 
 // RelayConfig says which checkpoints a [Relay] passes on.
 type RelayConfig struct {
@@ -41,12 +38,9 @@ type RelayConfig struct {
 	Vouch func(*http.Request)
 	// Checkpoint and SignedKeys are what this node has served last; nil for nothing.
 	Checkpoint, SignedKeys []byte
-	// Now is the clock; nil stands for [time.Now].
-	Now func() time.Time
-	// Told, when given, is told when each checkpoint was signed.
-	Told func(at time.Time)
-	// Log receives what operators should see; nil stands for [slog.Default].
-	Log *slog.Logger
+	Now                    func() time.Time   // the clock
+	Told                   func(at time.Time) // is told when each checkpoint was signed
+	Log                    *slog.Logger       // receives what operators should see
 }
 
 // Relay is the [Source] of a node that follows the one that signs: it passes on that node's
@@ -57,15 +51,9 @@ type Relay struct {
 	c       RelayConfig
 	leader  *follow.Link
 	moved   follow.Signal // the ledger may have more events
-	changed follow.Signal // there is a newer checkpoint
 	fresh   follow.Freshness
 	trouble atomic.Pointer[error]
-
-	mu       sync.Mutex
-	signed   []byte
-	keys     []byte
-	at       snap.Checkpoint
-	snapshot snapshot // that is held, the zero one for none
+	shown
 }
 
 var _ Source = (*Relay)(nil)
@@ -81,29 +69,19 @@ const (
 // NewRelay prepares a relay. It passes nothing on but what the configuration gives before
 // [Relay.Run].
 func NewRelay(c RelayConfig) (*Relay, error) {
-	if c.Log == nil {
-		c.Log = slog.Default()
-	}
-	if c.Now == nil {
-		c.Now = time.Now
-	}
-	if c.Told == nil {
-		c.Told = func(time.Time) {}
-	}
-	r := &Relay{c: c, keys: c.SignedKeys}
+	r := &Relay{c: c, shown: shown{dir: c.Dir, books: c.Books, signed: c.Checkpoint, keys: c.SignedKeys}}
 	var err error
 	r.leader, err = follow.NewLink(follow.LinkConfig{Verify: r.verify, Accept: r.accept, Vouch: c.Vouch, Log: c.Log})
 	if err != nil {
 		return nil, err
 	}
 	if c.Checkpoint != nil {
-		if r.at, err = r.verify(c.Checkpoint); err != nil {
+		if r.last, err = r.verify(c.Checkpoint); err != nil {
 			return nil, err
 		}
-		r.signed = c.Checkpoint
-		r.fresh.Note(r.at.Time, r.at.Time)
+		r.fresh.Note(r.last.Time, r.last.Time)
 	}
-	return r, r.findSnapshot()
+	return r, r.findSnapshots()
 }
 
 // Moved says that the ledger has more events. It is for [ledger.Config.Publish].
@@ -162,7 +140,7 @@ func (r *Relay) verifiers() (note.Verifiers, error) {
 // were signed.
 func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 	r.mu.Lock()
-	last := r.at
+	last := r.last
 	r.mu.Unlock()
 	if err := follow.Continues(s.At, last); err != nil {
 		return fmt.Errorf("publish: a checkpoint of a node that led before: %w", err)
@@ -190,7 +168,7 @@ func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 	}
 	r.trouble.Store(nil)
 	r.mu.Lock()
-	r.signed, r.at = s.Text, s.At
+	r.signed, r.last = s.Text, s.At
 	r.mu.Unlock()
 	r.fresh.Note(r.c.Now().UnixMilli(), s.At.Time)
 	r.changed.Send()
@@ -243,27 +221,69 @@ func (r *Relay) Age() (age time.Duration, known bool) { return r.fresh.Age(r.c.N
 // Stale says whether this node may be behind the ring, as [follow.Freshness.Stale] says.
 func (r *Relay) Stale() bool { return r.fresh.Stale(r.c.Now()) }
 
-// Checkpoint implements [Source].
-func (r *Relay) Checkpoint() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.signed
+// findSnapshots takes the files in the folder for what their names say. A name holds the digest,
+// and followers compare it with what they get.
+func (r *Relay) findSnapshots() error {
+	if err := os.MkdirAll(r.c.Dir, 0o700); err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	entries, err := os.ReadDir(r.c.Dir) // in the order of names, which begin with the size
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	for _, e := range entries {
+		s, ok := parseFileName(e.Name())
+		if about, err := e.Info(); ok && err == nil {
+			s.Bytes = about.Size()
+			r.snapshots = append(r.snapshots, snapshot{Snapshot: s, made: about.ModTime()})
+		}
+	}
+	return nil
 }
 
-// Keys implements [Source].
-func (r *Relay) Keys() []byte {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.keys
+// keepSnapshot fetches each snapshot that a checkpoint names, so that this node can publish
+// from it at once, and edges that follow this node can begin with it.
+func (r *Relay) keepSnapshot(ctx context.Context) {
+	for {
+		changed := r.changed.Wait()
+		r.mu.Lock()
+		named := r.last.Snapshot
+		r.mu.Unlock()
+		again := (<-chan time.Time)(nil)
+		if named.Size > 0 && named.Digest != r.newest().Digest {
+			if err := r.fetchSnapshot(ctx, named); err == nil {
+				continue
+			} else if ctx.Err() == nil {
+				r.c.Log.Warn("the leader's newest snapshot could not be fetched; it is tried again", "err", err)
+			}
+			again = time.After(sendTime)
+		}
+		select {
+		case <-changed:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
-// Changed implements [Source].
-func (r *Relay) Changed() <-chan struct{} { return r.changed.Wait() }
-
-// Events implements [Source].
-func (r *Relay) Events(from uint64, n int) ([]snap.Record, error) {
+// fetchSnapshot fetches a snapshot's file in place of those before.
+func (r *Relay) fetchSnapshot(ctx context.Context, named snap.Snapshot) error {
+	err := durable.Create(r.c.Dir, 0o600, func(f io.Writer) (string, error) {
+		return fileName(named), r.leader.CopySnapshot(ctx, named, f)
+	})
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
-	size := r.at.Size
+	before := slices.DeleteFunc(r.snapshots, func(s snapshot) bool { return s.Digest == named.Digest })
+	r.snapshots = []snapshot{{Snapshot: named, made: time.Now()}}
 	r.mu.Unlock()
-	return eventsOf(r.c.Books, size, from, n)
+	for _, s := range before {
+		// A reader of it can go on. It may hold words that were redacted since.
+		if err := os.Remove(r.path(s.Snapshot)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			r.c.Log.Error("an old snapshot could not be removed", "err", err)
+		}
+	}
+	return nil
 }

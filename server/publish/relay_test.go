@@ -64,7 +64,7 @@ func relay(t *testing.T, r *ring, books publish.Books, url string, edit ...func(
 	t.Helper()
 	x := &relayed{t: t, dir: t.TempDir(), url: url, changed: make(chan struct{})}
 	verifiers := []string{r.key.Verifier()}
-	c := publish.RelayConfig{Dir: x.dir, Verifiers: func() ([]string, error) { return verifiers, nil }, Books: books, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
+	c := publish.RelayConfig{Dir: x.dir, Verifiers: func() ([]string, error) { return verifiers, nil }, Books: books, Now: time.Now, Told: func(time.Time) {}, Log: slog.New(slog.NewTextHandler(&x.log, nil)),
 		Leader: func() (string, <-chan struct{}) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
@@ -99,19 +99,9 @@ func (x *relayed) lead(url string) {
 	x.changed = make(chan struct{})
 }
 
-// comes waits until a condition holds.
-func (x *relayed) comes(what string, holds func() bool) {
-	x.t.Helper()
-	for deadline := time.Now().Add(longEnough); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			x.t.Fatalf("%s did not come\n%s", what, &x.log)
-		}
-	}
-}
-
 func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery = 3 })
-	n := serve(t, publish.Handlers(r.Publisher, func() string { return "https://ring.test" }))
+	n := serve(t, publish.Handlers(only(r.Publisher), func() string { return "https://ring.test" }))
 	books := &behind{Ledger: r.books, has: 1}
 	x := relay(t, r, books, "")
 	if !x.Stale() || x.Checkpoint() != nil {
@@ -121,11 +111,11 @@ func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
 		t.Error("events are given out that nothing was signed of")
 	}
 	x.lead(n.base)
-	x.comes("the first checkpoint", func() bool { return x.Checkpoint() != nil })
+	comes(t, "the first checkpoint", func() bool { return x.Checkpoint() != nil })
 	if x.Stale() {
 		t.Error("with a checkpoint the ring is stale")
 	}
-	x.comes("the keys", func() bool { return bytes.Equal(x.Keys(), r.Keys()) })
+	comes(t, "the keys", func() bool { return bytes.Equal(x.Keys(), r.Keys()) })
 
 	// What is signed of events that are not there yet waits for them.
 	changed := x.Changed()
@@ -137,7 +127,7 @@ func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
 	books.get(4)
 	x.Moved()
 	<-changed
-	x.comes("the checkpoint", func() bool { return r.checkpoint(x.Checkpoint()).Snapshot == signed.Snapshot })
+	comes(t, "the checkpoint", func() bool { return r.checkpoint(x.Checkpoint()).Snapshot == signed.Snapshot })
 	records, err := x.Events(0, 9)
 	if err != nil || len(records) != 4 {
 		t.Errorf("%d events: %v", len(records), err)
@@ -145,7 +135,7 @@ func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
 
 	// The snapshot is kept as a publisher keeps it, and the one before is gone.
 	name := fmt.Sprintf("%020d-%x.zst", signed.Snapshot.Size, signed.Snapshot.Digest)
-	x.comes("the snapshot", func() bool {
+	comes(t, "the snapshot", func() bool {
 		entries, err := os.ReadDir(x.dir)
 		return err == nil && len(entries) == 1 && entries[0].Name() == name
 	})
@@ -182,7 +172,7 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	old.note = signed
-	routes := publish.Handlers(old, func() string { return "" })
+	routes := publish.Handlers(only(old), func() string { return "" })
 	var asked atomic.Int32
 	checkpoint := routes["/sync/checkpoint"]
 	routes["/sync/checkpoint"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
@@ -192,11 +182,11 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 	before := serve(t, routes)
 	r.join("ada")
 	now := r.present()
-	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
-	x.comes("the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()) == now })
+	x := relay(t, r, r.books, serve(t, publish.Handlers(only(r.Publisher), func() string { return "" })).base)
+	comes(t, "the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()) == now })
 	x.lead(before.base)
 	// With the second question it is done with the first answer.
-	x.comes("two questions", func() bool { return asked.Load() > 1 })
+	comes(t, "two questions", func() bool { return asked.Load() > 1 })
 	x.lead("")
 	if got := r.checkpoint(x.Checkpoint()); got != now {
 		t.Errorf("it went back to %+v", got)
@@ -207,11 +197,11 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
 	r.setTime(time.Now().Add(-time.Hour))
-	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	x := relay(t, r, r.books, serve(t, publish.Handlers(only(r.Publisher), func() string { return "" })).base)
 	for first := r.present(); r.present().Size < first.Size+3; {
 		r.join(fmt.Sprint("member-", r.present().Size))
 		now := r.present()
-		x.comes("the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()) == now })
+		comes(t, "the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()) == now })
 		if now.Time != first.Time {
 			t.Errorf("signed at %d, and then at %d", first.Time, now.Time)
 		}
@@ -222,11 +212,11 @@ func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 // clock is set back. Followers go on, and so does the next process.
 func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
-	x := relay(t, r, r.books, serve(t, publish.Handlers(r.Publisher, func() string { return "" })).base)
+	x := relay(t, r, r.books, serve(t, publish.Handlers(only(r.Publisher), func() string { return "" })).base)
 	follows := func() snap.Checkpoint {
 		t.Helper()
 		size := r.present().Size
-		x.comes("the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()).Size == size })
+		comes(t, "the newest checkpoint", func() bool { return x.Checkpoint() != nil && r.checkpoint(x.Checkpoint()).Size == size })
 		return r.checkpoint(x.Checkpoint())
 	}
 	r.setTime(time.Now().Add(365 * 24 * time.Hour))
@@ -255,7 +245,7 @@ func TestCheckpointsAreSetBackWithTheRing(t *testing.T) {
 
 func TestARelayPassesNothingOnThatIsWrong(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
-	n := serve(t, publish.Handlers(r.Publisher, func() string { return "" }))
+	n := serve(t, publish.Handlers(only(r.Publisher), func() string { return "" }))
 	r.present()
 	other, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "ring.test")
 	if err != nil {
@@ -271,7 +261,7 @@ func TestARelayPassesNothingOnThatIsWrong(t *testing.T) {
 		x := relay(t, r, c.books, n.base, func(rc *publish.RelayConfig) {
 			rc.Verifiers = func() ([]string, error) { return []string{c.verifier}, nil }
 		})
-		x.comes(what, func() bool { return x.Trouble() != nil && strings.Contains(x.Trouble().Error(), what) })
+		comes(t, what, func() bool { return x.Trouble() != nil && strings.Contains(x.Trouble().Error(), what) })
 		if x.Checkpoint() != nil {
 			t.Errorf("%s is passed on", what)
 		}

@@ -48,7 +48,7 @@ type ring struct {
 // published how; snapshots are made at the start alone unless it does.
 func newRing(t testing.TB, store ledger.Store, edit ...func(*publish.Config)) *ring {
 	r := &ring{t: t, dir: t.TempDir(), store: store}
-	r.config = publish.Config{Dir: filepath.Join(r.dir, "sync"), Core: sha256.Sum256([]byte("module")), ABI: 7, Capacity: capacity,
+	r.config = publish.Config{Dir: filepath.Join(r.dir, "sync"), KeyPath: filepath.Join(r.dir, "key"), NextPath: filepath.Join(r.dir, "key-next"), Name: "ring.test", Core: sha256.Sum256([]byte("module")), ABI: 7, Capacity: capacity,
 		Interval: time.Hour, SnapshotEvery: 1 << 40, Now: r.now, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
 	for _, f := range edit {
 		f(&r.config)
@@ -80,14 +80,10 @@ func (r *ring) open() {
 func (r *ring) prepare() {
 	r.t.Helper()
 	var err error
-	if r.key, err = publish.OpenKey(filepath.Join(r.dir, "key"), "ring.test"); err != nil {
-		r.t.Fatal(err)
-	}
-	r.config.Key = r.key
-	if r.config.Next, err = publish.ReadNext(filepath.Join(r.dir, "key-next")); err != nil {
-		r.t.Fatal(err)
-	}
 	if r.Publisher, err = publish.New(r.config); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.key, err = publish.ReadKey(r.config.KeyPath); err != nil {
 		r.t.Fatal(err)
 	}
 	r.books, err = ledger.Open(ledger.Config{Store: r.store, HeadPath: filepath.Join(r.dir, "head"), Capacity: capacity, Publish: r.Published})
@@ -285,6 +281,22 @@ func (r *ring) reaches(c snap.Checkpoint, st *core.State, tree snap.Tree, record
 	if tree.Size() != c.Size || tree.Root() != c.Root || st.Digest() != c.State {
 		r.t.Errorf("the events lead to %d %x %x, but %+v is signed", tree.Size(), tree.Root(), st.Digest(), c)
 	}
+}
+
+// comes waits until a condition holds.
+func comes(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for late := time.Now().Add(longEnough); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%s did not come", what)
+		}
+	}
+}
+
+// holds waits until so many snapshots are in the folder.
+func (r *ring) holds(n int) {
+	r.t.Helper()
+	comes(r.t, fmt.Sprintf("a folder of %d snapshots", n), func() bool { return len(r.files()) == n })
 }
 
 // stores are what a ledger may lie on.

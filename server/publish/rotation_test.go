@@ -33,15 +33,11 @@ func signedWith(t *testing.T, signed []byte, keys ...string) (by []string) {
 // restarts too. The old one is destroyed.
 func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
-	path := filepath.Join(r.dir, "key")
-	nextPath := path + "-next"
 	first, next := r.key.Verifier(), ""
-	rotation := publish.NewRotation(r.Publisher, path, nextPath)
 	restart := func() {
 		t.Helper()
 		r.close()
 		r.open()
-		rotation = publish.NewRotation(r.Publisher, path, nextPath)
 	}
 	var since int64
 	says := func(when, current, announced string, signers int) {
@@ -65,18 +61,15 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 			t.Errorf("%s: %+v, %v; at least at %d", when, keys, err, since)
 		}
 		since = keys.Time
-		if c, a := rotation.Keys(); c != current || a != announced {
-			t.Errorf("%s: %s and %s", when, c, a)
-		}
 	}
 	says("at first", first, "", 1)
-	if _, err := rotation.Switch(0); !errors.Is(err, publish.ErrNoNext) {
+	if _, err := r.SwitchKey(0); !errors.Is(err, publish.ErrNoNext) {
 		t.Errorf("the key is changed to none: %v", err)
 	}
 
 	changed, id := r.Changed(), string(r.Checkpoint())
 	var err error
-	if _, next, err = rotation.Announce(); err != nil {
+	if _, next, err = r.Announce(); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -88,7 +81,7 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 		t.Error("the checkpoint stays")
 	}
 	says("announced", first, next, 2)
-	if _, again, err := rotation.Announce(); err != nil || again != next {
+	if _, again, err := r.Announce(); err != nil || again != next {
 		t.Errorf("announced twice: %s, %v", again, err)
 	}
 	r.join("a")
@@ -96,18 +89,18 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 	says("a checkpoint later", first, next, 2)
 	restart()
 	says("after a restart", first, next, 2)
-	if info, err := os.Stat(nextPath); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(r.config.NextPath); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file of the next key: %v, %v", info.Mode(), err)
 	}
 
-	if _, err := rotation.Switch(publish.LearnTime); !errors.Is(err, publish.ErrTooSoon) {
+	if _, err := r.SwitchKey(publish.LearnTime); !errors.Is(err, publish.ErrTooSoon) {
 		t.Errorf("a switch at once: %v", err)
 	}
-	if current, err := rotation.Switch(0); err != nil || current != next {
+	if current, err := r.SwitchKey(0); err != nil || current != next {
 		t.Fatalf("%s, %v", current, err)
 	}
 	says("changed", next, "", 1)
-	if _, err := os.Stat(nextPath); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(r.config.NextPath); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the file of the next key is still there: %v", err)
 	}
 	restart()
@@ -117,12 +110,11 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 // A next key of another origin is refused, and so is a file that is none.
 func TestANextKeyIsOfTheSameOrigin(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
-	other, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "other.test")
-	if err != nil {
+	c := r.config
+	c.NextPath = filepath.Join(t.TempDir(), "key")
+	if _, err := publish.OpenKey(c.NextPath, "other.test"); err != nil {
 		t.Fatal(err)
 	}
-	c := r.config
-	c.Next = other
 	if _, err := publish.New(c); err == nil {
 		t.Error("a key of another origin is announced")
 	}

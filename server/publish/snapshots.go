@@ -43,8 +43,6 @@ type snapshot struct {
 // {size}-{sha256}.zst.
 func fileName(s snap.Snapshot) string { return fmt.Sprintf("%020d-%x.zst", s.Size, s.Digest) }
 
-func (p *Publisher) path(s snap.Snapshot) string { return filepath.Join(p.c.Dir, fileName(s)) }
-
 func parseFileName(name string) (s snap.Snapshot, ok bool) {
 	size, digest, _ := strings.Cut(strings.TrimSuffix(name, ".zst"), "-")
 	n, err := strconv.ParseUint(size, 10, 63)
@@ -163,16 +161,6 @@ func (p *Publisher) unpack(s snap.Snapshot, w io.Writer) error {
 	return err
 }
 
-// newest gives the newest snapshot, the zero one when there is none.
-func (p *Publisher) newest() snapshot {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.snapshots) == 0 {
-		return snapshot{}
-	}
-	return p.snapshots[len(p.snapshots)-1]
-}
-
 func (p *Publisher) position() position {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,7 +222,7 @@ func (p *Publisher) makeSnapshot(ctx context.Context) error {
 
 func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) error {
 	var rows, size int
-	p.books.View(func(v *ledger.View) { rows, size = v.State().Rows(), v.State().RowsSize() })
+	p.ledger.View(func(v *ledger.View) { rows, size = v.State().Rows(), v.State().RowsSize() })
 	st, tree := core.NewState(p.c.Capacity, rand.Uint64()), snap.Tree{}
 	if last.Size > 0 {
 		const header = 4 << 10 // and the tree
@@ -371,21 +359,4 @@ func (p *Publisher) prune() {
 		}
 		return true
 	})
-}
-
-// Snapshot implements [Source].
-func (p *Publisher) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, s := range p.snapshots {
-		if s.Digest != digest {
-			continue
-		}
-		f, err := os.Open(p.path(s.Snapshot))
-		if err != nil {
-			return nil, 0, fmt.Errorf("publish: %w", err)
-		}
-		return f, s.Bytes, nil
-	}
-	return nil, 0, fmt.Errorf("publish: snapshot %x: %w", digest, snap.ErrNotHeld)
 }

@@ -234,14 +234,7 @@ func TestAnOldSnapshotIsKeptForAWhile(t *testing.T) {
 	r.setTime(time.Now().Add(25 * time.Hour))
 	r.joinMany("b", 5)
 	r.withSnapshot(11)
-	late := time.After(longEnough)
-	for len(r.files()) != 2 { // pruned right after the signature
-		select {
-		case <-late:
-			t.Fatalf("the folder holds %v", r.files())
-		case <-time.After(time.Millisecond):
-		}
-	}
+	r.holds(2) // pruned right after the signature
 	if _, _, err := r.Snapshot(first.Snapshot.Digest); !errors.Is(err, snap.ErrNotHeld) {
 		t.Errorf("the first after a day: %v", err)
 	}
@@ -276,14 +269,7 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 			if bytes.Contains(rows, []byte("Name of bob")) || !bytes.Contains(rows, []byte("Name of ada")) {
 				t.Error("the new snapshot has the wrong words")
 			}
-			late := time.After(longEnough)
-			for len(r.files()) != 1 {
-				select {
-				case <-late:
-					t.Fatalf("the folder holds %v", r.files())
-				case <-time.After(time.Millisecond):
-				}
-			}
+			r.holds(1)
 			if _, _, err := r.Snapshot(before.Snapshot.Digest); !errors.Is(err, snap.ErrNotHeld) {
 				t.Errorf("the old snapshot: %v", err)
 			}
@@ -321,17 +307,10 @@ func TestARedactionBeforeACrashIsMadeUpFor(t *testing.T) {
 	}
 	r.open()
 	r.withSnapshot(4)
-	late := time.After(longEnough)
-	for {
-		if _, _, err := r.Snapshot(before.Snapshot.Digest); errors.Is(err, snap.ErrNotHeld) {
-			return
-		}
-		select {
-		case <-late:
-			t.Fatal("the old snapshot is still there")
-		case <-time.After(time.Millisecond):
-		}
-	}
+	comes(t, "the end of the old snapshot", func() bool {
+		_, _, err := r.Snapshot(before.Snapshot.Digest)
+		return errors.Is(err, snap.ErrNotHeld)
+	})
 }
 
 func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
@@ -342,14 +321,7 @@ func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.joinMany("a", 5)
-	late := time.After(longEnough)
-	for !strings.Contains(r.log.String(), "the snapshot could not be made") {
-		select {
-		case <-late:
-			t.Fatalf("nothing was said:\n%s", &r.log)
-		case <-time.After(time.Millisecond):
-		}
-	}
+	comes(t, "a word in the log", func() bool { return strings.Contains(r.log.String(), "the snapshot could not be made") })
 	if c := r.present(); c.Snapshot != first.Snapshot {
 		t.Errorf("the snapshot is %+v, was %+v", c.Snapshot, first.Snapshot)
 	}
@@ -360,19 +332,16 @@ func TestASnapshotThatCannotBeKeptLeavesTheLast(t *testing.T) {
 }
 
 func TestNewRefusesWhatItCannotWorkWith(t *testing.T) {
-	key, err := publish.OpenKey(filepath.Join(t.TempDir(), "key"), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := filepath.Join(t.TempDir(), "key")
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []publish.Config{
-		{Dir: t.TempDir(), Capacity: 1},
-		{Key: key, Capacity: 1},
-		{Key: key, Dir: t.TempDir()},
-		{Key: key, Dir: file, Capacity: 1},
+		{Name: "a", KeyPath: file, Dir: t.TempDir(), Capacity: 1},
+		{Name: "a", KeyPath: key, Capacity: 1},
+		{Name: "a", KeyPath: key, Dir: t.TempDir()},
+		{Name: "a", KeyPath: key, Dir: file, Capacity: 1},
 	} {
 		if _, err := publish.New(c); err == nil {
 			t.Errorf("%+v was taken", c)

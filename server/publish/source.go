@@ -1,9 +1,20 @@
 package publish
 
 import (
+	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/mod/sumdb/tlog"
 
 	"webring/core/snap"
+	"webring/edge/follow"
+	"webring/server/ledger"
 )
 
 // Source is what can be followed. Its methods may be called concurrently. The caller
@@ -26,3 +37,105 @@ type Source interface {
 	// such file.
 	Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error)
 }
+
+// Switch has the source of [Handlers], which can be replaced while clients follow it. All sources
+// give checkpoints of one ring that never go back.
+type Switch struct {
+	now      atomic.Pointer[Source]
+	replaced follow.Signal
+}
+
+// Use makes s the source.
+func (w *Switch) Use(s Source) {
+	w.now.Store(&s)
+	w.replaced.Send()
+}
+
+func (w *Switch) source() Source { return *w.now.Load() }
+
+// Books is what a source reads of its ledger.
+type Books interface {
+	Size() uint64
+	Records(from uint64, n int) ([]ledger.Record, error)
+	HashReader() tlog.HashReader
+}
+
+// shown is what a [Publisher] and a [Relay] give to their followers.
+type shown struct {
+	dir     string // of the snapshots
+	changed follow.Signal
+
+	mu        sync.Mutex
+	books     Books
+	signed    []byte
+	keys      []byte // signed; nil after a change until the next checkpoint is
+	last      snap.Checkpoint
+	snapshots []snapshot // on disk, the newest last
+}
+
+// Checkpoint implements [Source].
+func (s *shown) Checkpoint() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.signed
+}
+
+// Keys implements [Source].
+func (s *shown) Keys() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys
+}
+
+// Changed implements [Source].
+func (s *shown) Changed() <-chan struct{} { return s.changed.Wait() }
+
+// Events implements [Source].
+func (s *shown) Events(from uint64, n int) ([]snap.Record, error) {
+	s.mu.Lock()
+	books, signed := s.books, s.last.Size
+	s.mu.Unlock()
+	if from > signed {
+		return nil, fmt.Errorf("publish: event %d of %d: %w", from, signed, snap.ErrNotHeld)
+	}
+	if from == signed || n <= 0 {
+		return nil, nil
+	}
+	records, err := books.Records(from, int(min(uint64(n), signed-from)))
+	if err != nil {
+		return nil, fmt.Errorf("publish: %w", err)
+	}
+	return records, nil
+}
+
+// Snapshot implements [Source].
+func (s *shown) Snapshot(digest [32]byte) (file io.ReadCloser, length int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, held := range s.snapshots {
+		if held.Digest != digest {
+			continue
+		}
+		f, err := os.Open(s.path(held.Snapshot))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // another role of this node has removed it
+			continue
+		case err != nil:
+			return nil, 0, fmt.Errorf("publish: %w", err)
+		}
+		return f, held.Bytes, nil
+	}
+	return nil, 0, fmt.Errorf("publish: snapshot %x: %w", digest, snap.ErrNotHeld)
+}
+
+// newest gives the newest snapshot, the zero one if there is none.
+func (s *shown) newest() snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.snapshots) == 0 {
+		return snapshot{}
+	}
+	return s.snapshots[len(s.snapshots)-1]
+}
+
+func (s *shown) path(of snap.Snapshot) string { return filepath.Join(s.dir, fileName(of)) }

@@ -18,7 +18,7 @@ import (
 // connection's goroutine reads it and sends each piece at once, so a follower needs no
 // goroutine of its own. When the follower has gone, the write fails.
 type stream struct {
-	source    Source
+	sources   *Switch
 	stopping  <-chan struct{}
 	conn      net.Conn
 	heartbeat time.Duration
@@ -35,7 +35,7 @@ func (h *handlers) stream(ctx *fasthttp.RequestCtx, release func()) {
 	ctx.Response.Header.Set("X-Accel-Buffering", "no") // for proxies that would wait for more
 	ctx.SetConnectionClose()
 	ctx.Response.SetBodyStream(&stream{
-		source: h.source, stopping: ctx.Done(), conn: ctx.Conn(), heartbeat: h.heartbeat,
+		sources: h.Switch, stopping: ctx.Done(), conn: ctx.Conn(), heartbeat: h.heartbeat,
 		release: release,
 		sent:    string(ctx.Request.Header.Peek("Last-Event-ID")),
 		pending: []byte(":\n\n"), // lets the header go out
@@ -68,16 +68,19 @@ func (s *stream) wait() bool {
 	silence := time.NewTimer(s.heartbeat)
 	defer silence.Stop()
 	for {
-		changed := s.source.Changed()
-		note := s.source.Checkpoint()
-		if id, ok := idOf(note); ok && id != s.sent {
+		replaced := s.sources.replaced.Wait()
+		source := s.sources.source()
+		changed := source.Changed()
+		note := source.Checkpoint()
+		if id, size, ok := idOf(note); ok && id != s.sent {
 			s.sent = id
-			s.pending = s.appendEvents(nil, id)
+			s.pending = s.appendEvents(nil, source, size)
 			s.pending = appendEvent(s.pending, id, note)
 			return true
 		}
 		select {
 		case <-changed:
+		case <-replaced:
 		case <-silence.C:
 			s.pending = []byte(":\n\n")
 			return true
@@ -98,9 +101,7 @@ const (
 // appendEvents appends the ledger's events since the checkpoint that was sent before, if
 // they are few. A follower then needs no further request for them, which would take as
 // long again. Clients that do not know these fields skip them.
-func (s *stream) appendEvents(b []byte, id string) []byte {
-	word, _, _ := strings.Cut(id, "-")
-	size, _ := parseNumber(word)
+func (s *stream) appendEvents(b []byte, source Source, size uint64) []byte {
 	from := s.size
 	s.size = size
 	if from == 0 || size <= from || size-from > mostCarried {
@@ -109,7 +110,7 @@ func (s *stream) appendEvents(b []byte, id string) []byte {
 	var carried []byte
 	for at := from; at < size; {
 		// A range ends with its block.
-		records, err := s.source.Events(at, int(min(size-at, snap.BlockEvents-at%snap.BlockEvents)))
+		records, err := source.Events(at, int(min(size-at, snap.BlockEvents-at%snap.BlockEvents)))
 		if err != nil || len(records) == 0 {
 			return b // the follower asks for them
 		}

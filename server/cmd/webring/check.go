@@ -553,7 +553,7 @@ func (c *checks) origins(o *edgeOptions) {
 func (c *checks) origin(o *edgeOptions, url string) error {
 	ctx, cancel := waiting()
 	defer cancel()
-	events, signed, err := follow.Probe(ctx, follow.Config{Origins: []string{url}, Keys: o.originKeys, Dir: replicaPath(o.data)})
+	events, signed, err := follow.Probe(ctx, follow.Config{LinkConfig: follow.LinkConfig{Origins: []string{url}}, Keys: o.originKeys, Dir: replicaPath(o.data)})
 	if _, away := errors.AsType[*net.OpError](err); away || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -112,8 +112,9 @@ func (n *edgeNode) run(ctx context.Context) (err error) {
 		return err
 	}
 	cfg := follow.Config{
-		Origins: n.o.origins, Keys: n.o.originKeys, Dir: replicaPath(n.o.data), Replay: n.o.replay,
-		Module: digest, Show: n.show, Log: n.log, MaxSnapshot: n.o.core.mostSnapshot(),
+		LinkConfig: follow.LinkConfig{Origins: n.o.origins, Log: n.log},
+		Keys:       n.o.originKeys, Dir: replicaPath(n.o.data), Replay: n.o.replay,
+		Module: digest, Show: n.show, MaxSnapshot: n.o.core.mostSnapshot(),
 		Open: func(ctx context.Context, snapshot []byte) (follow.Core, error) {
 			return n.o.core.open(ctx, edgeCapacity, n.o.data, snapshot, n.log)
 		},
@@ -234,7 +235,9 @@ func (n *edgeNode) answer(ctx context.Context, r *follow.Replica, run func()) er
 // can be completed when the origin is lost. Earlier events, which the page /verify asks for,
 // are the origin's. An edge has no snapshots, so nothing can follow it.
 func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string) map[string]func(*fasthttp.RequestCtx, string, bool) {
-	all := publish.Handlers(edgeSource{r}, baseURL)
+	source := new(publish.Switch)
+	source.Use(edgeSource{r})
+	all := publish.Handlers(source, baseURL)
 	held := all["/sync/events"]
 	all["/sync/events"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
 		if from, err := ctx.QueryArgs().GetUint("from"); err == nil && uint64(from) < r.First() {

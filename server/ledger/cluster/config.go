@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
 	"errors"
@@ -38,12 +39,6 @@ type Config struct {
 	// one in use first, then the others that the node knows; see [Fingerprint]. It may be called at
 	// any time. If it is nil, no secrets are compared.
 	Shared func() map[string][]string
-	// Lease is how long a leader that does not answer still leads, in whole seconds; 0 means 3 s. etcd
-	// takes no less than 2 s.
-	Lease time.Duration
-	// TailBound is how many bytes the tail may have; 0 stands for 512 MiB. It must be well
-	// below the quota of etcd's database.
-	TailBound int64
 	// Now is the wall clock, for what is shown of nodes; nil stands for [time.Now].
 	// Deadlines go by the monotonic clock.
 	Now func() time.Time
@@ -53,9 +48,10 @@ type Config struct {
 	// what then goes wrong.
 	Unfenced bool
 
-	// dial are options of the connections to etcd, for tests. stall is defaultStall if it is 0.
-	dial  []grpc.DialOption
-	stall time.Duration
+	// Of tests: options of the connections to etcd, and other bounds than the usual ones.
+	dial         []grpc.DialOption
+	lease, stall time.Duration
+	tailBound    int64
 }
 
 var (
@@ -73,11 +69,12 @@ var (
 	ErrResigned = errors.New("cluster: this node has handed over")
 )
 
-// Bounds of names and defaults.
+// The usual bounds.
 const (
+	// defaultLease is how long a leader that does not answer still leads. etcd takes no less than 2 s.
 	defaultLease = 3 * time.Second
-	minLease     = 2 * time.Second
-	defaultTail  = 512 << 20
+	// defaultTail is how many bytes the tail may have. It is well below the quota of etcd's database.
+	defaultTail = 512 << 20
 	// defaultStall is how long the local store of a leader may take for one commit. A disk that hangs
 	// does not fail, and the node would keep its lease.
 	defaultStall = 10 * time.Second
@@ -121,18 +118,7 @@ func Open(c Config) (*Cluster, error) {
 	if c.Node != "" && !validName.MatchString(c.Node) {
 		return nil, fmt.Errorf("cluster: %q cannot name a node: use up to 63 letters, digits, dots, dashes and underscores", c.Node)
 	}
-	if c.Lease == 0 {
-		c.Lease = defaultLease
-	}
-	if c.Lease < minLease || c.Lease%time.Second != 0 {
-		return nil, fmt.Errorf("cluster: a lease of %s is not in whole seconds, at least %s", c.Lease, minLease)
-	}
-	if c.TailBound == 0 {
-		c.TailBound = defaultTail
-	}
-	if c.stall == 0 {
-		c.stall = defaultStall
-	}
+	c.lease, c.stall, c.tailBound = cmp.Or(c.lease, defaultLease), cmp.Or(c.stall, defaultStall), cmp.Or(c.tailBound, defaultTail)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

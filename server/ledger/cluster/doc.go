@@ -78,9 +78,8 @@
 //
 // # The files, in the order to read them
 //
-// config.go, keys.go and group.go (what is stored), seal.go and rotate.go (encryption), members.go
-// (which member of etcd is asked), participant.go (roles), follow.go, elect.go, term.go (the lease),
-// cell.go (fenced writes), store.go and overlay.go (the ledger's store), nodes.go (who takes part),
-// instance.go (one process for each name), shared.go (secrets of all nodes), trim.go, init.go,
-// status.go, marker.go.
+// config.go, keys.go (what is stored), seal.go (encryption, and how its key changes), members.go
+// (which member of etcd is asked), participant.go (roles), follow.go, elect.go, term.go (the lease,
+// and fenced writes), store.go (the ledger's store), nodes.go (which processes take part), shared.go
+// (secrets of all nodes), trim.go, init.go, status.go, marker.go.
 package cluster

@@ -11,7 +11,7 @@ import (
 
 // try stands for election if no node leads, and gives the term if this node was elected.
 func (w *watcher) try(ctx context.Context) (*Term, error) {
-	if !w.stand || w.led || w.next != "" && w.next != w.c.c.Node && time.Since(w.nextSince) < w.c.c.Lease {
+	if !w.stand || w.led || w.next != "" && w.next != w.c.c.Node && time.Since(w.nextSince) < w.c.c.lease {
 		return nil, nil
 	}
 	t, h, err := w.c.elect(ctx)
@@ -40,7 +40,7 @@ func (c *Cluster) elect(ctx context.Context) (*Term, head, error) {
 	began := time.Now()
 	lease, err := ask(ctx, c.members, func(ctx context.Context, client *clientv3.Client) (*clientv3.LeaseGrantResponse, error) {
 		began = time.Now()
-		return client.Grant(ctx, int64(c.c.Lease/time.Second))
+		return client.Grant(ctx, int64(c.c.lease/time.Second))
 	})
 	if err != nil {
 		return nil, head{}, fmt.Errorf("cluster: a lease: %w", err)

@@ -61,11 +61,15 @@ func (c *Cluster) Follow(ctx context.Context, own Follower) error {
 }
 
 func (c *Cluster) follow(ctx context.Context, own Follower, stand bool) (*Term, error) {
-	entered, left := func() {}, func() {}
-	if stand {
-		entered = sync.OnceFunc(func() { left = c.startReporting(func() uint64 { return own.Position().Serial }) })
-	}
-	defer func() { left() }()
+	var reporting sync.WaitGroup
+	defer reporting.Wait()
+	reports, end := context.WithCancel(ctx)
+	defer end()
+	entered := sync.OnceFunc(func() {
+		if stand {
+			reporting.Go(func() { c.report(reports, func() uint64 { return own.Position().Serial }) })
+		}
+	})
 	for pause := firstPause; ; pause = min(2*pause, longAttempt) {
 		w := &watcher{c: c, own: own, stand: stand, entered: entered}
 		began, had := time.Now(), own.Position().Serial

@@ -72,7 +72,6 @@ type world struct {
 	begin ledger.Batch
 	base  ledger.Position
 
-	calm   atomic.Bool  // no faults any more
 	open   sync.RWMutex // held for reading by a payment
 	closed bool         // no payments any more
 	log    recorder
@@ -135,7 +134,11 @@ func (w *world) run() (violations []string) {
 	failing.Go(func() { w.failMembers(more, w.random(1)) })
 	failing.Go(func() { w.failNodes(ctx, more, w.random(2)) })
 	failing.Wait()
-	w.calm.Store(true)
+	for _, s := range w.seats {
+		s.mu.Lock()
+		s.calm = true
+		s.mu.Unlock()
+	}
 	w.requests.Wait()
 	w.agree()
 	cancel()
@@ -265,6 +268,7 @@ type seat struct {
 	random *rand.Rand // of the requests; guarded by mu
 
 	mu       sync.Mutex
+	calm     bool // no request is lost or late any more
 	store    *ledgertest.Store
 	follower *ledger.Follower
 	cancel   context.CancelFunc // ends the present life
@@ -283,29 +287,29 @@ func (s *seat) connect() {
 	}
 }
 
-// intercept loses answers and has requests come late.
+// intercept loses answers and has requests come late. A late request has none of the caller's options:
+// they say where etcd's client wants to know the peer, and the client goes on before the request is sent.
 func (s *seat) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if method != pb.KV_Txn_FullMethodName || s.w.calm.Load() {
-		return invoke(ctx, method, req, reply, cc, opts...)
-	}
 	s.mu.Lock()
 	luck, delay := s.random.IntN(100), time.Duration(s.random.Int64N(int64(3*time.Second)))
-	s.mu.Unlock()
 	switch {
+	case method != pb.KV_Txn_FullMethodName || s.calm || luck >= 8:
+		s.mu.Unlock()
+		return invoke(ctx, method, req, reply, cc, opts...)
 	case luck < 4:
+		s.mu.Unlock()
 		s.w.lost.Add(1)
 		invoke(ctx, method, req, reply, cc, opts...)
-	case luck < 8:
-		s.w.late.Add(1)
+	default:
 		s.w.requests.Go(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
 			if wait(ctx, delay) == nil {
-				invoke(ctx, method, req, new(pb.TxnResponse), cc, opts...)
+				invoke(ctx, method, req, new(pb.TxnResponse), cc, grpc.WaitForReady(true))
 			}
 		})
-	default:
-		return invoke(ctx, method, req, reply, cc, opts...)
+		s.mu.Unlock()
+		s.w.late.Add(1)
 	}
 	return grpcstatus.Error(codes.Unavailable, "the answer is lost")
 }
@@ -526,7 +530,7 @@ func (w *world) failNodes(ctx context.Context, more func() bool, r *rand.Rand) {
 			for _, l := range s.links {
 				l.Silence()
 			}
-			pause += w.c.Lease
+			pause += w.c.lease
 		case 1:
 			for _, l := range s.links {
 				l.Cut()
@@ -621,13 +625,13 @@ func (w *world) wake(in *Cluster) {
 		rows := ledger.Batch{string(serialKey(at.Serial)): append(binary.BigEndian.AppendUint64(nil, at.Size), at.Root[:]...)}
 		plain, _ := appendGroup(nil, rows)
 		next := head{at: at, epoch: z.epoch, written: old.store.at.written}
-		stop := context.AfterFunc(ctx, z.cancel)
+		stop := context.AfterFunc(ctx, func() { z.cancel(ErrLost) })
 		err := z.move(&z.store.head, next.encode(), clientv3.OpPut(in.keys.group(at.Serial), string(in.sealer.seal(at.Serial, compress(plain)))))
 		if err == nil {
 			w.found("%s led no longer, and wrote transaction %d", s.name, at.Serial)
 		}
 		stop()
-		z.cancel()
+		z.cancel(ErrLost)
 	}
 }
 

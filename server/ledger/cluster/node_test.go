@@ -100,7 +100,7 @@ var rings atomic.Int64
 // config is that of a node of a new ring. Its lease is one that a busy machine renews in time.
 func config(t testing.TB, e *etcdtest.Cluster, node string) Config {
 	return Config{Endpoints: e.Endpoints(), Ring: "ring-" + string('a'+rune(rings.Add(1))), Node: node, Advertise: "http://" + node + ".test",
-		KeyFile: keyFile(t), Lease: 4 * time.Second, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))}
+		KeyFile: keyFile(t), lease: 4 * time.Second, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))}
 }
 
 // as is the configuration of another node of the ring.

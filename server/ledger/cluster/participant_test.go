@@ -103,8 +103,11 @@ func (s *script) becomes(r Role) State {
 }
 
 // participate runs a participant until the test ends. The channel gives what Run returns.
-func participate(t *testing.T, c Config) (s *script, over <-chan error) {
+func participate(t *testing.T, c Config, change ...func(*script)) (s *script, over <-chan error) {
 	s = &script{folder: newFolder(), t: t, steps: make(chan string, 100)}
+	for _, f := range change {
+		f(s)
+	}
 	s.p = NewParticipant(opened(t, c), s)
 	s.p.retry, s.p.fitness = 50*time.Millisecond, 10*time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
@@ -120,6 +123,16 @@ func participate(t *testing.T, c Config) (s *script, over <-chan error) {
 	return s, ended
 }
 
+// leading is a ring with one participant, which leads.
+func leading(t *testing.T, e *etcdtest.Cluster) (c Config, ada *script, over <-chan error) {
+	c = config(t, e, "ada")
+	begun(t, c, beginning)
+	ada, over = participate(t, c)
+	ada.did("follow", "lead")
+	ada.becomes(RoleLeader)
+	return c, ada, over
+}
+
 // there waits until etcd knows a node as a standby.
 func there(t *testing.T, c Config, node string) *Cluster {
 	t.Helper()
@@ -130,10 +143,7 @@ func there(t *testing.T, c Config, node string) *Cluster {
 
 // A participant leads until its term ends or an operator asks for another node, and leads again.
 func testParticipant(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, _ := participate(t, c)
-	ada.did("follow", "lead")
+	c, ada, _ := leading(t, e)
 	first := ada.becomes(RoleLeader)
 	if first.Epoch == 0 || first.Terms != 1 {
 		t.Errorf("it leads as %+v", first)
@@ -193,16 +203,10 @@ func testRefused(t *testing.T, e *etcdtest.Cluster) {
 func testCannotLead(t *testing.T, e *etcdtest.Cluster) {
 	c := config(t, e, "ada")
 	begun(t, c, beginning)
-	s := &script{folder: newFolder(), t: t, steps: make(chan string, 100), cannotLead: errors.New("the clock is wrong")}
-	s.p = NewParticipant(opened(t, c), s)
-	s.p.retry = 50 * time.Millisecond
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() { s.p.Run(ctx) })
-	defer running.Wait()
-	defer cancel()
+	wrong := errors.New("the clock is wrong")
+	s, _ := participate(t, c, func(s *script) { s.cannotLead = wrong })
 	s.did("follow", "lead", "follow", "lead", "follow")
-	if state := s.becomes(RoleRefused); !errors.Is(state.Reason, s.cannotLead) {
+	if state := s.becomes(RoleRefused); !errors.Is(state.Reason, wrong) {
 		t.Errorf("it is refused as %+v", state)
 	}
 	s.set(func() { s.cannotLead = nil })
@@ -211,11 +215,7 @@ func testCannotLead(t *testing.T, e *etcdtest.Cluster) {
 
 // If it is unknown what is stored, the process ends and reads it anew.
 func testBroken(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, over := participate(t, c)
-	ada.did("follow", "lead")
-	ada.becomes(RoleLeader)
+	c, ada, over := leading(t, e)
 	bob, ended := participate(t, c.as("bob"))
 	bob.set(func() { bob.cannotFollow = fmt.Errorf("%w: disk", ledger.ErrBroken) })
 	bob.did("follow")
@@ -250,11 +250,7 @@ func (c *Cluster) putGroup(ctx context.Context, b ledger.Batch) error {
 
 // A leader that is unfit, or in a process that stops, hands over if another node can take over.
 func testReplaced(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, _ := participate(t, c)
-	ada.did("follow", "lead")
-	ada.becomes(RoleLeader)
+	c, ada, _ := leading(t, e)
 	ada.set(func() { ada.unfit = errors.New("the disk is full") })
 	ada.p.Depart()
 	if state, _ := ada.p.State(); state.Role != RoleLeader {
@@ -291,11 +287,7 @@ func TestOrdersAreOfATerm(t *testing.T) {
 
 // The leader takes the ring out of etcd.
 func testLeaving(t *testing.T, e *etcdtest.Cluster) {
-	c := config(t, e, "ada")
-	begun(t, c, beginning)
-	ada, _ := participate(t, c)
-	ada.did("follow", "lead")
-	ada.becomes(RoleLeader)
+	c, ada, _ := leading(t, e)
 	bob, _ := participate(t, c.as("bob"))
 	bob.did("follow")
 	in := there(t, c, "bob")

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"webring/edge/durable"
 )
 
@@ -153,19 +155,13 @@ func (s *sealer) key(id string) (key, error) {
 	}
 }
 
-// use has a key seal from now on, and gives the last transaction that was sealed before.
-func (s *sealer) use(id string) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.uses = id
-	return s.sealed
-}
-
-// begin has a key seal what comes after a transaction.
-func (s *sealer) begin(id string, after uint64) {
+// use has a key seal what comes after a transaction and after what was sealed before. It gives the
+// later of the two.
+func (s *sealer) use(id string, after uint64) (last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uses, s.sealed = id, max(s.sealed, after)
+	return s.sealed
 }
 
 // inUse is the id of the key that seals; empty if that was never said.
@@ -226,4 +222,42 @@ func (s *sealer) about(serial uint64) []byte {
 func derive(k key, salt []byte) (cipher.AEAD, []byte) {
 	b := must(hkdf.Key(sha256.New, k.bytes, salt, "webring tail", sealKey+12))
 	return must(cipher.NewGCM(must(aes.NewCipher(b[:sealKey])))), b[sealKey:]
+}
+
+// A new key is put above the old one in the key file of each node, in any order. The leader
+// seals with it as soon as all registered nodes have said that they have it. The old key is
+// needed until the tail has nothing that it sealed ([Status.OldKey]). Once it is deleted everywhere,
+// nothing can read what etcd's files still have of that time.
+
+// knowsKey refuses a key file that lacks the key with which the ring is sealed.
+func (c *Cluster) knowsKey(found values) (is sealing, err error) {
+	if err = found.text(c.keys.sealing(), &is); err == nil && is.Key != "" {
+		_, err = c.sealer.key(is.Key)
+	}
+	return is, err
+}
+
+// useKey seals what follows the transaction head with the key of the ring.
+func (c *Cluster) useKey(found values, head uint64) error {
+	is, err := c.knowsKey(found)
+	if err == nil {
+		c.sealer.use(is.Key, head)
+	}
+	return err
+}
+
+// rotate switches to the newest key when all nodes have it.
+func (t *Term) rotate(nodes []Node) error {
+	s := t.c.sealer
+	newest, old := s.ids()[0], s.inUse()
+	if old == "" || newest == old || slices.ContainsFunc(nodes, func(n Node) bool { return !n.Joining && !slices.Contains(n.Keys, newest) }) {
+		return nil
+	}
+	last := s.use(newest, 0) // what is sealed from now on is sealed with the new key
+	if err := t.fenced(t.ctx, clientv3.OpPut(t.c.keys.sealing(), encodeText(sealing{Key: newest, Since: last + 1}))); err != nil {
+		s.use(old, 0)
+		return err
+	}
+	t.c.log.Info("the ring is sealed with a new key in etcd", "key", newest, "since", last+1)
+	return nil
 }

@@ -90,7 +90,7 @@ func (c *Cluster) Status(ctx context.Context) (s Status, err error) {
 	s.TailBytes = h.written - min(from.written, h.written)
 	s.Key, s.OldKey = seals.Key, s.Trimmed+1 < seals.Since && s.Trimmed < h.at.Serial
 	s.Tombstone, s.Single = found.has(k.tombstone()), end.Node
-	for key := range found {
+	for _, key := range slices.Sorted(maps.Keys(found)) {
 		if name, ok := strings.CutPrefix(key, k.allRefused()); ok {
 			var why refusedText
 			err = errors.Join(err, found.text(key, &why))
@@ -99,50 +99,26 @@ func (c *Cluster) Status(ctx context.Context) (s Status, err error) {
 			}
 			s.Refused[name] = why.Reason
 		}
+		if name, ok := strings.CutPrefix(key, k.nodes()); ok {
+			var r report
+			err = errors.Join(err, found.text(key, &r))
+			role := RoleGone
+			switch {
+			case name == s.Leader.Node:
+				role = RoleLeader
+			case found.has(k.alive(name)):
+				role = RoleStandby
+			case found.has(k.refused(name)):
+				role = RoleRefused
+			}
+			s.Nodes = append(s.Nodes, Node{Name: name, URL: r.URL, Serial: r.Serial, Joining: r.Joining, Keys: r.Keys, Role: role, Age: max(0, c.c.Now().Sub(time.UnixMilli(r.At)))})
+		}
 	}
-	nodes, wrong := c.parseNodes(found, s.Leader)
-	s.Nodes = nodes
-	return s, errors.Join(err, wrong)
+	return s, err
 }
 
 func (c *Cluster) errNoRing() error {
 	return fmt.Errorf("%w: there is no ring %s in this etcd cluster", ErrRefused, c.c.Ring)
-}
-
-// nodes gives the nodes of the ring.
-func (c *Cluster) nodes(ctx context.Context) ([]Node, error) {
-	k := c.keys
-	_, found, err := c.members.txn(ctx, nil, []clientv3.Op{clientv3.OpGet(k.nodes(), clientv3.WithPrefix()), clientv3.OpGet(k.allAlive(), clientv3.WithPrefix())})
-	if err != nil {
-		return nil, err
-	}
-	return c.parseNodes(found, Leader{})
-}
-
-// parseNodes reads the nodes from what was found, by name.
-func (c *Cluster) parseNodes(found values, leader Leader) (nodes []Node, err error) {
-	k := c.keys
-	for _, key := range slices.Sorted(maps.Keys(found)) {
-		name, ok := strings.CutPrefix(key, k.nodes())
-		if !ok {
-			continue
-		}
-		var r report
-		if err := found.text(key, &r); err != nil {
-			return nil, err
-		}
-		role := RoleGone
-		switch {
-		case name == leader.Node:
-			role = RoleLeader
-		case found.has(k.alive(name)):
-			role = RoleStandby
-		case found.has(k.refused(name)):
-			role = RoleRefused
-		}
-		nodes = append(nodes, Node{Name: name, URL: r.URL, Serial: r.Serial, Joining: r.Joining, Keys: r.Keys, Role: role, Age: max(0, c.c.Now().Sub(time.UnixMilli(r.At)))})
-	}
-	return nodes, nil
 }
 
 // Current asks etcd for the position of the last transaction that was committed.

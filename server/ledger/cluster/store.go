@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +44,6 @@ type Store struct {
 	mu      sync.RWMutex // guards the fields below
 	pending []*pending   // what is not stored here, the oldest first
 	bytes   int
-	last    uint64 // number of the last that was pending
-	begun   uint64 // number of the last that may be stored here, or in part
 	err     error
 	stopped bool
 	changed *sync.Cond    // pending, err or stopped; its lock is mu
@@ -66,7 +66,6 @@ func (w *stopwatch) running() time.Duration {
 
 // pending is a transaction that is not stored here yet.
 type pending struct {
-	number uint64
 	serial uint64
 	rows   ledger.Batch
 	keys   []string // in order
@@ -148,8 +147,6 @@ func (s *Store) push(p *pending) error {
 	if s.err != nil {
 		return s.err
 	}
-	s.last++
-	p.number = s.last
 	s.pending = append(s.pending, p)
 	s.bytes += p.bytes
 	s.changed.Broadcast()
@@ -196,7 +193,6 @@ func (s *Store) take() []*pending {
 		if n > 0 && (size > mergeBytes || rows > ledger.MaxBatchRows) {
 			break
 		}
-		s.begun = p.number
 		n++
 	}
 	return s.pending[:n:n]
@@ -236,6 +232,28 @@ func (s *Store) stop() {
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	<-s.ended
+}
+
+// Scan implements [ledger.Store]. It reads the local store, and first waits until that has the rows of the
+// scan that are replicated. So it never mixes rows of different transactions.
+func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
+	begin := max(string(from), string(prefix))
+	s.mu.Lock()
+	var needs *pending // the last with such rows
+	for _, p := range s.pending {
+		if at, _ := slices.BinarySearch(p.keys, begin); at < len(p.keys) && strings.HasPrefix(p.keys[at], string(prefix)) {
+			needs = p
+		}
+	}
+	for s.err == nil && slices.Contains(s.pending, needs) {
+		s.changed.Wait()
+	}
+	err, lacks := s.err, slices.Contains(s.pending, needs)
+	s.mu.Unlock()
+	if lacks {
+		return err
+	}
+	return s.under.Scan(prefix, from, fn)
 }
 
 // Get implements [ledger.Store].

@@ -27,12 +27,10 @@ type Term struct {
 	began    time.Time
 	deadline atomic.Int64
 
-	ctx      context.Context // ends with the term
-	cancel   context.CancelFunc
+	ctx      context.Context // ends with the term; its cause says why
+	cancel   context.CancelCauseFunc
 	over     sync.Once
 	revoking sync.Once
-	done     chan struct{}
-	err      error // why done is closed
 	running  sync.WaitGroup
 
 	store *Store
@@ -47,11 +45,11 @@ type Term struct {
 }
 
 func newTerm(c *Cluster, lease clientv3.LeaseID, began time.Time) *Term {
-	t := &Term{c: c, lease: lease, began: began, done: make(chan struct{}), handing: make(chan string, 1),
+	t := &Term{c: c, lease: lease, began: began, handing: make(chan string, 1),
 		until: cell{key: c.keys.until()}}
-	t.ctx, t.cancel = context.WithCancel(context.Background())
+	t.ctx, t.cancel = context.WithCancelCause(context.Background())
 	t.store = newStore(t, cell{key: c.keys.head()})
-	t.renewed(0, c.c.Lease)
+	t.renewed(0, c.c.lease)
 	return t
 }
 
@@ -59,11 +57,7 @@ func newTerm(c *Cluster, lease clientv3.LeaseID, began time.Time) *Term {
 func (t *Term) start() {
 	t.running.Go(t.awaitHandover)
 	t.running.Go(t.keepTail)
-	t.running.Go(func() {
-		stop := t.c.startReporting(t.store.local.Load)
-		<-t.done
-		stop()
-	})
+	t.running.Go(func() { t.c.report(t.ctx, t.store.local.Load) })
 }
 
 // Epoch numbers the term: a later term has a greater one.
@@ -72,18 +66,11 @@ func (t *Term) Epoch() int64 { return t.epoch }
 // Done is closed when the term is over: another node may lead, the lease may run out before it can be
 // renewed, a commit has failed, the node's own disk hangs, or the node has handed over. From then on
 // the node must not offer, broadcast or sign.
-func (t *Term) Done() <-chan struct{} { return t.done }
+func (t *Term) Done() <-chan struct{} { return t.ctx.Done() }
 
 // Live reports whether the node still leads. It asks the clock, so it is right even immediately
 // after the process was paused, when Done is not closed yet; see Confirm.
-func (t *Term) Live() bool {
-	select {
-	case <-t.done:
-		return false
-	default:
-		return t.left() > 0
-	}
-}
+func (t *Term) Live() bool { return t.Err() == nil && t.left() > 0 }
 
 // Confirm asks etcd whether this node leads; no answer within ctx means no. It is right even
 // after the whole machine was suspended, or a virtual one stopped for a snapshot. No clock of
@@ -109,28 +96,19 @@ func (t *Term) Ready() error {
 	return t.Room()
 }
 
-// Err says why Done is closed: an error that wraps [ErrLost] or [ErrResigned].
-func (t *Term) Err() error {
-	select {
-	case <-t.done:
-		return t.err
-	default:
-		return nil
-	}
-}
+// Err says why Done is closed: an error that wraps [ErrLost] or [ErrResigned]. It is nil before.
+func (t *Term) Err() error { return context.Cause(t.ctx) }
 
 // end ends the term, unless it is over, and gives the reason for its end.
 func (t *Term) end(err error) error {
 	t.over.Do(func() {
-		t.err = err
-		close(t.done)
-		t.cancel()
+		t.cancel(err)
 		t.c.setLeader(Leader{})
 		if errors.Is(err, ErrLost) {
 			t.c.log.Warn("this node no longer leads", "epoch", t.epoch, "error", err)
 		}
 	})
-	return t.err
+	return t.Err()
 }
 
 // left is how long the node may still act as the leader without renewing its lease.
@@ -140,12 +118,12 @@ func (t *Term) left() time.Duration {
 
 // renewed sets the deadline after a renewal, which was sent so long after began.
 func (t *Term) renewed(sent, lease time.Duration) {
-	t.deadline.Store(int64(sent + lease - t.c.c.Lease/6))
+	t.deadline.Store(int64(sent + lease - t.c.c.lease/6))
 }
 
 // renew keeps the lease alive, or ends the term before it can have run out.
 func (t *Term) renew() {
-	lease := t.c.c.Lease
+	lease := t.c.c.lease
 	for sought := time.Duration(-1); ; {
 		left := t.left()
 		if left <= 0 {
@@ -340,4 +318,52 @@ func (t *Term) Close() error {
 func (t *Term) wait() {
 	t.store.stop()
 	t.running.Wait()
+}
+
+// cell is a key that only the leader writes, with the revision that its next write compares.
+type cell struct {
+	key string
+	rev int64 // of its last write; 0 if it was never written
+}
+
+var errDeposed = fmt.Errorf("%w: another node was elected", ErrLost)
+
+// leads compares the epoch: it holds while this term lasts in etcd.
+func (t *Term) leads() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(t.c.keys.leader()), "=", t.epoch)
+}
+
+// fenced writes in the name of this term. If another node was elected, it writes nothing and ends
+// the term.
+func (t *Term) fenced(ctx context.Context, ops ...clientv3.Op) error {
+	resp, _, err := t.c.members.txn(ctx, []clientv3.Cmp{t.leads()}, ops)
+	if err == nil && !resp.Succeeded {
+		err = t.end(errDeposed)
+	}
+	return err
+}
+
+// move writes a cell, and more with it, in one transaction that compares the epoch and the revision
+// of the cell. It returns when that has taken effect. Any error ends the term, because the outcome
+// may be unknown.
+func (t *Term) move(cell *cell, value []byte, more ...clientv3.Op) error {
+	leader := t.c.keys.leader()
+	compare := []clientv3.Cmp{t.leads(), clientv3.Compare(clientv3.ModRevision(cell.key), "=", cell.rev)}
+	if t.c.c.Unfenced {
+		compare = nil
+	}
+	resp, found, err := t.c.members.txn(t.ctx, compare, append([]clientv3.Op{clientv3.OpPut(cell.key, string(value))}, more...), gets(leader, cell.key)...)
+	switch is := found[cell.key]; {
+	case err != nil:
+		return t.end(fmt.Errorf("%w: %s was not written, or the answer is missing: %w", ErrLost, cell.key, err))
+	case resp.Succeeded:
+		cell.rev = resp.Header.Revision
+	case found[leader].GetCreateRevision() != t.epoch:
+		return t.end(errDeposed)
+	case is.GetModRevision() > cell.rev && string(is.GetValue()) == string(value):
+		cell.rev = is.ModRevision // an earlier attempt took effect, and its answer was lost
+	default:
+		return t.end(fmt.Errorf("%w: %s is not as this term left it", ErrLost, cell.key))
+	}
+	return nil
 }

@@ -51,7 +51,7 @@ func (b *tailBounds) size() int64 {
 
 // Room says why nothing may be written now. It is quick.
 func (t *Term) Room() error {
-	if size, bound := t.tail.size(), t.c.c.TailBound; size > bound {
+	if size, bound := t.tail.size(), t.c.c.tailBound; size > bound {
 		return fmt.Errorf("cluster: etcd holds %d bytes that no other node has, more than %d: no standby keeps up", size, bound)
 	}
 	t.tail.mu.Lock()
@@ -62,9 +62,9 @@ func (t *Term) Room() error {
 // keepTail trims the tail and checks whether etcd takes writes, until the term is over.
 func (t *Term) keepTail() {
 	for wait(t.ctx, trimTime) == nil {
-		nodes, err := t.c.nodes(t.ctx)
+		ring, err := t.c.Status(t.ctx)
 		if err == nil {
-			err = errors.Join(t.trim(nodes), t.rotate(nodes))
+			err = errors.Join(t.trim(ring.Nodes), t.rotate(ring.Nodes))
 		}
 		if err == nil {
 			err = t.share()
@@ -99,7 +99,7 @@ func (t *Term) trim(nodes []Node) error {
 	t.tail.mu.Lock()
 	from := t.tail.from
 	t.tail.mu.Unlock()
-	serial := trimTo(nodes, t.c.c.Node, from.serial, t.store.local.Load(), t.tail.size() > t.c.c.TailBound/4)
+	serial := trimTo(nodes, t.c.c.Node, from.serial, t.store.local.Load(), t.tail.size() > t.c.c.tailBound/4)
 	if serial <= from.serial {
 		return nil
 	}
