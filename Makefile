@@ -118,7 +118,7 @@ test: race plain
 
 # The core has no goroutines, pages are text, forms and credentials are read by functions,
 # and the tests of deploy and devchain watch other programs.
-SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|browser|card|content|describe|idn|markup|form|mpp|x402|synthetic|logscan|sharedmem)$$
+SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|card|content|describe|idn|markup|form|mpp|x402|synthetic|logscan|sharedmem)$$
 # The longest package is named first, because it begins first then.
 AT_A_TIME  = -timeout 30m -p 3 -parallel $(AT_ONCE)
 race: wasm
@@ -131,7 +131,7 @@ plain: wasm
 	$(GO) test $(AT_A_TIME) -run 'Allocat|CostNothing|PrefersHTML|TestEvery(Build|Engine)' ./edge ./edge/fastpath ./edge/front ./wasm/host
 
 # The tests that need no process, browser or chain. It takes about a minute.
-PROCESSES = /(cmd/.*|deploy|devchain.*|cluster|etcdtest|browser|runtest)$$
+PROCESSES = /(cmd/.*|deploy|devchain.*|cluster|etcdtest|runtest)$$
 quick: wasm
 	$(GO) test -short -timeout 5m $$($(GO) list ./... | grep -vE '$(PROCESSES)')
 

@@ -29,7 +29,6 @@ var importLaw = map[string][]string{
 	"webring/wasm/runtest":        {"std", "github.com/tetratelabs/wazero", "github.com/tetratelabs/wazero/"},
 
 	"webring/edge":          {"std", "webring/edge/cache", "webring/edge/content", "webring/edge/fastpath", "webring/edge/hops", "webring/edge/pages", "webring/edge/voucher", "webring/edge/describe", "webring/edge/mcp", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "github.com/fasthttp/router", "github.com/savsgio/gotils/strconv", "github.com/klauspost/compress/zstd", "github.com/prometheus/client_golang/prometheus", "webring/edge/front", "webring/edge/share"},
-	"webring/edge/browser":  {},
 	"webring/edge/cache":    {"std", "golang.org/x/sync/singleflight", "webring/core/api"},
 	"webring/edge/card":     {"std", "webring/static", "golang.org/x/image/font", "golang.org/x/image/font/sfnt", "golang.org/x/image/math/fixed", "golang.org/x/image/vector"},
 	"webring/edge/content":  {"std", "webring/core/api", "github.com/valyala/fasthttp", "github.com/andybalholm/brotli", "github.com/klauspost/compress/zstd"},
