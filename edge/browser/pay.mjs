@@ -333,6 +333,7 @@ async function chromium() {
   await says(page, "#pay-bid", "what is known of the money is said", /stopped waiting.*\$5\.00 can still be made until .*signs nothing else/);
   await shoot(page, "given-up");
   const silent = await visit(browser, payer, `${plan.base}/leaderboard`);
+  await silent.waitForFunction(() => navigator.locks.query().then(({ held }) => !held.length)); // it has looked at the wish
   await bid(page, "5");
   await button(page, "#pay-bid", "Cancel");
   await says(page, "#pay-bid", "the wish stays blocked", /stopped waiting/);

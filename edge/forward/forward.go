@@ -126,7 +126,7 @@ func New(cfg Config) (*Forwarder, error) {
 		TLSHandshakeTimeout: 5 * time.Second,
 		// Well below what the origin keeps idle connections for.
 		IdleConnTimeout:     5 * time.Second,
-		MaxIdleConnsPerHost: 32,
+		MaxIdleConnsPerHost: mostConns,
 		MaxConnsPerHost:     mostConns,
 		DisableCompression:  true,
 	}

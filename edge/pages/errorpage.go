@@ -173,25 +173,32 @@ func root(target []byte) string {
 	return strings.Repeat("../", depth)
 }
 
-// blankID is the id of no request, in a page that many requests get.
-const blankID = "request-7d0c4f1b"
+// blankID and blankWait are the id of no request and no wait, in a page that many requests get.
+const (
+	blankID   = "request-7d0c4f1b"
+	blankWait = "wait-7d0c4f1b"
+)
 
 // CrowdedPage is the [Pages.ErrorPage] of a client that asks too often. Many come at once when
-// a ring can least afford it, so the page is cached at each ledger position for each wait and depth of
-// addresses, and only the id of the request is filled in.
+// a ring can least afford it, so the page is cached at each ledger position for each depth of
+// addresses, and the id of the request and the wait are filled in.
 func (s *Pages) CrowdedPage(c Core, f *Failure) []byte {
 	seq, _ := c.Head()
-	key := c.Cache().Key(fmt.Appendf(nil, " crowded %t %t %s %s", f.reads(), f.Reads, f.RetryAfter, root(f.Target)))
+	blank := *f
+	blank.RequestID = blankID
+	if f.RetryAfter != "" && f.RetryAfter != "1" { // which have words of their own
+		blank.RetryAfter = blankWait
+	}
+	key := c.Cache().Key(fmt.Appendf(nil, " crowded %t %t %s %s", f.reads(), f.Reads, blank.RetryAfter, root(f.Target)))
 	var page []byte
 	if e := c.Cache().Get(key); e != nil && e.Holds(c.Build(), seq, 0) {
 		page = e.Value.([]byte)
 	} else {
-		blank := *f
-		blank.RequestID = blankID
 		view, whole := s.fillError(c, &blank)
 		if page = templates.Render(view.HTML()); whole {
 			c.Cache().Put(key, &cache.Entry{Build: c.Build(), Seq: seq, Until: cache.Forever, Value: page}, len(page))
 		}
 	}
+	page = bytes.ReplaceAll(page, []byte(blankWait), []byte(html.EscapeString(f.RetryAfter)))
 	return bytes.Replace(page, []byte(blankID), []byte(html.EscapeString(f.RequestID)), 1)
 }

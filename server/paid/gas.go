@@ -118,6 +118,10 @@ func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *
 
 // storeWaste stores waste that was added, and deletes what was forgotten.
 func (s *Service) storeWaste(gone []ledger.Waste, added ...ledger.Waste) {
+	var transactions []string
+	for _, w := range slices.Concat(gone, added) {
+		transactions = append(transactions, w.Transaction)
+	}
 	err := s.Ledger.Do(context.Background(), func(tx *ledger.Tx) (err error) {
 		for _, w := range gone {
 			tx.ForgetWaste(w)
@@ -128,7 +132,7 @@ func (s *Service) storeWaste(gone []ledger.Waste, added ...ledger.Waste) {
 		return err
 	})
 	if err != nil {
-		s.Log.Error("wasted gas is not stored as it is known; the next start has it as it was before", "err", err)
+		s.Log.Error("wasted gas is not stored as it is known; the next start has it as it was before", "transactions", transactions, "err", err)
 	}
 }
 

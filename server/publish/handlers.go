@@ -202,12 +202,18 @@ func (h *handlers) deliver(ctx *fasthttp.RequestCtx, client string, known bool, 
 		h.later(ctx, "As much is being sent from here, or to this client, as there is room for.")
 		return
 	}
+	sends := false
+	defer func() {
+		if !sends {
+			release()
+		}
+	}()
 	c, err := find()
 	if err != nil {
-		release()
 		h.failed(ctx, err)
 		return
 	}
+	sends = true
 	answer(ctx, c.media, c.cache)
 	ctx.Response.SetBodyStream(&download{ReadCloser: c.body, conn: ctx.Conn(), stall: h.stall, rate: h.rate, release: release}, c.length)
 }

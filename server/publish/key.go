@@ -130,10 +130,9 @@ func (p *Publisher) Announce() (current, next string, err error) {
 	if p.next == nil {
 		key, err := OpenKey(p.c.NextPath, p.key.Name())
 		if err == nil {
-			err = p.signWith(p.key, key)
+			err = p.signWith(p.key, key) // the key stays announced if this fails: its file is there
 		}
 		if err != nil {
-			p.next = nil
 			return "", "", err
 		}
 	}

@@ -94,7 +94,7 @@ func (o *origin) runsAlone() {
 		stacks = seen
 		return err == nil && strings.Contains(stacks, "main.(*originNode).attend")
 	})
-	for _, of := range []string{"etcd", "grpc", "main.(*member)", "main.(*clusterNode)", "publish.(*Relay)"} {
+	for _, of := range []string{"etcd", "grpc", "server.(*Node)", "ledger/cluster.", "publish.(*Relay)"} {
 		if strings.Contains(stacks, of) {
 			o.t.Errorf("without --etcd there runs %s:\n%s", of, stacks)
 		}

@@ -117,8 +117,10 @@ func TestHelp(t *testing.T) {
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "no origin is running") {
 		t.Errorf("payments list with WEBRING_SINCE: %v: %s", err, out)
 	}
-	if out, _, failed := webring("help"); failed || strings.Count(out, "\n  webring ") != len(commands()) {
-		t.Errorf("help: %s", out)
+	for _, args := range [][]string{{"help"}, {"help", "help"}, {"help", "--help"}} {
+		if out, _, failed := webring(args...); failed || strings.Count(out, "\n  webring ") != len(commands()) {
+			t.Errorf("%s: %s", args, out)
+		}
 	}
 	if _, complaint, failed := webring("bogus"); !failed || !strings.Contains(complaint, "webring help") {
 		t.Errorf("bogus: %s", complaint)

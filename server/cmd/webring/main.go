@@ -93,7 +93,7 @@ func run(args []string, out io.Writer) error {
 	}
 	switch args[0] {
 	case "help", "-h", "-help", "--help":
-		if len(args) == 2 {
+		if len(args) == 2 && args[1] != "help" && !strings.HasPrefix(args[1], "-") {
 			return run([]string{args[1], "--help"}, out)
 		}
 		usage(out)

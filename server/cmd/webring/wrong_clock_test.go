@@ -195,6 +195,7 @@ func TestANodeWithAWrongClockGivesWay(t *testing.T) {
 	good.launch()
 	eventually(t, "a leader with a right clock", longEnough, func() bool { return good.role() == cluster.RoleLeader })
 	good.prove(owner, http.MethodPatch, "/api/ring/honest", `{"description":"changed"}`).does(t, 200, "")
+	bad.takesPayments()
 	if p := bad.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusCreated && p.Status != http.StatusOK {
 		t.Errorf("a bid: %d %s", p.Status, p.Body)
 	}
@@ -204,9 +205,18 @@ func TestANodeWithAWrongClockGivesWay(t *testing.T) {
 // honest has a member join that has paid for a bid, and gives its owner.
 func (o *origin) honest() devchain.Account {
 	o.t.Helper()
+	o.takesPayments()
 	owner := wallet(o.t)
 	if p := o.pay(owner, "/api/register", `{"name":"Honest","url":"https://honest.dev/","kind":"agent","bid":"5.00"}`); p.Status != http.StatusCreated {
 		o.t.Fatalf("%d %s", p.Status, p.Body)
 	}
 	return owner
+}
+
+// takesPayments waits until the node offers payments: it leads, or knows who does.
+func (o *origin) takesPayments() {
+	o.t.Helper()
+	eventually(o.t, "a node that takes payments", longEnough, func() bool {
+		return o.post("/api/register", `{"name":"Any","url":"https://any.dev/","kind":"agent"}`).Status == http.StatusPaymentRequired
+	})
 }

@@ -409,6 +409,8 @@ func TestTrimTo(t *testing.T) {
 		{"only one that joins", []Node{joining}, false, 0},
 		{"only one that joins, and the tail long", []Node{joining}, true, 0},
 		{"one needs a backup", []Node{node("a", 15, RoleStandby), node("b", 1, RoleGone)}, false, 15},
+		{"one needs a backup, and is refused", []Node{node("a", 15, RoleStandby), node("b", 1, RoleRefused)}, false, 15},
+		{"one is refused, and the tail long", []Node{node("a", 15, RoleStandby), node("b", 16, RoleRefused)}, true, 15},
 		{"only one that needs a backup", []Node{node("b", 1, RoleGone)}, true, 0},
 		{"what one told last is late", []Node{node("a", 15, RoleStandby), node("b", 1, RoleStandby)}, false, 1},
 	} {

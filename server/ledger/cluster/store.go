@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -85,6 +87,11 @@ func (s *Store) open(under ledger.Store) {
 		panic("cluster: a term has one store")
 	}
 	s.under, s.ended = under, make(chan struct{})
+	context.AfterFunc(s.t.ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.changed.Broadcast()
+	})
 	go s.run()
 }
 
@@ -235,7 +242,7 @@ func (s *Store) stop() {
 }
 
 // Scan implements [ledger.Store]. It reads the local store, and first waits until that has the rows of the
-// scan that are replicated. So it never mixes rows of different transactions.
+// scan that are replicated, or until the term is over. So it never mixes rows of different transactions.
 func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
 	begin := max(string(from), string(prefix))
 	s.mu.Lock()
@@ -245,10 +252,11 @@ func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) erro
 			needs = p
 		}
 	}
-	for s.err == nil && slices.Contains(s.pending, needs) {
+	over := func() error { return cmp.Or(s.err, s.t.Err()) }
+	for over() == nil && slices.Contains(s.pending, needs) {
 		s.changed.Wait()
 	}
-	err, lacks := s.err, slices.Contains(s.pending, needs)
+	err, lacks := over(), slices.Contains(s.pending, needs)
 	s.mu.Unlock()
 	if lacks {
 		return err

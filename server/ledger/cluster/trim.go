@@ -133,7 +133,8 @@ func trimTo(nodes []Node, own string, from, stored uint64, long bool) uint64 {
 	for _, n := range nodes {
 		// A node that is gone and has less needs a backup. One that is there has more: its last report
 		// was late.
-		if n.Name == own || n.Serial < from && n.Role == RoleGone {
+		gone := n.Role == RoleGone || n.Role == RoleRefused
+		if n.Name == own || n.Serial < from && gone {
 			continue
 		}
 		least = min(least, n.Serial)
@@ -141,7 +142,7 @@ func trimTo(nodes []Node, own string, from, stored uint64, long bool) uint64 {
 			continue
 		}
 		kept = max(kept, n.Serial)
-		if n.Role != RoleGone {
+		if !gone {
 			current = max(current, n.Serial)
 		}
 	}

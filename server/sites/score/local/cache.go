@@ -113,14 +113,13 @@ func (c *cache) keep(s *cachedSite, r fetch.Request, a *cachedAnswer) {
 		size += len(a.Body)
 	}
 	failed := a.err != nil && !errors.Is(a.err, fetch.ErrRedirect) // which is an answer
-	if failed || s.size+size > maxCachedOfSite {
+	known := c.sites.Get(s.name)                                   // what is cached no more has no more answers
+	if failed || s.size+size > maxCachedOfSite || known == nil || known.Value() != s {
 		delete(s.answers, r)
 		return
 	}
-	if known := c.sites.Get(s.name); known != nil && known.Value() == s {
-		s.size += size
-		c.store(s)
-	}
+	s.size += size
+	c.store(s)
 }
 
 // scored sets until when the answers of a site are cached: for as long as its score, from
