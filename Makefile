@@ -119,16 +119,20 @@ test: race plain
 # The core has no goroutines, pages are text, forms and credentials are read by functions,
 # and the tests of deploy and devchain watch other programs.
 SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|card|content|describe|idn|markup|form|mpp|x402|synthetic|logscan|sharedmem)$$
-# The longest package is named first, because it begins first then.
-AT_A_TIME  = -timeout 30m -p 3 -parallel $(AT_ONCE)
+# Long simulated time and many documents take twenty times as long under the race detector,
+# and their goroutines are those of other tests.
+LONG = ^(TestAccountsThatHaveBidDoNotHoldAURLByTurns|TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted|TestIdempotencyKeyRunsOut|TestDocumentsTakeABoundedNumberOfBytes)$$
+# The longest packages are named first, because they begin first then.
+AT_A_TIME = -timeout 30m -p 3 -parallel $(AT_ONCE)
 race: wasm
-	$(GO) test -race $(AT_A_TIME) ./server/cmd/webring $$($(GO) list ./... | grep -vE '$(SEQUENTIAL)')
+	$(GO) test -race $(AT_A_TIME) -skip '$(LONG)' ./server/cmd/webring ./server/paid ./edge $$($(GO) list ./... | grep -vE '$(SEQUENTIAL)')
 
-# The race detector allocates, so tests of allocations are here, too.
+# The race detector allocates, and has another way to read and write sockets, so tests of
+# allocations and of the fast path are here, too.
 RACED = ^($(shell sed -n 's/^\t"\(Test.*\)",$$/\1/p' server/cmd/webring/raced_test.go | paste -sd '|'))$$
 plain: wasm
 	$(GO) test $(AT_A_TIME) -skip '$(RACED)' ./server/cmd/webring $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(GO) test $(AT_A_TIME) -run 'Allocat|CostNothing|PrefersHTML|TestEvery(Build|Engine)' ./edge ./edge/fastpath ./edge/front ./wasm/host
+	$(GO) test $(AT_A_TIME) -run '$(LONG)|Allocat|CostNothing|PrefersHTML|FastPath|TestManyRequests|TestSlowReaders|TestEvery(Build|Engine)' ./edge ./edge/front ./server/paid ./wasm/host
 
 # The tests that need no process, browser or chain. It takes about a minute.
 PROCESSES = /(cmd/.*|deploy|devchain.*|cluster|etcdtest|runtest)$$
