@@ -103,7 +103,8 @@ var (
 //
 // A credential that fails one of the first four is no payment to this ring. The payment of
 // one that fails the fifth, or is refused before its reservation, may have been made already,
-// so its network is asked before the refusal. The rest, from the claim to the stored answer, is [work].
+// so its network is asked before the refusal. The rest, from the claim to the stored answer,
+// is [work].
 func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 	ours := cred.Challenge.Intent == c.intent() && s.keys.Load().Signed(cred.Challenge)
 	if ours {
