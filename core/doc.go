@@ -53,8 +53,8 @@
 // a second moves only the members that change at it, each by a few steps in a
 // counted tree. A wheel of timers would be cheaper for each change by a constant
 // factor, but it knows only its nearest slots exactly, and documents say until when
-// they are valid: the next change must be known exactly at any time. When more than an
-// eighth of all members change at once, or the rules change, the order is sorted
+// they are valid: the next change must be known exactly at any time. When 64 members
+// and an eighth of all change at once, or the rules change, the order is sorted
 // anew.
 //
 // # Memory

@@ -62,8 +62,8 @@
 //     cannot.
 //   - A page is drawn again when a document it shows may have changed. Meanwhile other
 //     requests get the page before, if only time has passed since.
-//   - All documents of a page are of one position and second: one call of the core gives
-//     them.
+//   - All documents of a page are of one position and second: if the ring moves while they
+//     are read, one call of the core gives all of them again.
 //   - The form of the join page is answered with 200 whatever the check finds.
 //   - An answer that may be behind the ring carries "Webring-Stale: true": the
 //     node has heard nothing new from its origin for a while, or does not yet show what

@@ -7,14 +7,15 @@
 // writes the ledger, publishes it to edges and takes payments: the only origin, or the leader of a
 // cluster. node.go has a node of a cluster, which follows and leads in turn. backend.go switches the
 // handlers when the role changes, and has that of paid requests; check.go and reports.go serve drafts
-// and readiness reports over HTTP, and hops.go the counts of edges. sites.go scores sites and looks at
-// those of members. ready.go says whether the origin is ready, and measures it and its disk.
+// and readiness reports over HTTP. hops.go takes the counts of edges, and serves hops, news and
+// searches. sites.go scores sites and looks at those of members. ready.go says whether the origin is ready, and measures it and its disk.
 // operator*.go serve the operator.
 //
-// The packages below it, in the order in which a payment meets them:
+// The packages below it. A payment meets the first ones in this order:
 //
-//   - pay/mpp: challenges, credentials and receipts
-//   - sites/fetch: reading strangers' sites, safely, and which host names are public
+//   - pay/mpp: challenges, credentials and receipts; pay/x402: the same by x402
+//   - sites/fetch: reading strangers' sites, safely, and which host names are public;
+//     sites/markup: their pages as browsers read them
 //   - sites/score: how ready a site is for agents, by asking a service or, in score/local, by
 //     fetching the site
 //   - pay/tempo: charges on a Tempo chain; pay/evm: charges by authorisation on an
@@ -28,6 +29,7 @@
 //   - sites/siteproof: what sites say of the ring; sites/visits: whether they answer, once a day
 //   - publish: what edges follow, signed
 //   - backup: the whole origin in one file, and back
+//   - admin: health, readiness and metrics
 //   - logging: the log of a process; logging/logscan finds secrets in logs
 //
 // HANDBOOK.md is for operators. DESIGN.md tells what happens to a payment and to an event, and where

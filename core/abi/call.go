@@ -111,7 +111,6 @@ func DecodeReply(b []byte) (r Reply, ok bool) {
 // Call drives a core from a host that does not share its memory. It takes an operation, a
 // number and bytes, and returns bytes. Calls on one core must not run at the same time. Call
 // accepts any input: it refuses what it cannot do, and the core stays usable.
-// cannot do.
 //
 // The reply is valid until the next call. Integers are little-endian:
 //

@@ -88,20 +88,23 @@ var (
 	errProve = &Problem{Code: api.PaymentRequired, Detail: "Prove that you are the owner: sign the challenge in WWW-Authenticate with your account, and send the identical request again with the credential. Nothing is charged."}
 )
 
-// pay answers a request that carries a credential. Cheap checks come first, and nothing
-// that costs more than a hash happens before the challenge has proved to be our own:
+// pay answers a request that carries a credential. Cheap checks come first. Before
+// the challenge has proved to be our own, nothing happens that costs more than a hash and a
+// look-up of its id:
 //
 //  1. the credential can be read (done by Handle)
 //  2. its challenge was not consumed before; this comes before everything that may
 //     have changed since, because a client that is told "expired" or "not issued
 //     here" pays again
-//  3. its challenge is one of ours, signed by any key that was ever in use
+//  3. its challenge is one of ours, signed by any key that was ever in use; this is computed
+//     first, because the second check tells others less
 //  4. the transaction in it pays exactly what the challenge asks for
 //  5. the challenge asks what this route would ask for this body, in time
 //
 // A credential that fails one of the first four is no payment to this ring. The payment of
-// one that fails the fifth may have been made already, so its network is asked before the
-// refusal. The rest, from the claim to the stored answer, is [work].
+// one that fails the fifth, or is refused before its reservation, may have been made already,
+// so its network is asked before the refusal. The rest, from the claim to the stored answer,
+// is [work].
 func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 	ours := cred.Challenge.Intent == c.intent() && s.keys.Load().Signed(cred.Challenge)
 	if ours {

@@ -16,7 +16,7 @@
 //   - base.go is what instances are built from: the image, which is the ring in memory
 //     (image.go), and the records since. When there are many records, it makes a new image
 //   - keep.go builds the instances that are missing or began from an old image, in the
-//     background. When no instance is left, it has the native core take over
+//     background. Its takeOver has the native core answer when no instance is left
 //   - build.go starts the module, engine.go compiles it, and instance.go is one guest: how
 //     bytes get in and out of it
 //

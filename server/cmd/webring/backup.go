@@ -112,7 +112,7 @@ func tellLeft(folder, before, after string) {
 func restoreOrigin(fs *flag.FlagSet) action {
 	o := defineData(fs, "`folder` to be made; it must not hold a ledger")
 	from := fs.String("from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
-	alone := fs.Bool("alone", false, "no edge has seen what came after the backup: none ever followed this origin, or you will set up all anew")
+	alone := fs.Bool("alone", false, "use only if there are no edges, or you will reset them all")
 	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
 	return func(words []string, out io.Writer) error {
 		data := string(*o)
@@ -120,7 +120,7 @@ func restoreOrigin(fs *flag.FlagSet) action {
 			return errUsage
 		}
 		if (*from != "") == *alone {
-			return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone: an origin that signs again without what its edges have seen would be another one to them")
+			return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone if there are no edges: an edge refuses an origin that lacks events which the edge has seen")
 		}
 		for _, name := range []string{"ledger", "head"} {
 			if _, err := os.Lstat(filepath.Join(data, name)); !errors.Is(err, os.ErrNotExist) {

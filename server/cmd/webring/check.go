@@ -153,7 +153,7 @@ func (c *checks) listening(name, address string, running, given bool) {
 	case !given && errors.Is(err, syscall.EADDRINUSE):
 		c.note("listen", "%s %s is taken: the start takes the next free port", name, address)
 	default:
-		c.fail("listen", fmt.Errorf("%s: %w: choose another address, or end what has this one, unless that is the socket unit of this process", name, err))
+		c.fail("listen", fmt.Errorf("%s: %w: choose another address, or stop the process that uses this one; if that is this process's own socket unit, ignore this", name, err))
 	}
 }
 

@@ -46,11 +46,11 @@ func runCluster(fs *flag.FlagSet) action {
 	o.cluster.define(fs)
 	only := []string{"data", "capacity", "mpp-secret-file"}
 	fs.VisitAll(func(f *flag.Flag) { only = append(only, f.Name) })
-	fs.Var(&configFile{only: only}, configName, "`file` of this node, as serve takes it: of it, data, capacity, mpp-secret-file and what belongs to etcd is read")
+	fs.Var(&configFile{only: only}, configName, "configuration `file` of this node, the one that serve reads; only data, capacity, mpp-secret-file and the settings for etcd count")
 	fs.StringVar(&o.data, "data", "./data", "`folder` of this node")
 	fs.IntVar(&o.capacity, "capacity", 1_000_000, "init: `members` that can ever join, as for serve")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "init: `file` with the key that signs challenges, as for serve (default: mpp-secret in the data folder)")
-	fs.BoolVar(&o.force, "force", false, "init: the ring begins with what this node has, whatever etcd has; what etcd alone has is lost")
+	fs.BoolVar(&o.force, "force", false, "init: start the ring from this node even if etcd holds one; what only etcd has is lost")
 	return func(words []string, out io.Writer) error {
 		ctx, cancel := context.WithTimeout(context.Background(), clusterPatience)
 		defer cancel()
@@ -299,7 +299,7 @@ func (o *clusterOptions) needKey(ctx context.Context) (made bool, err error) {
 // renewKey makes the file with the sealing key, or puts a new key above the present one.
 func (o *clusterOptions) renewKey(out io.Writer) error {
 	path := o.cluster.sealPath(o.data)
-	told := "%s has a new key above the one before; give every node a copy, and restart the nodes one after the other, the leader last\n"
+	told := "%s has a new key above the previous one; give every node a copy: nodes read the file again by themselves, without a restart\n"
 	err := cluster.RenewKeyFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		told = "%s holds a new key; give every node a copy\n"

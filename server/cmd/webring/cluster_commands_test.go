@@ -135,7 +135,7 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 		return id
 	}
 	before := seals()
-	if out := command(a, "key"); !strings.Contains(out, "has a new key above the one before") {
+	if out := command(a, "key"); !strings.Contains(out, "has a new key above the previous one") {
 		t.Errorf("cluster key: %s", out)
 	}
 	refused(a, "delete the second one", "key")

@@ -12,8 +12,9 @@
 // Both use process.go, for signals, the supervisor and memory; reload.go, for what SIGHUP reloads;
 // logs.go; and check.go, which tries the settings without starting.
 //
-// operate.go, payments.go and cluster.go talk to a running process or to etcd. backup.go, seed.go,
-// score.go and registry.go work on a folder, a file or a site.
+// operate.go, payments.go and cluster.go talk to a running process or to etcd. backup.go asks the
+// running origin for a backup, and restores one into a folder. seed.go, score.go and registry.go
+// work on a folder, a site or a key file.
 //
 // settings.go reads settings from flags, environment and file, and prints them. The settings are in
 // flags.go, shell.go (listeners and TLS), logs.go, core.go, offers.go (payments), secret.go (files of

@@ -34,7 +34,7 @@ func payments(fs *flag.FlagSet) action {
 	o := defineData(fs, "`folder` of the running origin")
 	all := fs.Bool("all", false, "list: payments that are in order, too")
 	since := fs.String("since", "30d", "scan: how far to look back, or from which `instant` on, such as 2026-11-20T08:00:00Z")
-	goOn := fs.Bool("go-on", false, "scan: where the daily look cannot go on from where it stands, it goes on where this scan ends")
+	goOn := fs.Bool("go-on", false, "scan: continue the daily scan from the end of this one, if it cannot continue from its own")
 	credit := fs.String("credit", "", "adjust: the member, by its `slug`, to which the transaction's money is credited, as a bid")
 	register := fs.String("register", "", "adjust: the registration that the transaction paid for and that was lost, as the `JSON` that POST /api/register takes; it joins now, without a score")
 	void := fs.Bool("void", false, "adjust: the transaction vanished from its chain; the books say so, and the member keeps its total")

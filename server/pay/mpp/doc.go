@@ -6,10 +6,11 @@
 //
 // The package touches no network, clock or disk. A service that takes payments
 // calls [ParseAuthorization] and [Keys.Signed] first: until the challenge has proved
-// to be one of ours, nothing that costs more than a hash may happen. Then the payment
-// method that the challenge names turns the credential into a [Payment]. What the route
-// would ask for now, [Digest], [Keys.Verify] and [Challenge.ExpiresAt] come last,
-// because a payment that fails one of these may have been made already.
+// to be one of ours, nothing may happen that costs more than a hash and a look-up of its
+// id. Then the payment method that the challenge names turns the credential into a
+// [Payment]. What the route would ask for now, [Digest], [Keys.Verify] and
+// [Challenge.ExpiresAt] come last, because a payment that fails one of these may have been
+// made already.
 //
 // [Keys.Mark] binds other words than challenges to this service, such as the tokens by which
 // sites name accounts.
