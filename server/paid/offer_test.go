@@ -98,6 +98,9 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 			asked, size := r.scorer.count(), r.size()
 			a := r.post(c.op, c.body).is(c.status, c.code)
 			same(t, r.scorer.count()-asked, c.asked)
+			if c.asked > 0 {
+				same(t, r.scorer.client, clientAddress)
+			}
 			same(t, r.size(), size)
 			if c.code == api.ScorePending && a.field("Retry-After") != "7" || c.rule == "a silent scorer" && a.field("Retry-After") != "9" {
 				t.Errorf("Retry-After: %s", a.field("Retry-After"))
