@@ -305,7 +305,7 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 		defer none.Close(t.Context())
 		a := answer{t, none.Handle(t.Context(), paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true})}
 		a.form()
-		a.is(503, api.PaymentsUnconfigured)
+		a.is(503, api.PaymentsUnconfigured).waits(3600, 3600)
 		if found, err := none.Scan(t.Context(), r.now().Add(-time.Hour), false); err == nil {
 			t.Errorf("without a network, a scan is done: %v", found)
 		}
