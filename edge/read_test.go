@@ -172,11 +172,19 @@ func TestAnswersAllocateNothing(t *testing.T) {
 	}
 	s := newShell(newRing(t))
 	p := &plainAnswerer{s: s}
-	for _, target := range append(hotTargets, "/next?from=alpha&category=none") {
+	const missing = "/next?from=alpha&category=none"
+	for _, target := range append(hotTargets, missing) {
+		status := fasthttp.StatusOK
+		switch {
+		case target == missing:
+			status = fasthttp.StatusNotFound
+		case target == "/random" || strings.HasPrefix(target, "/next"):
+			status = fasthttp.StatusFound
+		}
 		r := &fastpath.Request{Target: []byte(target), IfNoneMatch: [][]byte{[]byte(`"old", W/"older"`)}, ID: []byte("my-request"), UserAgent: []byte("curl/8")}
 		answer := func() {
-			if a, ok := p.Answer(r, time.Now()); !ok || a.Status >= 500 {
-				t.Fatalf("%s: %t, status %d", target, ok, a.Status)
+			if a, ok := p.Answer(r, time.Now()); !ok || a.Status != status {
+				t.Fatalf("%s: %t, status %d, want %d", target, ok, a.Status, status)
 			}
 		}
 		answer()

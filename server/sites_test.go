@@ -1,12 +1,23 @@
 package server
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
+	"webring/core"
 	"webring/server/paid"
+	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/local"
+	"webring/server/sites/siteproof"
 )
 
 // What challenges may name is less than what the store of reports keeps, however many scans
@@ -18,5 +29,42 @@ func TestReportsStayWhileChallengesNameThem(t *testing.T) {
 	minutes := int(local.InChallenges/time.Minute) + 1
 	if scans := minutes * localLimits.InAll; scans >= local.MaxDrafts {
 		t.Errorf("%d scans may be made in %d minutes, and %d drafts are stored", scans, minutes, local.MaxDrafts)
+	}
+}
+
+// What a site shows in its file is read in the name of the client that asks: one that had all
+// that it may have keeps no other from reading it.
+func TestMemberSitesAreReadForEachClient(t *testing.T) {
+	const token, account = "a-token", "0x1111111111111111111111111111111111111111"
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == siteproof.File {
+			fmt.Fprintln(w, token+"\n"+account)
+		}
+	}))
+	defer site.Close()
+	client := fetch.New(fetch.Config{Map: map[string]netip.AddrPort{"site.dev": netip.MustParseAddrPort(site.Listener.Addr().String())},
+		Resolver: &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no name server is asked in this test")
+		}}})
+	defer client.Close()
+	s := memberSites{client}
+	at, err := s.Place("http://site.dev/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := func(client string) bool {
+		return slices.Contains(s.Accounts(t.Context(), client, "http://site.dev/"), siteproof.Named{Account: core.AccountOf(account), Host: true})
+	}
+	const greedy, other = "198.51.100.1", "203.0.113.1"
+	for n := 0; named(greedy); n++ {
+		if n == 1000 {
+			t.Fatal("a client has no limit")
+		}
+	}
+	if seen := s.Look(t.Context(), greedy, at, token); seen.RetryAfter <= 0 || seen.Proof != 0 {
+		t.Errorf("a client that had too much: %+v", seen)
+	}
+	if seen := s.Look(t.Context(), other, at, token); seen.Proof != core.ByFile || !named(other) {
+		t.Errorf("another client: %+v, the account is read: %t", seen, named(other))
 	}
 }

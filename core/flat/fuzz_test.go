@@ -46,7 +46,7 @@ func FuzzTree(f *testing.F) {
 						continue
 					}
 					if !tree.Room() {
-						return
+						break
 					}
 					keys = slices.Insert(keys, at, last+i)
 					tree.Insert(last + i)
@@ -160,6 +160,9 @@ func FuzzIndex(f *testing.F) {
 		steps = steps[:min(len(steps), 4<<10)]
 		x := flat.Index{Buckets: make([]byte, 600*flat.BucketSize), Extra: make([]byte, 2000*flat.BucketSize),
 			Ahead: make([]uint16, 8*len(steps)), Used: flat.LeastBuckets}
+		if len(steps) > 0 {
+			x.Presize(8 * int(steps[0]))
+		}
 		hashes := map[uint32]uint64{}
 		finds := func(hash uint64, entry uint32) (times int) {
 			p := x.Probe(hash)
@@ -184,7 +187,7 @@ func FuzzIndex(f *testing.F) {
 			case steps[0] < 160 || !in: // a run, so that buckets split
 				for i := range uint64(12) {
 					if buckets, extra := x.Room(); !buckets || !extra {
-						return
+						break
 					}
 					hashes[entries] = (i<<16 | uint64(steps[0])<<8 | uint64(steps[1]) + 1) * 0x9e3779b97f4a7c15 & mask
 					x.Insert(hashes[entries], entries)

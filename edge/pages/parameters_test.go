@@ -30,6 +30,8 @@ func TestOnePageHasOneName(t *testing.T) {
 		{"/leaderboard", "/leaderboard?page=1&sort=newest", "/leaderboard?q=x"},
 		{"/categories/general", "/categories/general?sort=oldest", "/categories/general?q=x", "/categories/general?category=tools"},
 		{"/", "/?q=x", "/?page=2"},
+		{"/join", "/join?x=1", "/join?from=a"}, {"/embed", "/embed?", "/embed?x=1", "/embed?from=", "/embed?page=2"}, {"/docs", "/docs?x=1"}, {"/about", "/about?x=1"},
+		{"/badge/alpha.svg", "/badge/alpha.svg?x=1"}, {"/problems/empty_ring", "/problems/empty_ring?x=1"},
 	} {
 		first, _, _ := Target([]byte(same[0]))
 		if other, taken := seen[first]; taken {

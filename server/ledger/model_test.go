@@ -127,7 +127,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 		switch op := rnd.IntN(14); {
 		case op < 4: // reserve
 			v := &ledger.Reservation{ID: fmt.Sprint("id", rnd.IntN(60)), State: ledger.Reserved, Cents: 1 + rnd.Int64N(500),
-				Payer: pick(payers), ReplayKeys: []string{fmt.Sprint("tx", rnd.IntN(60))}}
+				Payer: pick(payers), ReplayKeys: []string{fmt.Sprint("challenge", rnd.IntN(120)), fmt.Sprint("tx", rnd.IntN(120))}}
 			if rnd.IntN(2) == 0 {
 				v.Operation, v.URLKey, v.Body = ledger.OperationRegister, pick(urls), []byte("body")
 			} else {
@@ -272,6 +272,9 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 			}
 		case op < 13:
 			r.pass(time.Duration(rnd.IntN(1800)) * time.Second)
+			if rnd.IntN(8) == 0 {
+				r.pass(1000 * time.Hour)
+			}
 		default:
 			switch rnd.IntN(3) {
 			case 0:
@@ -301,8 +304,10 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 			if err != nil || !reflect.DeepEqual(got, v) {
 				t.Fatalf("step %d: stored is\n%+v, %v, want\n%+v", step, got, err, v)
 			}
-			if got, err := view.ByReplayKey(v.ReplayKeys[0]); err != nil || got.ID != v.ID {
-				t.Fatalf("step %d: the replay key of %s leads to %v, %v", step, v.ID, got, err)
+			for _, key := range v.ReplayKeys {
+				if got, err := view.ByReplayKey(key); err != nil || got.ID != v.ID {
+					t.Fatalf("step %d: the replay key %s of %s leads to %v, %v", step, key, v.ID, got, err)
+				}
 			}
 			if v.State == ledger.Reserved {
 				open = append(open, v)

@@ -111,6 +111,10 @@ func TestBlocklistIsAskedBeforeTheScore(t *testing.T) {
 			r.must(err)
 			r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error { return tx.Unblock(b.Kind, b.Value) }))
 			r.post(c.op, c.body).is(402, api.PaymentRequired)
+			if c.op == paid.OpRegister {
+				r.service.Check(t.Context(), "client", []byte(c.body))
+				same(t, r.scorer.client, "client")
+			}
 		})
 	}
 }

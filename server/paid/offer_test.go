@@ -51,6 +51,7 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 		status         int
 		code           api.Code
 		asked          int // times that the scorer is asked
+		shows          map[string]any
 	}{
 		{rule: "an empty body", op: paid.OpRegister, status: 422, code: api.InvalidRequest},
 		{rule: "an invalid URL", op: paid.OpRegister, body: `{"name":"X","url":"https://10.0.0.1","kind":"agent"}`, status: 422, code: api.InvalidURL},
@@ -66,10 +67,15 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 			before: func(r *ring) {
 				r.must(r.remove("ada", false))
 			}},
+		{rule: "a score of 40", op: paid.OpRegister, body: odd, status: 402, code: api.PaymentRequired, asked: 1,
+			before: func(r *ring) { r.scorer.results["https://odd.dev"] = score.Result{Score: 40, Provider: "test"} }},
 		{rule: "a score of 39", op: paid.OpRegister, body: odd, status: 422, code: api.ScoreTooLow, asked: 1,
+			shows:  map[string]any{"score": 39.0, "required": 40.0, "report": nil},
 			before: func(r *ring) { r.scorer.results["https://odd.dev"] = score.Result{Score: 39, Provider: "test"} }},
 		{rule: "no score for this site", op: paid.OpRegister, body: odd, status: 422, code: api.ScoreTooLow, asked: 1,
-			before: func(r *ring) { r.scorer.err = &score.NotScorable{Where: "https://score.example"} }},
+			shows: map[string]any{"score": nil, "required": 40.0, "report": nil,
+				"detail": "There is no agent-readiness score for this site: it was not scanned yet; have it scanned at https://score.example and send the request again"},
+			before: func(r *ring) { r.scorer.err = &score.NotScorable{Where: "https://score.example", Never: true} }},
 		{rule: "a site that is not examined", op: paid.OpRegister, body: odd, status: 422, code: api.InvalidURL, asked: 1,
 			before: func(r *ring) { r.scorer.err = score.ErrBadTarget }},
 		{rule: "a score on its way", op: paid.OpRegister, body: odd, status: 503, code: api.ScorePending, asked: 1,
@@ -98,7 +104,13 @@ func TestNoChallengeBeforeValidationAndScore(t *testing.T) {
 			asked, size := r.scorer.count(), r.size()
 			a := r.post(c.op, c.body).is(c.status, c.code)
 			same(t, r.scorer.count()-asked, c.asked)
+			if c.asked > 0 {
+				same(t, r.scorer.client, clientAddress)
+			}
 			same(t, r.size(), size)
+			for name, want := range c.shows {
+				a.shows(name, want)
+			}
 			if c.code == api.ScorePending && a.field("Retry-After") != "7" || c.rule == "a silent scorer" && a.field("Retry-After") != "9" {
 				t.Errorf("Retry-After: %s", a.field("Retry-After"))
 			}
@@ -293,7 +305,7 @@ func TestCallsThatCanNotBePaidFor(t *testing.T) {
 		defer none.Close(t.Context())
 		a := answer{t, none.Handle(t.Context(), paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Secure: true})}
 		a.form()
-		a.is(503, api.PaymentsUnconfigured)
+		a.is(503, api.PaymentsUnconfigured).waits(3600, 3600)
 		if found, err := none.Scan(t.Context(), r.now().Add(-time.Hour), false); err == nil {
 			t.Errorf("without a network, a scan is done: %v", found)
 		}

@@ -349,7 +349,9 @@ func TestFullRingAsksNobodyToPay(t *testing.T) {
 		r.post(paid.OpRegister, body(20)).is(503, api.RingFull)
 		r.post(paid.OpRegister, body(9), r.sign(asked[9], "alice", 100)).is(201, "")
 		r.post(paid.OpRegister, body(10), r.sign(asked[10], "bob", 100)).is(503, api.RingFull)
-		r.has(amounts{"bob paid": 0})
+		bid := `{"member":"m-0","amount":"1.50"}`
+		r.post(paid.OpBid, bid, r.sign(r.challenge(paid.OpBid, bid), "carol", 150)).is(200, "")
+		r.has(amounts{"bob paid": 0, "m-0": 250})
 	}, func(r *ring) { r.capacity = 10 })
 }
 

@@ -201,6 +201,7 @@ func TestMembersMove(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.scorer.results["https://low.dev/"] = score.Result{Score: 39, Provider: "test"}
 		o.call(paid.OpChange, "ada", `{"url":"https://low.dev/"}`).is(422, api.ScoreTooLow)
+		same(t, o.scorer.client, clientAddress)
 		o.call(paid.OpChange, "ada", `{"url":"https://www.bob.dev/"}`).is(409, api.AlreadyRegistered)
 		o.call(paid.OpChange, "ada", `{"url":"http://localhost/"}`).is(422, api.InvalidURL)
 		a := o.deed(paid.OpChange, "ada", `{"url":"https://ada.example.dev/","name":"Moved"}`, alice).is(200, "")

@@ -228,7 +228,15 @@ var attacks = []attack{
 		c.Expires = r.now().Add(time.Hour).UTC().Format(time.RFC3339)
 	}},
 	{name: "11 expiry removed", status: 402, code: foreign, challenge: func(_ *ring, c *mpp.Challenge) { c.Expires = "" }},
+	{name: "11 no expiry in a challenge of ours", status: 402, code: foreign, challenge: func(_ *ring, c *mpp.Challenge) {
+		c.Expires = ""
+		mpp.Keys{Current: challengeKey}.Sign(c)
+	}},
 	{name: "12 digest removed", status: 402, code: foreign, challenge: func(_ *ring, c *mpp.Challenge) { c.Digest = "" }},
+	{name: "12 no digest in a challenge of ours", status: 402, code: foreign, challenge: func(_ *ring, c *mpp.Challenge) {
+		c.Digest = ""
+		mpp.Keys{Current: challengeKey}.Sign(c)
+	}},
 	{name: "13 opaque altered", status: 402, code: foreign, challenge: func(r *ring, c *mpp.Challenge) {
 		pinned := map[string]string{}
 		r.must(mpp.DecodeJSON(c.Opaque, &pinned))
@@ -256,6 +264,10 @@ var attacks = []attack{
 	{name: "17 same words, other bytes", status: 402, code: foreign, body: ada + " "},
 	{name: "17 other bytes, and expired", status: 402, code: foreign, body: ada + " ", before: func(*ring) { time.Sleep(5 * time.Minute) }},
 	{name: "17 a body that is none", status: 422, code: api.InvalidRequest, body: "{"},
+	{name: "17 a bid below the minimum, and a credential that cannot be read", status: 422, code: api.BidTooLow, op: paid.OpBid,
+		body: `{"member":"first","amount":"0.99"}`, fields: text(func(string) string { return "{}!" })},
+	{name: "17 a bid on nobody, and a forged id", status: 404, code: api.UnknownMember, op: paid.OpBid,
+		body: `{"member":"nobody","amount":"1.00"}`, challenge: func(_ *ring, c *mpp.Challenge) { c.ID = strings.Repeat("A", 43) }},
 	{name: "18 cheap challenge on a dear body", status: 402, code: foreign, body: `{"name":"Ada","url":"https://ada.dev","kind":"agent","bid":"1000.00"}`},
 	{name: "19 unknown method", status: 400, code: api.UnsupportedMethod, challenge: func(_ *ring, c *mpp.Challenge) { c.Method = "evm" }},
 	{name: "20 proof", status: 402, code: unpaid, sign: func(d *draft) { d.PayloadType = "proof" }},

@@ -107,10 +107,10 @@ func TestOnlyIfRankIsNotAskedOfMoneyThatCame(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		body := `{"member":"ada","amount":"1.50","only_if_rank":1}`
 		_, credential := r.lose(paid.OpBid, body, 150)
-		r.join(cyn, "cyn")
+		r.join(cyn, "cyn").shows("to_take_first_usd", "1.00")
 		r.credit("cyn", 500)
 		time.Sleep(time.Second)
-		r.post(paid.OpBid, body, credential).is(200, "")
+		r.post(paid.OpBid, body, credential).is(200, "").shows("to_take_first_usd", "3.50")
 		r.has(amounts{"ada": 250})
 	})
 }

@@ -306,12 +306,14 @@ type scorer struct {
 	results map[string]score.Result // by URL
 	err     error
 	asked   int
+	client  string // of the last question
 }
 
-func (s *scorer) Score(_ context.Context, _, url string) (score.Result, error) {
+func (s *scorer) Score(_ context.Context, client, url string) (score.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
+	s.client = client
 	if s.err != nil {
 		return score.Result{}, s.err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
@@ -57,6 +58,20 @@ func TestMoneyWithoutAnEventIsFoundAndCredited(t *testing.T) {
 		}
 		r.refused(r.adjust(credit), "")
 		if strays, err := r.service.Scan(context.Background(), time.Now().Add(-48*time.Hour), false); err != nil || len(strays) != 0 || r.total("ada") != 350 {
+			t.Errorf("%+v, %v, total %d", strays, err, r.total("ada"))
+		}
+	})
+}
+
+// Money of which a node said that it went elsewhere is found once the node says otherwise.
+func TestMoneyThatWasCalledDivertedIsFound(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.change(func() { r.network.fates["carol"] = fate{state: mpp.Mismatched} })
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "carol", 150)).is(409, api.PaymentMismatch)
+		r.findsNoStray(time.Now().Add(-time.Hour))
+		r.network.change(func() { delete(r.network.fates, "carol") })
+		strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false)
+		if err != nil || len(strays) != 1 || strays[0].Missing != 150 || strays[0].Transfer.Payer != "carol" || r.total("ada") != 100 {
 			t.Errorf("%+v, %v, total %d", strays, err, r.total("ada"))
 		}
 	})

@@ -96,6 +96,8 @@ func TestRevertedPaymentIsKnownAsSoonAsItsBlockIsDeep(t *testing.T) {
 		n.receipt = with(paidReceipt(p, 9), func(r fields, _ []fields) { r["status"] = "0x0" })
 		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != want || got.Deep != (want == mpp.Failed) {
 			t.Errorf("%d blocks on top: %v (deep %v), %v: %s; want %v", blocks, got.State, got.Deep, err, got.Detail, want)
+		} else if want == mpp.Failed && got.Detail != "mined, but reverted" {
+			t.Error(got.Detail)
 		}
 		log := paidReceipt(p, 9)["logs"].([]fields)[2]
 		log["transactionHash"] = common.HexToHash("0x01")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/edge/share"
+	"webring/server/sites/score"
 )
 
 // occupy has n networks take all places that they can get, for scans that never end.
@@ -91,10 +92,13 @@ func TestOldScansGiveWayToNewcomers(t *testing.T) {
 
 func TestScansOfThoseWhoHaveSomeWaitInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newScans(share.NewPast())
+		l := New(nil, least, nil, nil) // which has no client: a scan that starts fails the test
+		s := l.scans
 		scanning := occupy(t, s, maxScans)
 		began := time.Now()
-		if _, _, err := s.enter(t.Context(), share.AskerOf("198.0.0.1")); !errors.Is(err, errNoRoom) || time.Since(began) != WaitTime {
+		var down *score.Unavailable
+		if _, err := l.Score(share.NewContext(t.Context(), share.AskerOf("198.0.0.1")), "https://site.dev/"); !errors.Is(err, errNoRoom) ||
+			!errors.As(err, &down) || !down.Busy || time.Since(began) != WaitTime {
 			t.Errorf("%v after %s", err, time.Since(began))
 		}
 		for _, ctx := range scanning {
@@ -110,6 +114,9 @@ func TestScansOfThoseWhoHaveSomeWaitInVain(t *testing.T) {
 		synctest.Wait()
 		if len(s.waiting) != 0 {
 			t.Errorf("%d wait still", len(s.waiting))
+		}
+		if s.shares.Taken() != maxScans || len(s.running) != maxScans {
+			t.Errorf("%d places are taken by %d scans", s.shares.Taken(), len(s.running))
 		}
 	})
 }

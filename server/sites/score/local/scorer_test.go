@@ -368,6 +368,9 @@ func TestLimitOfOursCostsTheSiteNothing(t *testing.T) {
 	if !errors.As(err, &down) || !down.Busy || down.RetryAfter < time.Second || down.RetryAfter > 61*time.Second {
 		t.Errorf("%v", err)
 	}
+	if n := l.scans.shares.Taken(); n != 0 || len(l.scans.running) != 0 {
+		t.Errorf("%d places are not free", n)
+	}
 }
 
 func TestReportIsKeptOrThereIsNoScore(t *testing.T) {
