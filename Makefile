@@ -119,9 +119,9 @@ test: race plain
 # The core has no goroutines, pages are text, forms and credentials are read by functions,
 # and the tests of deploy and devchain watch other programs.
 SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|card|content|describe|idn|markup|form|mpp|x402|synthetic|logscan|sharedmem)$$
-# Long simulated time and many documents take twenty times as long under the race detector,
+# Long simulated time, many documents and bombs take twenty times as long under the race detector,
 # and their goroutines are those of other tests.
-LONG = ^(TestAccountsThatHaveBidDoNotHoldAURLByTurns|TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted|TestIdempotencyKeyRunsOut|TestDocumentsTakeABoundedNumberOfBytes)$$
+LONG = ^(TestAccountsThatHaveBidDoNotHoldAURLByTurns|TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted|TestIdempotencyKeyRunsOut|TestDocumentsTakeABoundedNumberOfBytes|TestHostileAnswers)$$
 # The longest packages are named first, because they begin first then.
 AT_A_TIME = -timeout 30m -p 3 -parallel $(AT_ONCE)
 race: wasm
@@ -132,7 +132,7 @@ race: wasm
 RACED = ^($(shell sed -n 's/^\t"\(Test.*\)",$$/\1/p' server/cmd/webring/raced_test.go | paste -sd '|'))$$
 plain: wasm
 	$(GO) test $(AT_A_TIME) -skip '$(RACED)' ./server/cmd/webring $$($(GO) list ./... | grep -E '$(SEQUENTIAL)')
-	$(GO) test $(AT_A_TIME) -run '$(LONG)|Allocat|CostNothing|PrefersHTML|FastPath|TestManyRequests|TestSlowReaders|TestEvery(Build|Engine)' ./edge ./edge/front ./server/paid ./wasm/host
+	$(GO) test $(AT_A_TIME) -run '$(LONG)|Allocat|CostNothing|PrefersHTML|FastPath|TestManyRequests|TestSlowReaders|TestEvery(Build|Engine)' ./edge ./edge/front ./server/paid ./server/sites/score/local ./wasm/host
 
 # The tests that need no process, browser or chain. It takes about a minute.
 PROCESSES = /(cmd/.*|deploy|devchain.*|cluster|etcdtest|runtest)$$

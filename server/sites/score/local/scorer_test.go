@@ -324,7 +324,11 @@ func TestHostileAnswers(t *testing.T) {
 		"server error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := serve(t, h).Scan(t.Context(), "https://site.dev/")
+			site := serve(t, h)
+			r, err := site.Scan(t.Context(), "https://site.dev/")
+			for try := 0; try < 8 && errors.As(err, new(*score.Unavailable)); try++ { // a busy machine did not get to the end in time
+				r, err = site.Scan(t.Context(), "https://site.dev/")
+			}
 			if err != nil || r.Score >= 40 {
 				t.Fatalf("%v, %+v", err, r)
 			}
