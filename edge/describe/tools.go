@@ -210,8 +210,8 @@ func unknown(given map[string]json.RawMessage) error {
 	return nil
 }
 
-// take takes an argument of a type out of those given, "" if it is absent or null. What it
-// may be beyond its type is checked by who answers.
+// take takes an argument of a type out of those given, "" if it is absent or null. The handler
+// of the request checks its value.
 func take(given map[string]json.RawMessage, name, kind string) (value string, err error) {
 	raw := given[name]
 	delete(given, name)
@@ -270,7 +270,7 @@ type Request struct {
 }
 
 // Request gives the request of a call of a tool with these arguments, a JSON object or nothing.
-// Values are checked by who answers it, so that both ways refuse alike; names are checked here. It
+// It checks names only: the handler checks values, so that both ways refuse alike. It
 // refuses with an *[ArgumentError] or [ErrNoMember].
 func (t *Tool) Request(arguments json.RawMessage) (Request, error) {
 	r := Request{Method: t.op.Method}

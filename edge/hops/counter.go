@@ -200,8 +200,8 @@ again:
 
 // A crawler is told by its User-Agent: by one of these words, in any case. They are what
 // names of crawlers have in common on the lists that others keep, such as
-// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot. Whoever explains
-// itself by an address is no browser: browsers have none. Programs that fetch pages for their
+// github.com/monperrus/crawler-user-agents and github.com/omrilotan/isbot. A client that names an
+// address where it explains itself is no browser: browsers name none. Programs that fetch pages for their
 // users, such as curl or an agent, are no crawlers.
 //
 // forUsers are words of agents that fetch for a user, at that moment. Some of them explain

@@ -279,7 +279,7 @@ func TestCredentialComesAfterItsTransactionWasAdjusted(t *testing.T) {
 // A payment from before the method's chain or token was changed cannot be asked for
 // any more. It is no part of what comes in now, and does not stop that from being adjusted.
 func TestPaymentOfAnotherChainDoesNotKeepFromAdjusting(t *testing.T) {
-	inRing(t, "of before", func(t *testing.T, r *ring) {
+	inRing(t, "of another chain", func(t *testing.T, r *ring) {
 		r.network.fates["alice"] = fate{shallow: true}
 		r.join(ada, "alice")
 		r.network.change(func() {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"html"
@@ -77,6 +79,17 @@ const noFirefox = "needs Firefox: apt install firefox-esr"
 // finds.
 func look(t *testing.T, program string, plan map[string]any) {
 	t.Helper()
+	least := 100
+	if program == "verify.mjs" {
+		least = 40
+	}
+	drive(t, program, plan, least, func(do string) { t.Errorf("%s asks for %q", program, do) })
+}
+
+// drive is look for a program that asks for things while it runs. It makes so many checks at
+// least.
+func drive(t *testing.T, program string, plan map[string]any, least int, do func(what string)) {
+	t.Helper()
 	if dir := os.Getenv("WEBRING_SHOTS"); dir != "" {
 		plan["shots"] = dir
 	}
@@ -95,27 +108,47 @@ func look(t *testing.T, program string, plan map[string]any) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "node", program, string(text))
 	cmd.Dir = browserFolder
-	var report struct {
+	errs := &logBuffer{}
+	cmd.Stderr = errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var line struct { // the last one is the report
+		Do       string
 		Checks   int
 		Findings []struct{ Where, What, More string }
 	}
-	errs := &logBuffer{}
-	cmd.Stderr = errs
-	out, err := cmd.Output()
-	if err != nil || json.Unmarshal(out, &report) != nil {
-		t.Fatalf("%s: %v: %s %s", program, err, out, errs)
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, 64<<20) // findings show what the pages say
+	for lines.Scan() {
+		line.Do = ""
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Errorf("%s: %s", program, lines.Text())
+			continue
+		}
+		if line.Do != "" {
+			do(line.Do)
+			fmt.Fprintln(in, "done")
+		}
 	}
-	least := 100
-	if program == "verify.mjs" {
-		least = 40
+	if err := errors.Join(lines.Err(), cmd.Wait()); err != nil {
+		t.Fatalf("%s: %v: %s", program, err, errs)
 	}
-	if report.Checks < least {
-		t.Errorf("%s: only %d checks", program, report.Checks)
+	if line.Checks < least {
+		t.Errorf("%s: only %d checks", program, line.Checks)
 	}
-	for _, f := range report.Findings {
+	for _, f := range line.Findings {
 		t.Errorf("%s: not so: %s: %s", f.Where, f.What, f.More)
 	}
-	t.Logf("%s: %d checks", program, report.Checks)
+	t.Logf("%s: %d checks", program, line.Checks)
 }
 
 // syntheticRing starts an origin with so many made-up members, which flags of seed may follow.

@@ -1,17 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"context"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -40,7 +34,7 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 			t.Logf("the origin's log:\n%s", s.log)
 		}
 	})
-	drive(t, "pay.mjs", plan, func(do string) {
+	drive(t, "pay.mjs", plan, 1, func(do string) {
 		switch word, rest, _ := strings.Cut(do, " "); word {
 		case "kill":
 			s.kill()
@@ -76,59 +70,4 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 			t.Errorf("the program asks for %q", do)
 		}
 	})
-}
-
-// drive is look for a program that asks for things while it runs.
-func drive(t *testing.T, program string, plan map[string]any, do func(what string)) {
-	t.Helper()
-	if dir := os.Getenv("WEBRING_SHOTS"); dir != "" {
-		plan["shots"] = dir
-	}
-	if _, err := os.ReadFile(filepath.Join(browserFolder, program)); err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "node", program, string(text))
-	cmd.Dir = browserFolder
-	errs := &logBuffer{}
-	cmd.Stderr = errs
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var line struct {
-		Do       string
-		Checks   int
-		Findings []struct{ Where, What, More string }
-	}
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		line.Do = ""
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Errorf("%s: %s", program, lines.Text())
-			continue
-		}
-		if line.Do != "" {
-			do(line.Do)
-			fmt.Fprintln(in, "done")
-		}
-	}
-	if err := cmd.Wait(); err != nil || line.Checks == 0 {
-		t.Fatalf("%s: %v: %s", program, err, errs)
-	}
-	for _, f := range line.Findings {
-		t.Errorf("%s: not so: %s: %s", f.Where, f.What, f.More)
-	}
-	t.Logf("%s: %d checks", program, line.Checks)
 }

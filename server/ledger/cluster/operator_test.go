@@ -508,7 +508,7 @@ func testShared(t *testing.T, e *etcdtest.Cluster) {
 		t.Fatal(err)
 	}
 	if _, err := opened(t, c.knowing(&adas)).Stand(t.Context(), ada); !errors.Is(err, ErrRefused) {
-		t.Errorf("a node with the secret of before leads: %v", err)
+		t.Errorf("a node with the previous secret leads: %v", err)
 	}
 	elected(t, opened(t, c.as("bob").knowing(&bobs)), bob)
 }

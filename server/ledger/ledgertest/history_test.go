@@ -97,7 +97,7 @@ func (c *cluster) do(fn func(*ledger.Tx) error) {
 	}
 }
 
-// end has the nodes end with these stores, in place of those of before.
+// end gives the nodes these stores for their end, in place of their earlier ones.
 func (c *cluster) end(stores ...*ledgertest.Store) {
 	c.Nodes = nil
 	for i, store := range stores {
