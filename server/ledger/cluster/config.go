@@ -92,6 +92,7 @@ type Cluster struct {
 	log     *slog.Logger
 
 	self        instance // changed by Stand only
+	displaces   string   // the process that had the name of this node when this one began
 	displacedBy string   // the process that has come under the name of this node
 
 	mu       sync.Mutex // guards those below

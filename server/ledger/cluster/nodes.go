@@ -137,12 +137,13 @@ func (c *Cluster) errTwice(other string) error {
 
 // claim refuses this process while another one, on another folder, has the name of its node.
 func (c *Cluster) claim(ctx context.Context, m Marker) error {
-	if c.self.Folder != m.Folder { // the reporter reads it at any time
-		c.self.Folder = m.Folder
-	}
 	resp, err := c.members.get(ctx, c.keys.alive(c.c.Node))
 	if err != nil {
 		return err
+	}
+	begins := c.self.Folder != m.Folder
+	if begins { // the reporter reads it at any time
+		c.self.Folder = m.Folder
 	}
 	for _, kv := range resp.Kvs {
 		var other instance
@@ -155,16 +156,20 @@ func (c *Cluster) claim(ctx context.Context, m Marker) error {
 		if other.Process == c.displacedBy {
 			return c.errTwice(", on a copy of this data folder")
 		}
+		if begins {
+			c.displaces = other.Process
+		}
 	}
 	return nil
 }
 
 // sawAlive refuses this process when another one has come under the name of its node. A single
-// sign of life from the same folder may be a late one, of a process that was killed.
+// sign of life from the same folder may be a late one, of a process that was killed. The process that
+// had the name when this one began is refused itself: its signs do not count.
 func (w *watcher) sawAlive(value []byte) error {
 	c := w.c
 	var other instance
-	if err := decodeText(value, &other); err != nil || other == c.self {
+	if err := decodeText(value, &other); err != nil || other == c.self || other == (instance{c.self.Folder, c.displaces}) {
 		return err
 	}
 	if other.Folder != c.self.Folder {
