@@ -246,7 +246,7 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 	}
 	receipt := mpp.Receipt{Method: paid.Method, Reference: paid.Reference, Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
 	r.State, r.Member, r.Seq = ledger.Applied, e.slug, tx.State().Seq()-1
-	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: successHeader(receipt, tx.State().Seq())}
+	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: successHeader(receipt, tx.State(), tx.State().Seq())}
 	if paid.Bearer {
 		r.Response.Header = append(r.Response.Header, x402Receipt(paid))
 	}
@@ -258,13 +258,20 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 
 // successHeader is the header of the answer to a request that was carried out. seq is how many
 // events there were then, with its own.
-func successHeader(r mpp.Receipt, seq uint64) [][2]string {
+func successHeader(r mpp.Receipt, st *core.State, seq uint64) [][2]string {
 	return [][2]string{
 		{"Content-Type", "application/json"},
 		{"Cache-Control", "private"},
 		{"Payment-Receipt", r.Header()},
 		{"Webring-Seq", strconv.FormatUint(seq, 10)},
+		{"Link", "<" + proofOf(st, seq) + `>; rel="https://c2sp.org/tlog-proof"; type="text/plain"`},
 	}
+}
+
+// proofOf is the URL of the proof that the event is in the log that was the last one of seq
+// events.
+func proofOf(st *core.State, seq uint64) string {
+	return st.Rules().BaseURL + "/log/proof/" + strconv.FormatUint(seq-1, 10)
 }
 
 // end makes r a reservation without effect. It deletes the words of the request, because a

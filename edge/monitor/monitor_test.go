@@ -1,0 +1,420 @@
+package monitor
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/core/snap"
+	log "webring/edge/tlog"
+)
+
+const origin = "ring.example"
+
+// ring is a ring with its log, and what it tells a reader.
+type ring struct {
+	testing.TB
+	signer  note.Signer
+	key     string // verifier
+	records []snap.Record
+	hashes  []tlog.Hash
+	state   *core.State
+
+	alter map[string]func([]byte) []byte // what passes otherwise, by the beginning of the path
+	asked map[string]int
+	url   string
+}
+
+// newRing gives a ring with the events of a seed that apply, and serves it.
+func newRing(t testing.TB, seed uint64, steps int) *ring {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	secret, key, err := note.GenerateKey(source{random}, origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &ring{TB: t, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}, asked: map[string]int{}}
+	if r.signer, err = note.NewSigner(secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range coretest.Generate(seed, steps) {
+		if s.Event != nil {
+			r.add(s)
+		}
+	}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// source gives random bytes.
+type source struct{ *rand.Rand }
+
+func (s source) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(s.Uint32())
+	}
+	return len(p), nil
+}
+
+// add adds an event to the log, if it applies.
+func (r *ring) add(s coretest.Step) {
+	if snap.Verify(s.EventBytes, s.TextBytes) != nil || r.state.Apply(s.EventBytes, s.TextBytes) != nil {
+		return
+	}
+	more, err := tlog.StoredHashes(int64(len(r.records)), s.EventBytes, r)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.hashes = append(r.hashes, more...)
+	r.records = append(r.records, snap.Record{Event: s.EventBytes, Texts: s.TextBytes})
+}
+
+// bid adds a bid on some member.
+func (r *ring) bid(cents int64) {
+	for o := range r.state.Rows() {
+		m := r.state.Member(core.Ordinal(o))
+		before := len(r.records)
+		r.add(coretest.NewStep(&core.Bid{Stamp: r.state.LastStamp(), Member: m.Slug, Amount: cents, Payment: core.Payment{Network: "tempo:1", Transaction: "0x1", Payer: "payer"}}, nil))
+		if len(r.records) > before {
+			return
+		}
+	}
+	r.Fatal("nothing can be bid on")
+}
+
+func (r *ring) ReadHashes(indexes []int64) (all []tlog.Hash, err error) {
+	for _, i := range indexes {
+		if i >= int64(len(r.hashes)) {
+			return nil, errors.New("no such hash")
+		}
+		all = append(all, r.hashes[i])
+	}
+	return all, nil
+}
+
+func (r *ring) sign(text string) []byte {
+	signed, err := note.Sign(&note.Note{Text: text}, r.signer)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return signed
+}
+
+func (r *ring) root(size int) tlog.Hash {
+	root, err := tlog.TreeHash(int64(size), r)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return root
+}
+
+func (r *ring) checkpoint() []byte {
+	return r.sign(fmt.Sprintf("%s\n%d\n%s\n", origin, len(r.records), r.root(len(r.records))))
+}
+
+func (r *ring) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	path := req.URL.Path
+	body, err := r.answer(w.Header(), path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	for prefix, alter := range r.alter {
+		if strings.HasPrefix(path, prefix) {
+			body = alter(bytes.Clone(body))
+		}
+	}
+	_, _ = w.Write(body)
+}
+
+func (r *ring) answer(header http.Header, path string) ([]byte, error) {
+	size := len(r.records)
+	switch path {
+	case "/sync/keys":
+		return r.sign(snap.Keys{Origin: origin, Time: 1, Current: r.key}.Text()), nil
+	case "/sync/checkpoint":
+		return r.sign(snap.Checkpoint{Origin: origin, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest()}.Text()), nil
+	case "/log/checkpoint":
+		return r.checkpoint(), nil
+	case "/api/leaderboard":
+		var a api.Response
+		r.state.Advance(r.state.LastStamp() / 1000)
+		api.Serve(r.state, []byte(path), 0, &a)
+		header.Set("Webring-Seq", strconv.Itoa(size))
+		header.Set("Date", time.Unix(r.state.Clock(), 0).UTC().Format(http.TimeFormat))
+		return a.Body, nil
+	}
+	for n := int64(0); n*log.TileWidth < int64(size); n++ {
+		from := n * log.TileWidth
+		width := int(min(log.TileWidth, int64(size)-from))
+		for _, of := range []struct {
+			path string
+			part func(snap.Record) []byte
+		}{
+			{log.EntriesPath(n, width), func(r snap.Record) []byte { return r.Event }},
+			{log.TextsPath(n, width), func(r snap.Record) []byte { return r.Texts }},
+		} {
+			if path != of.path {
+				continue
+			}
+			var b []byte
+			for _, record := range r.records[from:][:width] {
+				part := of.part(record)
+				b = append(binary.BigEndian.AppendUint16(b, uint16(len(part))), part...)
+			}
+			return b, nil
+		}
+	}
+	for level := range 3 {
+		for n := int64(0); n<<(8*(level+1)) < int64(size); n++ {
+			for width := 1; width <= log.TileWidth; width++ {
+				tile := tlog.Tile{H: log.TileHeight, L: level, N: n, W: width}
+				if log.TilePath(tile) == path {
+					return tlog.ReadTileData(tile, r)
+				}
+			}
+		}
+	}
+	return nil, errors.New("there is nothing at " + path)
+}
+
+func (r *ring) config(memory string) Config {
+	return Config{Site: r.url, Memory: Memory(memory), Capacity: 10_000, Say: func(uint64, uint64) {}}
+}
+
+func (r *ring) verify(c Config) *Report {
+	r.Helper()
+	report, err := Verify(r.Context(), c)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return report
+}
+
+// A ring is verified, first with the key that it names, then with the one that was remembered,
+// as far as a saved folder without the ring.
+func TestVerify(t *testing.T) {
+	r := newRing(t, 3, 700)
+	if len(r.records) <= 2*log.TileWidth {
+		t.Fatalf("only %d events", len(r.records))
+	}
+	memory, saved := t.TempDir(), filepath.Join(t.TempDir(), "saved")
+	c := r.config(memory)
+	if first := r.verify(c); first.Trust != Claimed || first.Before != nil || first.At.N != int64(len(r.records)) || first.Keys[0] != r.key || first.Bytes == 0 {
+		t.Errorf("%+v", first)
+	}
+	before := len(r.records)
+	c.Save = saved
+	for range 300 {
+		r.bid(100)
+	}
+	second := r.verify(c)
+	if second.Trust != Remembered || second.Before == nil || second.Before.N != int64(before) || second.Payers["payer"] < 100*300 {
+		t.Errorf("%+v", second)
+	}
+	r.bid(100)
+	if third := r.verify(c); third.Bytes >= second.Bytes/2 {
+		t.Errorf("the third time took %d bytes, the second %d", third.Bytes, second.Bytes)
+	}
+	shown := r.checkpoint()
+	r.alter[""] = func([]byte) []byte { t.Error("asked for"); return nil }
+	offline := c
+	offline.Site = ""
+	if last := r.verify(offline); !bytes.Equal(shown, r.checkpoint()) || last.At.N != int64(len(r.records)) || last.Bytes != 0 {
+		t.Errorf("%+v", last)
+	}
+}
+
+// flip flips a bit in the middle.
+func flip(b []byte) []byte {
+	if len(b) > 0 {
+		b[len(b)/2] ^= 1
+	}
+	return b
+}
+
+// Whatever a ring alters, it is found, and nothing is remembered of it.
+func TestAltered(t *testing.T) {
+	const seed = 4
+	other := newRing(t, seed+1, 400)
+	for name, c := range map[string]struct {
+		alter map[string]func([]byte) []byte
+		says  string
+	}{
+		"an event":             {map[string]func([]byte) []byte{"/log/tile/entries/000": flip}, ""},
+		"an event is left out": {map[string]func([]byte) []byte{"/log/tile/entries/000": func(b []byte) []byte { return b[2+binary.BigEndian.Uint16(b):] }}, "entries"},
+		"a text":               {map[string]func([]byte) []byte{"/log/texts/000": flip}, ""},
+		"the checkpoint":       {map[string]func([]byte) []byte{"/log/checkpoint": flip}, "invalid signature"},
+		"another key":          {map[string]func([]byte) []byte{"/log/checkpoint": func([]byte) []byte { return other.checkpoint() }}, "verif"},
+		"the leaderboard":      {map[string]func([]byte) []byte{"/api/leaderboard": flip}, "/api/leaderboard is not what the events lead to"},
+		"too long":             {map[string]func([]byte) []byte{"/log/checkpoint": func(b []byte) []byte { return append(b, make([]byte, maxNote)...) }}, "may have"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRing(t, seed, 300)
+			r.alter = c.alter
+			memory := t.TempDir()
+			_, err := Verify(t.Context(), r.config(memory))
+			if err == nil || name != "too long" && !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v", err)
+			}
+			if left, _ := os.ReadDir(memory); len(left) > 0 {
+				t.Errorf("it is remembered: %v", left)
+			}
+		})
+	}
+}
+
+// A ring that shows another history than the one it had signed before, or fewer events, is found
+// by what was remembered. The evidence can be checked alone.
+func TestContradiction(t *testing.T) {
+	for _, more := range []int{0, 1, 300} {
+		t.Run(fmt.Sprint(more), func(t *testing.T) {
+			r := newRing(t, 6, 400)
+			fork := newRing(t, 6, 400)
+			r.bid(101)
+			fork.bid(102)
+			for range more {
+				fork.bid(100)
+			}
+			c := r.config(t.TempDir())
+			r.verify(c)
+			c.Site = fork.url
+			_, err := Verify(t.Context(), c)
+			found, ok := errors.AsType[*log.Contradiction](err)
+			if !ok {
+				t.Fatalf("%v", err)
+			}
+			path, err := c.Memory.Evidence(found)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, _ := log.Verifiers(r.key)
+			checkEvidence(t, text, keys)
+			c.Site = r.url
+			r.verify(c) // it is remembered as it was
+		})
+	}
+	r := newRing(t, 6, 400)
+	r.bid(101)
+	c := r.config(t.TempDir())
+	r.verify(c)
+	c.Site = newRing(t, 6, 400).url
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "had signed") {
+		t.Errorf("a withheld tail: %v", err)
+	}
+}
+
+// checkEvidence checks that evidence holds, and does not with a bit flipped in any byte.
+func checkEvidence(t *testing.T, text []byte, keys note.Verifiers) {
+	t.Helper()
+	check := func(text []byte) error {
+		e, err := log.ParseContradiction(text)
+		if err == nil {
+			_, _, err = e.Check(keys)
+		}
+		return err
+	}
+	if err := check(text); err != nil {
+		t.Fatal(err)
+	}
+	key := bytes.Index(text, []byte("\nkey ")) // what the file says of keys is not believed
+	end := key + 1 + bytes.IndexByte(text[key+1:], '\n')
+	for i := range text {
+		if i > key+4 && i < end {
+			continue
+		}
+		altered := bytes.Clone(text)
+		altered[i] ^= 1 << (i % 8)
+		if err := check(altered); !errors.Is(err, log.ErrEvidence) {
+			t.Fatalf("bit %d of byte %d: %v", i%8, i, err)
+		}
+	}
+}
+
+// proof gives the proof of an event.
+func (r *ring) proof(index int) []byte {
+	hashes, err := tlog.ProveRecord(int64(len(r.records)), int64(index), r)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return (&log.Proof{Extra: r.records[index].Event, Index: int64(index), Hashes: hashes, Checkpoint: r.checkpoint()}).Text()
+}
+
+// A receipt names the event that is in the log, and no bit of it can be another.
+func TestReceipt(t *testing.T) {
+	r := newRing(t, 7, 300)
+	r.bid(250)
+	index := len(r.records) - 1
+	for range 20 {
+		r.bid(100)
+	}
+	keys, err := log.Verifiers(r.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := r.proof(index)
+	receipt, err := ReadReceipt(text, keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bid, ok := receipt.Event.(*core.Bid); !ok || bid.Amount != 250 || receipt.Index != int64(index) || receipt.At.Origin != origin {
+		t.Errorf("%+v", receipt)
+	}
+	for bit := range 8 * len(text) {
+		altered := bytes.Clone(text)
+		altered[bit/8] ^= 1 << (bit % 8)
+		if _, err := ReadReceipt(altered, keys, nil); !errors.Is(err, ErrWrong) {
+			t.Fatalf("bit %d of byte %d, %q: %v", bit%8, bit/8, text[bit/8], err)
+		}
+	}
+}
+
+func TestConcentration(t *testing.T) {
+	for _, c := range []struct {
+		payers Payers
+		want   Concentration
+	}{
+		{Payers{}, Concentration{}},
+		{Payers{"": 500, "a": 100, "b": 300, "c": 100}, Concentration{Accounts: 3, Total: 500, Largest: 300, Ten: 500, Half: 1, Unnamed: 500}},
+		{Payers{"a": 100, "b": 100, "c": 100, "d": 100}, Concentration{Accounts: 4, Total: 400, Largest: 100, Ten: 400, Half: 2}},
+	} {
+		if got := c.payers.Concentration(); got != c.want {
+			t.Errorf("%v: %+v, not %+v", c.payers, got, c.want)
+		}
+	}
+}
+
+func FuzzParseContradiction(f *testing.F) {
+	f.Add([]byte("webring/contradiction/v1\nkey a\nroot " + tlog.Hash(sha256.Sum256(nil)).String() + "\n\na\n1\nb\n\n- c\n\na\n2\nb\n\n- d\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if c, err := log.ParseContradiction(b); err == nil && !bytes.Equal(c.Text(), b) {
+			t.Errorf("%q is spelled %q", b, c.Text())
+		}
+	})
+}
+
+var _ io.Reader = source{}
