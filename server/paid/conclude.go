@@ -105,7 +105,7 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 	}
 	transaction := settledBy(w, o)
 	for i, e := range events {
-		if e.Payment.Transaction == transaction {
+		if e.Payment.Transaction == transaction || e.Payment.Binding != "" && e.Payment.Binding == w.payment.Binding {
 			return settlement{restored: &events[i]}, nil
 		}
 	}
@@ -142,13 +142,14 @@ func (w *work) received(o mpp.Outcome) int64 { return max(o.Received, w.reservat
 const ReasonAdjusted = "the operator has adjusted its transaction"
 
 // restoredEvents gives the events that came back from an edge and may be for the payment
-// of w. Of equal payments each takes one. An event from before the challenge cannot be
-// for it.
+// of w. Of equal payments each takes one, if the events do not say what binds them. An event
+// from before the challenge cannot be for it.
 func (w *work) restoredEvents(v *ledger.View) ([]ledger.Restored, error) {
 	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
 	events, err := v.Restored(w.reservation.Payer, asked)
 	return slices.DeleteFunc(events, func(e ledger.Restored) bool {
-		return e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
+		other := e.Payment.Binding != "" && w.payment.Binding != "" && e.Payment.Binding != w.payment.Binding
+		return other || e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
 	}), err
 }
 
@@ -240,7 +241,8 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 // carryOut appends the event that was paid for, and puts its number and the answer into r.
 func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) error {
 	e, err := w.order.carryOut(tx, core.Payment{
-		Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer})
+		Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer,
+		Payee: paid.Payee, Binding: paid.Binding})
 	if err != nil {
 		return err
 	}
