@@ -19,7 +19,6 @@ import (
 	"webring/edge/durable"
 	"webring/server"
 	"webring/server/backup"
-	"webring/server/paid/form"
 )
 
 // backupOrigin asks the running origin for a backup. The file has its name only

@@ -52,6 +52,22 @@ type verifying struct {
 	policy, save, offline string
 	receipt, evidence     string
 	within                time.Duration
+	nodes                 networks
+}
+
+// networks are the nodes that are asked about payments, by network.
+type networks map[string][]match.Node
+
+func (n networks) String() string { return "" }
+
+// Set takes NETWORK=URL.
+func (n networks) Set(word string) error {
+	network, url, _ := strings.Cut(word, "=")
+	says, err := match.Dial(network, url)
+	if err == nil {
+		n[network] = append(n[network], says)
+	}
+	return err
 }
 
 // verifyRing recomputes everything: of a ring anywhere by its URL, or of the operator's own origin,
