@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"webring/core"
 	log "webring/edge/tlog"
@@ -26,16 +25,13 @@ func ReadReceipt(text []byte, keys note.Verifiers, policy *log.Policy) (*Receipt
 		return nil, wrong("%w", err)
 	}
 	r := &Receipt{Index: p.Index}
-	if r.At, err = log.OpenExactly(p.Checkpoint, keys); err != nil {
+	if r.At, err = p.Check(keys); err != nil {
 		return nil, wrong("%w", err)
-	}
-	if err := tlog.CheckRecord(p.Hashes, r.At.N, r.At.Hash, p.Index, tlog.RecordHash(p.Extra)); err != nil {
-		return nil, wrong("the event is not in the log: %w", err)
 	}
 	if r.Cosigned, err = cosigned(p.Checkpoint, policy); err != nil {
 		return nil, err
 	}
-	if r.Event, err = core.DecodeEvent(p.Extra); err != nil {
+	if r.Event, err = core.DecodeEvent(p.Entry); err != nil {
 		return nil, fmt.Errorf("event %d is in the log, and this program does not know its kind; a newer one may: %w", p.Index, err)
 	}
 	return r, nil

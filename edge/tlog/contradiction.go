@@ -103,9 +103,9 @@ func ParseContradiction(text []byte) (*Contradiction, error) {
 // Check checks that c shows a contradiction between checkpoints that these keys have signed, and
 // gives both. Errors wrap [ErrEvidence].
 func (c *Contradiction) Check(keys note.Verifiers) (earlier, later Checkpoint, err error) {
-	earlier, err = OpenExactly(c.Earlier, keys)
+	earlier, err = openExactly(c.Earlier, keys)
 	if err == nil {
-		later, err = OpenExactly(c.Later, keys)
+		later, err = openExactly(c.Later, keys)
 	}
 	if err != nil {
 		return earlier, later, fmt.Errorf("%w: %w", ErrEvidence, err)
@@ -136,7 +136,7 @@ func (c *Contradiction) Check(keys note.Verifiers) (earlier, later Checkpoint, e
 // these verifiers. tiles gives the tiles of the one with more entries. The error is a
 // [*Contradiction] if it does not, or says why that cannot be known.
 func Continues(later, earlier []byte, verifiers []string, tiles tlog.TileReader) error {
-	keys, err := Verifiers(verifiers...)
+	keys, err := Keys(verifiers...)
 	if err != nil {
 		return err
 	}
@@ -172,9 +172,9 @@ func Continues(later, earlier []byte, verifiers []string, tiles tlog.TileReader)
 	return c
 }
 
-// OpenExactly is [OpenCheckpoint] for a file that is evidence: it refuses signatures in another
+// openExactly is [OpenCheckpoint] for a file that is evidence: it refuses signatures in another
 // spelling than their own, which [note.Open] reads.
-func OpenExactly(signed []byte, keys note.Verifiers) (Checkpoint, error) {
+func openExactly(signed []byte, keys note.Verifiers) (Checkpoint, error) {
 	_, signatures, _ := strings.Cut(string(signed), "\n\n")
 	for line := range strings.Lines(signatures) {
 		word := line[strings.LastIndexByte(line, ' ')+1:]
@@ -183,6 +183,19 @@ func OpenExactly(signed []byte, keys note.Verifiers) (Checkpoint, error) {
 		}
 	}
 	return OpenCheckpoint(signed, keys)
+}
+
+// Keys gives the keys of logs by their verifiers.
+func Keys(verifiers ...string) (note.Verifiers, error) {
+	var keys []note.Verifier
+	for _, word := range verifiers {
+		key, err := note.NewVerifier(word)
+		if err != nil {
+			return nil, fmt.Errorf("tlog: the key of a log: %w", err)
+		}
+		keys = append(keys, key)
+	}
+	return note.VerifierList(keys...), nil
 }
 
 // Fetch gives at most so many bytes at a path of a log. It implements [tlog.TileReader].
