@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -60,6 +61,8 @@ type Config struct {
 	Each func(index uint64, e core.Event)
 	// Say is told how far it has come.
 	Say func(events, of uint64)
+
+	rest time.Duration // before something is fetched again; 0 stands for a second
 }
 
 // Report is what was verified.
@@ -93,6 +96,7 @@ type run struct {
 	Report
 	from              answers
 	keys              note.Verifiers
+	last              remembered
 	signed, statement []byte // the checkpoint, and what the ring signs about its state
 }
 
@@ -179,6 +183,9 @@ func (r *run) verify(ctx context.Context) error {
 	if err := r.state(ctx); err != nil {
 		return err
 	}
+	if err := r.recall(); err != nil {
+		return err
+	}
 	shown, err := r.leaderboard(ctx)
 	if err != nil {
 		return err
@@ -191,6 +198,9 @@ func (r *run) verify(ctx context.Context) error {
 	}
 	if err := r.replay(ctx, shown); err != nil {
 		return err
+	}
+	if r.Before != nil && r.Before.N > r.At.N {
+		return nil // a folder that was saved before
 	}
 	return r.Memory.remember(r.At.Origin, remembered{strings.Join(r.Report.Keys, " "), r.signed})
 }
@@ -205,6 +215,23 @@ func (r *run) state(ctx context.Context) error {
 		return wrong("what the ring signs about its state: %w", err)
 	}
 	r.statement = signed.body
+	return nil
+}
+
+// recall finds what was verified last.
+func (r *run) recall() (err error) {
+	if r.last, err = r.Memory.recall(r.Signed.Origin); err != nil || r.last.signed == nil {
+		return err
+	}
+	keys, err := follow.Keys(strings.Fields(r.last.key)...)
+	if err != nil {
+		return err
+	}
+	before, err := log.OpenCheckpoint(r.last.signed, keys)
+	if err != nil {
+		return fmt.Errorf("the checkpoint that was remembered: %w", err)
+	}
+	r.Before = &before
 	return nil
 }
 
@@ -223,7 +250,7 @@ func (r *run) leaderboard(ctx context.Context) (shown answer, err error) {
 		case r.offline() || second == behind:
 			return shown, wrong("the leaderboard is of %d events, and %d were signed before it was asked for: it is an old one", shown.seq, r.Signed.Size)
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := pause(ctx, cmp.Or(r.rest, time.Second)); err != nil {
 			return shown, err
 		}
 	}
@@ -231,7 +258,8 @@ func (r *run) leaderboard(ctx context.Context) (shown answer, err error) {
 
 func (r *run) offline() bool { return r.Site == "" }
 
-// checkpoint fetches the checkpoint, again until it is of at least so many events.
+// checkpoint fetches the checkpoint, again until it is of at least so many events, and of as many
+// as were verified before.
 func (r *run) checkpoint(ctx context.Context, least uint64) error {
 	for second := 0; ; second++ {
 		signed, err := r.from.get(ctx, log.CheckpointPath, maxNote)
@@ -242,14 +270,17 @@ func (r *run) checkpoint(ctx context.Context, least uint64) error {
 		if r.At, err = log.OpenCheckpoint(r.signed, r.keys); err != nil {
 			return wrong("%w", err)
 		}
+		shrunk := !r.offline() && r.Before != nil && r.At.N < r.Before.N
 		switch {
-		case uint64(r.At.N) >= least:
+		case uint64(r.At.N) >= least && !shrunk:
 			r.Cosigned, err = cosigned(r.signed, r.Policy)
 			return err
+		case shrunk && second == unsigned:
+			return wrong("the ring shows %d events, and had signed %d before", r.At.N, r.Before.N)
 		case r.offline() || second == unsigned:
 			return wrong("the ring shows %d events, and its newest checkpoint is of %d", least, r.At.N)
 		}
-		if err := pause(ctx, time.Second); err != nil {
+		if err := pause(ctx, cmp.Or(r.rest, time.Second)); err != nil {
 			return err
 		}
 	}
@@ -258,27 +289,13 @@ func (r *run) checkpoint(ctx context.Context, least uint64) error {
 // continues checks that the checkpoint continues the one that was verified last, and what the
 // ring signs about its state. That takes a few tiles.
 func (r *run) continues(ctx context.Context) error {
-	last, err := r.Memory.recall(r.At.Origin)
-	if err != nil {
-		return err
-	}
-	words := slices.Concat(r.Report.Keys, strings.Fields(last.key))
+	words := slices.Concat(r.Report.Keys, strings.Fields(r.last.key))
 	slices.Sort(words)
 	words = slices.Compact(words)
-	keys, err := follow.Keys(words...)
-	if err != nil {
-		return err
+	if r.Before != nil && r.Before.N > r.At.N {
+		r.last.signed = nil // a folder that was saved before has no tiles of it
 	}
-	if last.signed != nil {
-		before, err := log.OpenCheckpoint(last.signed, keys)
-		if err != nil {
-			return fmt.Errorf("the checkpoint that was remembered: %w", err)
-		}
-		if r.Before = &before; r.At.N < before.N {
-			return wrong("the ring shows %d events, and had signed %d before", r.At.N, before.N)
-		}
-	}
-	for _, earlier := range [][]byte{last.signed, r.statement} {
+	for _, earlier := range [][]byte{r.last.signed, r.statement} {
 		if earlier == nil {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +32,7 @@ const origin = "ring.example"
 // ring is a ring with its log, and what it tells a reader.
 type ring struct {
 	testing.TB
+	mu      sync.Mutex
 	signer  note.Signer
 	key     string // verifier
 	records []snap.Record
@@ -37,8 +40,11 @@ type ring struct {
 	state   *core.State
 
 	alter map[string]func([]byte) []byte // what passes otherwise, by the beginning of the path
-	asked map[string]int
 	url   string
+
+	bids   int // the next member to bid on
+	mapped int // events of which these are the paths
+	paths  map[string]func() ([]byte, error)
 }
 
 // newRing gives a ring with the events of a seed that apply, and serves it.
@@ -49,7 +55,7 @@ func newRing(t testing.TB, seed uint64, steps int) *ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &ring{TB: t, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}, asked: map[string]int{}}
+	r := &ring{TB: t, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}}
 	if r.signer, err = note.NewSigner(secret); err != nil {
 		t.Fatal(err)
 	}
@@ -89,15 +95,15 @@ func (r *ring) add(s coretest.Step) {
 
 // bid adds a bid on some member.
 func (r *ring) bid(cents int64) {
-	for o := range r.state.Rows() {
-		m := r.state.Member(core.Ordinal(o))
+	for o := r.bids; ; o++ {
+		m := r.state.Member(core.Ordinal(o % r.state.Rows()))
 		before := len(r.records)
 		r.add(coretest.NewStep(&core.Bid{Stamp: r.state.LastStamp(), Member: m.Slug, Amount: cents, Payment: core.Payment{Network: "tempo:1", Transaction: "0x1", Payer: "payer"}}, nil))
 		if len(r.records) > before {
+			r.bids = o + 1
 			return
 		}
 	}
-	r.Fatal("nothing can be bid on")
 }
 
 func (r *ring) ReadHashes(indexes []int64) (all []tlog.Hash, err error) {
@@ -131,6 +137,8 @@ func (r *ring) checkpoint() []byte {
 }
 
 func (r *ring) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	path := req.URL.Path
 	body, err := r.answer(w.Header(), path)
 	if err != nil {
@@ -162,41 +170,46 @@ func (r *ring) answer(header http.Header, path string) ([]byte, error) {
 		header.Set("Date", time.Unix(r.state.Clock(), 0).UTC().Format(http.TimeFormat))
 		return a.Body, nil
 	}
-	for n := int64(0); n*log.TileWidth < int64(size); n++ {
-		from := n * log.TileWidth
-		width := int(min(log.TileWidth, int64(size)-from))
-		for _, of := range []struct {
-			path string
-			part func(snap.Record) []byte
-		}{
-			{log.EntriesPath(n, width), func(r snap.Record) []byte { return r.Event }},
-			{log.TextsPath(n, width), func(r snap.Record) []byte { return r.Texts }},
-		} {
-			if path != of.path {
-				continue
-			}
-			var b []byte
-			for _, record := range r.records[from:][:width] {
-				b = log.AppendEntry(b, of.part(record))
-			}
-			return b, nil
-		}
+	if r.mapped != size {
+		r.mapped, r.paths = size, map[string]func() ([]byte, error){}
+		r.mapBundles()
+		r.mapTiles()
 	}
-	for level := range 3 {
-		for n := int64(0); n<<(8*(level+1)) < int64(size); n++ {
-			for width := 1; width <= log.TileWidth; width++ {
-				tile := tlog.Tile{H: log.TileHeight, L: level, N: n, W: width}
-				if log.TilePath(tile) == path {
-					return tlog.ReadTileData(tile, r)
-				}
-			}
-		}
+	if find := r.paths[path]; find != nil {
+		return find()
 	}
 	return nil, errors.New("there is nothing at " + path)
 }
 
+// mapBundles notes where bundles are.
+func (r *ring) mapBundles() {
+	for n := int64(0); n*log.TileWidth < int64(r.mapped); n++ {
+		some := r.records[n*log.TileWidth : min(r.mapped, int(n+1)*log.TileWidth)]
+		bundle := func(part func(snap.Record) []byte) func() ([]byte, error) {
+			return func() (b []byte, err error) {
+				for _, record := range some {
+					b = log.AppendEntry(b, part(record))
+				}
+				return b, nil
+			}
+		}
+		r.paths[log.EntriesPath(n, len(some))] = bundle(func(r snap.Record) []byte { return r.Event })
+		r.paths[log.TextsPath(n, len(some))] = bundle(func(r snap.Record) []byte { return r.Texts })
+	}
+}
+
+// mapTiles notes where tiles are, whole and partial.
+func (r *ring) mapTiles() {
+	for level, count := 0, r.mapped; count > 0; level, count = level+1, count/log.TileWidth {
+		for n := 0; n*log.TileWidth < count; n++ {
+			tile := tlog.Tile{H: log.TileHeight, L: level, N: int64(n), W: min(log.TileWidth, count-n*log.TileWidth)}
+			r.paths[log.TilePath(tile)] = func() ([]byte, error) { return tlog.ReadTileData(tile, r) }
+		}
+	}
+}
+
 func (r *ring) config(memory string) Config {
-	return Config{Site: r.url, Memory: Memory(memory), Capacity: 10_000, Say: func(uint64, uint64) {}}
+	return Config{Site: r.url, Memory: Memory(memory), Capacity: 10_000, Say: func(uint64, uint64) {}, rest: time.Millisecond}
 }
 
 func (r *ring) verify(c Config) *Report {
@@ -237,7 +250,7 @@ func TestVerify(t *testing.T) {
 	r.alter[""] = func([]byte) []byte { t.Error("asked for"); return nil }
 	offline := c
 	offline.Site = ""
-	if last := r.verify(offline); !bytes.Equal(shown, r.checkpoint()) || last.At.N != int64(len(r.records)) || last.Bytes != 0 {
+	if last := r.verify(offline); last.Trust != Remembered || !bytes.Equal(shown, r.checkpoint()) || last.At.N != int64(len(r.records)) || last.Bytes != 0 {
 		t.Errorf("%+v", last)
 	}
 }
@@ -387,6 +400,74 @@ func TestReceipt(t *testing.T) {
 		if _, err := ReadReceipt(altered, keys, nil); !errors.Is(err, ErrWrong) {
 			t.Fatalf("bit %d of byte %d, %q: %v", bit%8, bit/8, text[bit/8], err)
 		}
+	}
+}
+
+var updateSaved = flag.Bool("update-saved", false, "make the files in testdata anew")
+
+// testdata has a ring as --save keeps it, with its key, a receipt, and evidence of another history.
+// They are verified without a network, here and by the tests of the command.
+func TestSaved(t *testing.T) {
+	at := func(name string) string { return filepath.Join("testdata", name) }
+	if *updateSaved {
+		if err := os.RemoveAll("testdata"); err != nil {
+			t.Fatal(err)
+		}
+		r, fork := newRing(t, 3, 200), newRing(t, 3, 200)
+		for len(r.records) <= log.TileWidth {
+			r.bid(250)
+			fork.bid(251)
+		}
+		c := r.config(t.TempDir())
+		c.Save = at("ring")
+		r.verify(c)
+		c.Site, c.Save = fork.url, ""
+		fork.bid(100)
+		_, err := Verify(t.Context(), c)
+		found, ok := errors.AsType[*log.Contradiction](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		for name, text := range map[string][]byte{"key": []byte(r.key), "bid.tlog-proof": r.proof(len(r.records) - 1), "contradiction": found.Text()} {
+			if err := os.WriteFile(at(name), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	key, err := os.ReadFile(at("key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Save: at("ring"), Keys: []string{string(key)}, Capacity: 10_000, Say: func(uint64, uint64) {}}
+	if report, err := Verify(t.Context(), c); err != nil || report.At.N != log.TileWidth+1 || report.Trust != Given {
+		t.Errorf("%v: %+v", err, report)
+	}
+}
+
+// What a verification costs, the first time and, from a folder that was saved, the second.
+func BenchmarkVerify(b *testing.B) {
+	for _, events := range []int{100_000, 1_000_000} {
+		b.Run(strconv.Itoa(events), func(b *testing.B) {
+			r := newRing(b, 3, 300)
+			for len(r.records) < events {
+				r.bid(100)
+			}
+			for b.Loop() {
+				c := r.config(b.TempDir())
+				c.Save = b.TempDir()
+				first, second := time.Now(), time.Duration(0)
+				report := r.verify(c)
+				took := time.Since(first)
+				r.bid(100)
+				first = time.Now()
+				again := r.verify(c)
+				second = time.Since(first)
+				b.ReportMetric(took.Seconds(), "s/first")
+				b.ReportMetric(float64(report.Bytes), "B/first")
+				b.ReportMetric(second.Seconds(), "s/second")
+				b.ReportMetric(float64(again.Bytes), "B/second")
+			}
+		})
 	}
 }
 
