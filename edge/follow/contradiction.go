@@ -21,7 +21,9 @@ func (r *Replica) contradicts(ctx context.Context, refused Signed) {
 		return
 	}
 	r.compared = time.Now()
-	err := log.Continues(refused.Text, r.signed, r.keys.words(), log.Fetch(func(path string, most int64) ([]byte, error) {
+	later, _, _ := CutCosigned(refused.Text)
+	earlier, _, _ := CutCosigned(r.signed)
+	err := log.Continues(later, earlier, r.keys.words(), log.Fetch(func(path string, most int64) ([]byte, error) {
 		return r.link.Get(ctx, path, most, true)
 	}))
 	c, ok := errors.AsType[*log.Contradiction](err)

@@ -94,10 +94,11 @@ const (
 type run struct {
 	Config
 	Report
-	from              answers
-	keys              note.Verifiers
-	last              remembered
-	signed, statement []byte // the checkpoint, and what the ring signs about its state
+	from    answers
+	keys    note.Verifiers
+	last    remembered
+	signed  []byte   // the checkpoint
+	earlier [][]byte // other checkpoints, which it must continue
 }
 
 // Verify fetches the whole log of a ring, checks it, folds it in a core of its own, and
@@ -214,7 +215,7 @@ func (r *run) state(ctx context.Context) error {
 	if r.Signed, err = follow.Verify(signed.body, r.keys); err != nil {
 		return wrong("what the ring signs about its state: %w", err)
 	}
-	r.statement = signed.body
+	r.earlier = append(r.earlier, signed.body)
 	return nil
 }
 
@@ -273,8 +274,7 @@ func (r *run) checkpoint(ctx context.Context, least uint64) error {
 		shrunk := !r.offline() && r.Before != nil && r.At.N < r.Before.N
 		switch {
 		case uint64(r.At.N) >= least && !shrunk:
-			r.Cosigned, err = cosigned(r.signed, r.Policy)
-			return err
+			return r.witnessed(ctx)
 		case shrunk && second == unsigned:
 			return wrong("the ring shows %d events, and had signed %d before", r.At.N, r.Before.N)
 		case r.offline() || second == unsigned:
@@ -286,19 +286,17 @@ func (r *run) checkpoint(ctx context.Context, least uint64) error {
 	}
 }
 
-// continues checks that the checkpoint continues the one that was verified last, and what the
-// ring signs about its state. That takes a few tiles.
+// continues checks that the checkpoint continues the one that was verified last, and all others
+// that were seen: what the ring signs about its state, and what witnesses have cosigned. That takes
+// a few tiles.
 func (r *run) continues(ctx context.Context) error {
 	words := slices.Concat(r.Report.Keys, strings.Fields(r.last.key))
 	slices.Sort(words)
 	words = slices.Compact(words)
-	if r.Before != nil && r.Before.N > r.At.N {
-		r.last.signed = nil // a folder that was saved before has no tiles of it
+	if r.Before != nil && r.Before.N <= r.At.N { // a folder that was saved before has no tiles of it
+		r.earlier = append(r.earlier, r.last.signed)
 	}
-	for _, earlier := range [][]byte{r.last.signed, r.statement} {
-		if earlier == nil {
-			continue
-		}
+	for _, earlier := range r.earlier {
 		err := log.Continues(r.signed, earlier, words, log.Fetch(func(path string, most int64) ([]byte, error) {
 			a, err := r.from.get(ctx, path, most)
 			return a.body, err

@@ -24,6 +24,7 @@ import (
 	"webring/core/api"
 	"webring/core/coretest"
 	"webring/core/snap"
+	"webring/edge/follow"
 	log "webring/edge/tlog"
 )
 
@@ -41,6 +42,8 @@ type ring struct {
 
 	alter map[string]func([]byte) []byte // what passes otherwise, by the beginning of the path
 	url   string
+
+	cosigned []byte // what is at /sync/cosigned
 
 	bids   int // the next member to bid on
 	mapped int // events of which these are the paths
@@ -160,6 +163,11 @@ func (r *ring) answer(header http.Header, path string) ([]byte, error) {
 		return r.sign(snap.Keys{Origin: origin, Time: 1, Current: r.key}.Text()), nil
 	case "/sync/checkpoint":
 		return r.sign(snap.Checkpoint{Origin: origin, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest()}.Text()), nil
+	case "/sync/cosigned":
+		if r.cosigned == nil {
+			return nil, errors.New("none")
+		}
+		return r.cosigned, nil
 	case "/log/checkpoint":
 		return r.checkpoint(), nil
 	case "/api/leaderboard":
@@ -252,6 +260,56 @@ func TestVerify(t *testing.T) {
 	offline.Site = ""
 	if last := r.verify(offline); last.Trust != Remembered || !bytes.Equal(shown, r.checkpoint()) || last.At.N != int64(len(r.records)) || last.Bytes != 0 {
 		t.Errorf("%+v", last)
+	}
+}
+
+// With a policy, the witnesses must have cosigned the checkpoint or an earlier one that it continues.
+func TestWitnesses(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	witness, err := log.NewCosigner(log.FormatCosigner("witness.example", bytes.Repeat([]byte{7}, 32)), func() time.Time { return at })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRing(t, 8, 400)
+	policy, err := log.ParsePolicy([]byte("log " + r.key + "\nwitness w " + witness.Verifier() + "\nquorum w\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosign := func(of *ring) []byte {
+		signed, err := note.Sign(&note.Note{Text: log.Checkpoint{Origin: origin, Tree: tlog.Tree{N: int64(len(of.records)), Hash: of.root(len(of.records))}}.Text()}, of.signer, witness)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	c := r.config(t.TempDir())
+	c.Policy = policy
+	if _, err := Verify(t.Context(), c); err == nil || errors.Is(err, ErrWrong) {
+		t.Errorf("without cosignatures: %v", err)
+	}
+	r.cosigned, err = r.answer(http.Header{}, "/sync/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cosigned = follow.JoinCosigned(r.cosigned, cosign(r))
+	before := int64(len(r.records))
+	r.bid(100)
+	report := r.verify(c)
+	if report.Events != before || len(report.Witnesses) != 1 || report.Witnesses[0] != (log.Witness{Name: "w", Time: at}) || report.Trust != Given {
+		t.Errorf("%+v", report.Cosigned)
+	}
+	newest := cosign(r)
+	r.alter["/log/checkpoint"] = func([]byte) []byte { return newest }
+	if report := r.verify(c); report.Events != int64(len(r.records)) {
+		t.Errorf("%+v", report.Cosigned)
+	}
+	fork := newRing(t, 8, 400)
+	fork.signer = r.signer
+	fork.bid(101)
+	other := cosign(fork)
+	r.alter = map[string]func([]byte) []byte{"/sync/cosigned": func(joined []byte) []byte { return follow.JoinCosigned([]byte("a\n\n- b\n"), other) }}
+	if _, err := Verify(t.Context(), c); err == nil || !strings.Contains(err.Error(), "two histories") {
+		t.Errorf("another history is cosigned: %v", err)
 	}
 }
 

@@ -28,7 +28,7 @@ func ReadReceipt(text []byte, keys note.Verifiers, policy *log.Policy) (*Receipt
 	if r.At, err = p.Check(keys); err != nil {
 		return nil, wrong("%w", err)
 	}
-	if r.Cosigned, err = cosigned(p.Checkpoint, policy); err != nil {
+	if r.Cosigned, err = cosigned(p.Checkpoint, r.At, policy); err != nil {
 		return nil, err
 	}
 	if r.Event, err = core.DecodeEvent(p.Entry); err != nil {

@@ -65,6 +65,8 @@ func (s *held) Checkpoint() []byte {
 
 func (s *held) Keys() []byte { return nil }
 
+func (s *held) Cosigned() []byte { return nil }
+
 func (s *held) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
+	"webring/edge/tlog"
 	"webring/server/ledger"
 )
 
@@ -41,6 +42,10 @@ type Config struct {
 	// as soon as a member's words are to be forgotten. If there is none yet, the
 	// first checkpoint waits for it.
 	SnapshotEvery uint64
+	// Witnesses names the witnesses that are asked to cosign the log; nil asks none. AskEvery is
+	// the time between questions; 0 stands for a minute.
+	Witnesses *tlog.Policy
+	AskEvery  time.Duration
 	// Grace is how long a snapshot is kept after the next one was made, for downloads
 	// that are under way; 0 stands for an hour.
 	Grace time.Duration
@@ -67,6 +72,8 @@ type Publisher struct {
 	signing   sync.Mutex // one signature at a time; guards those below
 	key, next *Key       // next is nil unless one is announced
 	until     int64      // no checkpoint is signed for later than this is covered
+
+	w witnessing
 
 	shown
 	ledger *ledger.Ledger // guarded by mu, like at
@@ -109,7 +116,8 @@ func New(c Config) (*Publisher, error) {
 	c.Interval = cmp.Or(c.Interval, 15*time.Second)
 	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, 10_000)
 	c.Grace = cmp.Or(c.Grace, time.Hour)
-	return &Publisher{c: c, key: key, next: next, wake: make(chan struct{}, 1), shown: shown{dir: c.Dir}}, nil
+	c.AskEvery = cmp.Or(c.AskEvery, time.Minute)
+	return &Publisher{c: c, key: key, next: next, wake: make(chan struct{}, 1), w: newWitnesses(), shown: shown{dir: c.Dir}}, nil
 }
 
 // Published is the ledger's hook ([ledger.Config.Publish]). Before Start it
@@ -174,6 +182,9 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err := p.beginUntil(); err != nil {
 		return err
 	}
+	if err := p.openWitnessed(books); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	p.ledger, p.books = books, books
 	p.mu.Unlock()
@@ -195,7 +206,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	if err := p.sign(ctx); err != nil {
+	if err := p.sign(ctx); err != nil && !errors.Is(err, ErrContradicted) {
 		return err
 	}
 	ctx, p.stop = context.WithCancel(context.Background())
@@ -205,6 +216,9 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	}
 	p.running.Go(func() { p.keepSigning(ctx, due) })
 	p.running.Go(func() { p.keepSnapshots(ctx, due) })
+	if p.c.Witnesses != nil {
+		p.running.Go(func() { p.keepAsking(ctx) })
+	}
 	return nil
 }
 
@@ -252,6 +266,9 @@ func (p *Publisher) sign(ctx context.Context) error {
 
 // signNext is sign for a caller that holds signing.
 func (p *Publisher) signNext(ctx context.Context) error {
+	if err := p.Contradicted(); err != nil {
+		return err
+	}
 	if err := p.goBack(ctx); err != nil {
 		return err
 	}
@@ -272,6 +289,9 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signed, p.last, p.keys = signed, c, keys
+	if p.w.cosigned != nil && c.Size == uint64(p.w.at.N) {
+		p.w.statement = signed
+	}
 	p.changed.Send()
 	return nil
 }

@@ -53,6 +53,7 @@ type Relay struct {
 	moved   follow.Signal // the ledger may have more events
 	fresh   follow.Freshness
 	trouble atomic.Pointer[error]
+	joined  atomic.Pointer[[]byte] // what the leader gives as cosigned, nil for nothing
 	shown
 }
 
@@ -93,6 +94,7 @@ func (r *Relay) Run(ctx context.Context) {
 	defer others.Wait()
 	others.Go(func() { r.keepSnapshot(ctx) })
 	others.Go(func() { r.learnKeys(ctx) })
+	others.Go(func() { r.learnCosigned(ctx) })
 	others.Go(func() { r.findLeader(ctx) })
 	r.leader.Run(ctx)
 }
@@ -213,6 +215,41 @@ func (r *Relay) learnKeys(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// relayCosigned is how often the leader is asked what witnesses have cosigned.
+const relayCosigned = 5 * time.Second
+
+// learnCosigned asks for what witnesses have cosigned, now and then.
+func (r *Relay) learnCosigned(ctx context.Context) {
+	tick := time.NewTicker(relayCosigned)
+	defer tick.Stop()
+	for {
+		if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
+			keys, err := r.verifiers()
+			if err == nil {
+				_, err = follow.VerifyCosigned(joined, keys)
+			}
+			if err == nil {
+				r.joined.Store(&joined)
+			} else {
+				r.c.Log.Warn("publish: what the leader gives as cosigned is not passed on", "err", err)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Cosigned implements [Source].
+func (r *Relay) Cosigned() []byte {
+	if joined := r.joined.Load(); joined != nil {
+		return *joined
+	}
+	return nil
 }
 
 // Age is how old what is passed on may be, as [follow.Freshness.Age] says.

@@ -25,6 +25,9 @@ type Source interface {
 	Checkpoint() []byte
 	// Keys gives the newest signed keys ([snap.Keys]), nil as long as there are none.
 	Keys() []byte
+	// Cosigned gives the newest checkpoint of the log that witnesses have cosigned, behind the newest
+	// signed statement about its size, as [follow.JoinCosigned] joins them; nil for none.
+	Cosigned() []byte
 	// Changed gives a channel that is closed when there is a newer checkpoint. To
 	// miss none, get the channel before the checkpoint.
 	Changed() <-chan struct{}

@@ -237,7 +237,7 @@ func tellWitnesses(c *checks, by monitor.Cosigned) {
 		return
 	}
 	for _, w := range by.Witnesses {
-		c.ok("witnesses", "%s has cosigned, at %s", w.Name, w.Time.UTC().Format(time.RFC3339))
+		c.ok("witnesses", "%s has cosigned %d events, at %s", w.Name, by.Events, w.Time.UTC().Format(time.RFC3339))
 	}
 }
 
