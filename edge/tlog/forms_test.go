@@ -11,14 +11,30 @@ import (
 
 func TestPaths(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
-		{TilePath(tlog.Tile{L: 0, N: 1234067, W: 256}), "/log/tile/0/x001/x234/067"},
-		{TilePath(tlog.Tile{L: 1, N: 0, W: 17}), "/log/tile/1/000.p/17"},
+		{TilePath(tlog.Tile{H: 8, L: 0, N: 1234067, W: 256}), "/log/tile/0/x001/x234/067"},
+		{TilePath(tlog.Tile{H: 8, L: 1, N: 0, W: 17}), "/log/tile/1/000.p/17"},
 		{EntriesPath(273, 112), "/log/tile/entries/273.p/112"},
 		{EntriesPath(1000, 256), "/log/tile/entries/x001/000"},
 		{TextsPath(999, 1), "/log/texts/999.p/1"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s, not %s", c.got, c.want)
+		}
+		tile, texts, ok := ParsePath(c.want)
+		again := TilePath(tile)
+		switch {
+		case texts:
+			again = TextsPath(tile.N, tile.W)
+		case tile.L < 0:
+			again = EntriesPath(tile.N, tile.W)
+		}
+		if !ok || again != c.want {
+			t.Errorf("%s is read as %+v", c.want, tile)
+		}
+	}
+	for _, path := range []string{"", "/log/tile/", "/log/tile/64/000", "/log/tile/0/0", "/log/tile/0/1000", "/log/tile/0/000.p/256", "/log/tile/0/000.p/0", "/log/tile/data/000", "/log/tile/8/data/000", "/log/texts/-01", "/log/entries/000", "tile/8/0/000"} {
+		if tile, _, ok := ParsePath(path); ok {
+			t.Errorf("%s is read as %+v", path, tile)
 		}
 	}
 }

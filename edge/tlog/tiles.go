@@ -3,8 +3,7 @@ package tlog
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
-	"strconv"
+	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -18,28 +17,42 @@ const (
 	TileWidth  = 1 << TileHeight
 )
 
+// The paths are those of [tlog.Tile.Path], without the height of tiles.
+
 // TilePath is the path of a tile of hashes.
-func TilePath(t tlog.Tile) string {
-	return "/log/tile/" + strconv.Itoa(t.L) + "/" + tileName(t.N, t.W)
-}
+func TilePath(t tlog.Tile) string { return tilePrefix + strings.TrimPrefix(t.Path(), heightPrefix) }
 
 // EntriesPath is the path of bundle n of entries, with a width of up to [TileWidth].
-func EntriesPath(n int64, width int) string { return "/log/tile/entries/" + tileName(n, width) }
+func EntriesPath(n int64, width int) string { return entriesPrefix + bundleName(n, width) }
 
 // TextsPath is the path of the texts that belong to a bundle of entries, in the same form.
-func TextsPath(n int64, width int) string { return "/log/texts/" + tileName(n, width) }
+func TextsPath(n int64, width int) string { return textsPrefix + bundleName(n, width) }
 
-// tileName is the number of a tile in groups of three digits, as in x001/x234/067, and the width of
-// a partial one.
-func tileName(n int64, width int) string {
-	name := fmt.Sprintf("%03d", n%1000)
-	for n /= 1000; n > 0; n /= 1000 {
-		name = fmt.Sprintf("x%03d/%s", n%1000, name)
+const (
+	tilePrefix, entriesPrefix, textsPrefix = "/log/tile/", "/log/tile/entries/", "/log/texts/"
+
+	heightPrefix, dataPrefix = "tile/8/", "tile/8/data/"
+)
+
+func bundleName(n int64, width int) string {
+	return strings.TrimPrefix(tlog.Tile{H: TileHeight, L: -1, N: n, W: width}.Path(), dataPrefix)
+}
+
+// ParsePath reads a path of a tile, or of a bundle of entries or texts, in its one spelling. The
+// level of a bundle is -1.
+func ParsePath(path string) (t tlog.Tile, texts, ok bool) {
+	var err error
+	if name, found := strings.CutPrefix(path, textsPrefix); found {
+		t, err = tlog.ParseTilePath(dataPrefix + name)
+		return t, true, err == nil
 	}
-	if width < TileWidth {
-		name += ".p/" + strconv.Itoa(width)
+	if name, found := strings.CutPrefix(path, entriesPrefix); found {
+		t, err = tlog.ParseTilePath(dataPrefix + name)
+		return t, false, err == nil
 	}
-	return name
+	name, found := strings.CutPrefix(path, tilePrefix)
+	t, err = tlog.ParseTilePath(heightPrefix + name)
+	return t, false, found && err == nil && t.L >= 0 && t.L < 64
 }
 
 // errEntries: bytes that are no bundle.

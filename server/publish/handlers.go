@@ -92,6 +92,7 @@ func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) 
 		"/sync/keys":              h.keys,
 		"/sync/events":            h.events,
 		"/sync/snapshot/{sha256}": h.snapshot,
+		LogPattern:                h.log,
 	}
 }
 

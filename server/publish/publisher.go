@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	xtlog "golang.org/x/mod/sumdb/tlog"
+
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge/tlog"
@@ -280,6 +282,11 @@ func (p *Publisher) signNext(ctx context.Context) error {
 		return err
 	}
 	signed, err := p.key.signText(c.Text(), p.next)
+	var log []byte
+	if err == nil {
+		// Ed25519 signatures are deterministic: a checkpoint of one size is always the same text.
+		log, err = p.key.signText(tlog.Checkpoint{Origin: c.Origin, Tree: xtlog.Tree{N: int64(c.Size), Hash: c.Root}}.Text(), p.next)
+	}
 	if err == nil && keys == nil {
 		keys, err = p.key.signKeys(c.Time, p.next)
 	}
@@ -289,6 +296,7 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signed, p.last, p.keys = signed, c, keys
+	p.log, p.logged = log, c.Size
 	if p.w.cosigned != nil && c.Size == uint64(p.w.at.N) {
 		p.w.statement = signed
 	}

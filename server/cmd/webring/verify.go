@@ -48,11 +48,12 @@ type verifying struct {
 	chain    bool
 	capacity int
 
-	keys                  list
-	policy, save, offline string
-	receipt, evidence     string
-	within                time.Duration
-	nodes                 networks
+	keys              list
+	policy, memory    string
+	save, offline     string
+	receipt, evidence string
+	within            time.Duration
+	nodes             networks
 }
 
 // networks are the nodes that are asked about payments, by network.
@@ -78,6 +79,7 @@ func verifyRing(fs *flag.FlagSet) action {
 	fs.IntVar(&v.capacity, "capacity", 1_000_000, "`members` that can ever join, as for serve")
 	fs.Var(&v.keys, "origin-key", "`verifier` of the ring, as edges pin it; without it the key that was remembered counts, and at first the one that the ring names (repeatable)")
 	fs.StringVar(&v.policy, "policy", "", "`file` with the ring's key and the witnesses that must have cosigned (C2SP tlog-policy)")
+	fs.StringVar(&v.memory, "memory", "", "`folder` of what was verified last (default: webring/verified in $XDG_STATE_HOME or ~/.local/state)")
 	fs.StringVar(&v.save, "save", "", "`folder` that keeps what is fetched, so that the next run fetches only what is new")
 	fs.StringVar(&v.offline, "offline", "", "`folder` that --save wrote, to verify without a network")
 	fs.StringVar(&v.receipt, "receipt", "", "`file` with the proof that a paid answer links to, to check without a network")
@@ -121,7 +123,7 @@ func (v *verifying) outside(words []string, out io.Writer) error {
 		return err
 	}
 	c := monitor.Config{Save: v.offline, Keys: v.keys, Policy: policy, Capacity: v.capacity, Say: progress(os.Stderr)}
-	if c.Memory, err = memory(); len(words) == 1 {
+	if c.Memory, err = v.remembers(); len(words) == 1 {
 		c.Site, c.Save = words[0], v.save
 	}
 	payments := map[string][]match.Event{}
@@ -265,7 +267,7 @@ func (v *verifying) verifiers(origin string, policy *tlog.Policy) (words []strin
 		words = policy.Logs()
 	}
 	if len(words) == 0 {
-		at, err := memory()
+		at, err := v.remembers()
 		if err != nil {
 			return nil, err
 		}
@@ -391,14 +393,16 @@ func readBounded(path string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// memory is where verifications are remembered: webring/verified in the user's folder for state
-// (XDG_STATE_HOME).
-func memory() (monitor.Memory, error) {
+// remembers is where verifications are remembered.
+func (v *verifying) remembers() (monitor.Memory, error) {
+	if v.memory != "" {
+		return monitor.Memory(v.memory), nil
+	}
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", fmt.Errorf("nothing is remembered: %w; set XDG_STATE_HOME", err)
+			return "", fmt.Errorf("nothing is remembered: %w; give --memory", err)
 		}
 		state = filepath.Join(home, ".local", "state")
 	}

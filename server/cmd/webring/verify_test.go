@@ -11,7 +11,8 @@ import (
 
 // What webring verify checks without a network, what it says, and its exit codes.
 func TestVerifyOffline(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Parallel()
+	memory := t.TempDir()
 	saved := "../../../edge/monitor/testdata"
 	at := func(name string) string { return filepath.Join(saved, name) }
 	read := func(name string) []byte {
@@ -66,7 +67,7 @@ func TestVerifyOffline(t *testing.T) {
 		{"--rpc tempo:1=http://127.0.0.1:1 --data x", nothing, []string{"--rpc is for a URL"}},
 	} {
 		var out strings.Builder
-		err := run(append([]string{"verify"}, strings.Fields(c.args)...), &out)
+		err := run(append([]string{"verify", "--memory", memory}, strings.Fields(c.args)...), &out)
 		code := 0
 		if err != nil {
 			code = exitUnknown
