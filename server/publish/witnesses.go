@@ -63,12 +63,13 @@ type WitnessStatus struct {
 
 // witnessing is what a publisher knows of its witnesses.
 type witnessing struct {
-	client *http.Client
+	client   *http.Client
+	patience time.Duration
 
 	asking sync.Mutex       // one round at a time; guards known
 	known  map[string]int64 // the size that each witness has cosigned last, as far as is known
 
-	// Guarded by mu of the publisher:
+	// guarded by mu of the publisher:
 	status    map[string]error
 	sizes     map[string]int64 // a copy of known
 	cosigned  []byte           // the log's checkpoint with cosignatures, nil for none
@@ -79,7 +80,7 @@ type witnessing struct {
 
 // newWitnesses prepares asking the witnesses of a policy, which may be nil.
 func newWitnesses() witnessing {
-	return witnessing{known: map[string]int64{}, status: map[string]error{}, client: &http.Client{
+	return witnessing{patience: witnessTime, known: map[string]int64{}, status: map[string]error{}, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -150,7 +151,8 @@ func (p *Publisher) openWitnessed(books Books) error {
 		return nil
 	}
 	if why := contradicts(at, p.key.Name(), books); why != "" {
-		return p.contradict(cosigned, why)
+		_ = p.contradict(cosigned, why)
+		return nil
 	}
 	p.mu.Lock()
 	p.w.cosigned, p.w.statement, p.w.at = cosigned, statement, at
@@ -207,21 +209,23 @@ func (p *Publisher) ask(ctx context.Context) error {
 		return err
 	}
 	var asked sync.WaitGroup
-	var mu sync.Mutex
-	cosigned := r.signed
+	var mu sync.Mutex // guards known and cosigned
+	known, cosigned := maps.Clone(p.w.known), r.signed
 	for _, w := range p.c.Witnesses.Witnesses {
 		if _, err := note.Open(r.signed, note.VerifierList(w.Key)); err == nil || w.URL == "" {
 			continue // it has cosigned this size, or cannot be asked
 		}
-		old := p.w.known[w.Name]
 		asked.Go(func() {
-			within, cancel := context.WithTimeout(ctx, witnessTime)
+			within, cancel := context.WithTimeout(ctx, p.w.patience)
 			defer cancel()
-			lines, size, err := p.askOne(within, w, r, old)
+			lines, size, err := p.askOne(within, w, r, known[w.Name])
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
-				cosigned, err = tlog.AddSignatures(cosigned, lines, note.VerifierList(w.Key))
+				var more []byte
+				if more, err = tlog.AddSignatures(cosigned, lines, note.VerifierList(w.Key)); err == nil {
+					cosigned = more
+				}
 			}
 			p.w.known[w.Name] = size
 			p.answered(ctx, w.Name, err)
@@ -364,8 +368,11 @@ func (p *Publisher) suspect(ctx context.Context, w tlog.PolicyWitness, r round) 
 		return err
 	}
 	status, _, theirs, err := p.exchange(req)
-	if err != nil || status != http.StatusOK {
-		return fmt.Errorf("%w; it does not show that checkpoint: status %d, %w", errAhead, status, err)
+	if err != nil {
+		return fmt.Errorf("%w; it does not show that checkpoint: %w", errAhead, err)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%w; it does not show that checkpoint: status %d", errAhead, status)
 	}
 	at, err := tlog.OpenCheckpoint(theirs, r.keys)
 	if err != nil {
