@@ -58,7 +58,7 @@ func commands() []command {
 		worded("backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", "", backupOrigin),
 		worded("restore", "restore [--data DIR] FILE --from URL | --alone", "make a data folder of a backup, and of what an edge has beyond it", "", restoreOrigin),
 		worded("cluster", "cluster [--data DIR] init [--force] | status | add NODE | remove NODE | handover [NODE] | key | leave", "run several origins with one ring through etcd: start it, show its state, add or remove nodes, hand over, change the sealing key, return to a single origin", "", runCluster),
-		worded("key", "key [--data DIR] next | switch [--now] | new", "change the key with which the running origin signs for edges: announce the next one, or switch to it; new prints a line for a file of secrets", "", changeKey),
+		worded("key", "key [--data DIR] next | switch [--now] | new | witness NAME", "change the key with which the running origin signs for edges: announce the next one, or switch to it; new prints a line for a file of secrets, witness the key of a new witness", "", changeKey),
 		worded("clock", "clock [--data DIR] back [--reason TEXT] | trust", "after a wrong clock: set the clock of the running origin's ring back; vouch for this machine's", "", changeClock),
 		worded("mcp-registry", "mcp-registry --base-url URL --name NAME [--registry-key FILE]", "print the server.json for the MCP registry, and what proves the domain there", "", registryEntry),
 		worded("verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", "", verifyOrigin),
