@@ -66,7 +66,7 @@ func (s *Shell) routes(cfg Config) error {
 		if !found {
 			method, path = fasthttp.MethodGet, pattern
 		}
-		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, string(syncPrefix)) || strings.ContainsAny(path, "?#%:*") {
+		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, string(syncPrefix)) && !strings.HasPrefix(path, logPrefix) || strings.ContainsAny(path, "?#%:*") {
 			return fmt.Errorf("edge: edges cannot follow at %q", pattern)
 		}
 		s.router.Handle(method, path, s.sync(h))
@@ -107,6 +107,9 @@ func (s *Shell) joinForm(cfg *Config) error {
 var syncPrefix = []byte("/sync/")
 
 const apiPrefix = "/api/"
+
+// logPrefix is where the ledger is a transparency log.
+const logPrefix = "/log/"
 
 // dispatch finds the handler of a request, or says why there is none.
 func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {

@@ -67,6 +67,8 @@ func (s *held) Keys() []byte { return nil }
 
 func (s *held) Cosigned() []byte { return nil }
 
+func (s *held) LogCheckpoint() []byte { return nil }
+
 func (s *held) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -280,6 +280,10 @@ func (p *Publisher) signNext(ctx context.Context) error {
 		return err
 	}
 	signed, err := p.key.signText(c.Text(), p.next)
+	var log []byte
+	if err == nil {
+		log, err = p.key.signText(logCheckpoint(c).Text(), p.next)
+	}
 	if err == nil && keys == nil {
 		keys, err = p.key.signKeys(c.Time, p.next)
 	}
@@ -288,7 +292,7 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.signed, p.last, p.keys = signed, c, keys
+	p.signed, p.last, p.keys, p.w.newest = signed, c, keys, log
 	if p.w.cosigned != nil && c.Size == uint64(p.w.at.N) {
 		p.w.statement = signed
 	}

@@ -14,11 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
+	xtlog "golang.org/x/mod/sumdb/tlog"
 
 	"webring/core/snap"
 	"webring/edge/durable"
 	"webring/edge/follow"
+	"webring/edge/tlog"
 )
 
 // RelayConfig says which checkpoints a [Relay] passes on.
@@ -54,6 +55,7 @@ type Relay struct {
 	fresh   follow.Freshness
 	trouble atomic.Pointer[error]
 	joined  atomic.Pointer[[]byte] // what the leader gives as cosigned, nil for nothing
+	log     atomic.Pointer[[]byte] // the checkpoint of the log that the leader gives
 	shown
 }
 
@@ -161,7 +163,7 @@ func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 			return ctx.Err()
 		}
 	}
-	root, err := tlog.TreeHash(int64(s.At.Size), r.c.Books.HashReader())
+	root, err := xtlog.TreeHash(int64(s.At.Size), r.c.Books.HashReader())
 	if err != nil {
 		return err
 	}
@@ -220,20 +222,23 @@ func (r *Relay) learnKeys(ctx context.Context) {
 // relayCosigned is how often the leader is asked what witnesses have cosigned.
 const relayCosigned = 5 * time.Second
 
-// learnCosigned asks for what witnesses have cosigned, now and then.
+// learnCosigned asks for the checkpoint of the log and for what witnesses have cosigned, now and
+// then. What is not signed is not passed on: the statement of the same leader says why.
 func (r *Relay) learnCosigned(ctx context.Context) {
 	tick := time.NewTicker(relayCosigned)
 	defer tick.Stop()
 	for {
-		if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
-			keys, err := r.verifiers()
-			if err == nil {
-				_, err = follow.VerifyCosigned(joined, keys)
+		keys, err := r.verifiers()
+		if err == nil {
+			if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
+				if _, err := follow.VerifyCosigned(joined, keys); err == nil {
+					r.joined.Store(&joined)
+				}
 			}
-			if err == nil {
-				r.joined.Store(&joined)
-			} else {
-				r.c.Log.Warn("publish: what the leader gives as cosigned is not passed on", "err", err)
+			if log, err := r.leader.Get(ctx, "/log/checkpoint", relayNote, true); err == nil {
+				if _, err := tlog.OpenCheckpoint(log, keys); err == nil {
+					r.log.Store(&log)
+				}
 			}
 		}
 		select {
@@ -242,6 +247,14 @@ func (r *Relay) learnCosigned(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// LogCheckpoint implements [Source].
+func (r *Relay) LogCheckpoint() []byte {
+	if log := r.log.Load(); log != nil {
+		return *log
+	}
+	return nil
 }
 
 // Cosigned implements [Source].

@@ -25,6 +25,9 @@ type Source interface {
 	Checkpoint() []byte
 	// Keys gives the newest signed keys ([snap.Keys]), nil as long as there are none.
 	Keys() []byte
+	// LogCheckpoint gives the checkpoint of the log (C2SP tlog-checkpoint), with its cosignatures;
+	// nil as long as there is none. Its size never goes back.
+	LogCheckpoint() []byte
 	// Cosigned gives the newest checkpoint of the log that witnesses have cosigned, behind the newest
 	// signed statement about its size, as [follow.JoinCosigned] joins them; nil for none.
 	Cosigned() []byte

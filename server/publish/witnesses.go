@@ -22,6 +22,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	xtlog "golang.org/x/mod/sumdb/tlog"
 
+	"webring/core/snap"
 	"webring/edge/durable"
 	"webring/edge/follow"
 	"webring/edge/tlog"
@@ -75,6 +76,9 @@ type witnessing struct {
 	cosigned  []byte           // the log's checkpoint with cosignatures, nil for none
 	at        tlog.Checkpoint  // of cosigned
 	statement []byte           // the newest signed statement about that size
+	when      int64            // the time of the first one, in milliseconds
+	newest    []byte           // the log's newest checkpoint, without cosignatures
+	served    int64            // the largest size that LogCheckpoint has given
 	contrary  error            // why nothing is signed any more
 }
 
@@ -106,6 +110,29 @@ func (p *Publisher) Witnessed() (w Witnessed) {
 		}
 	}
 	return w
+}
+
+// logLag is how long a cosigned checkpoint is served while there are newer ones. Witnesses are asked
+// once a minute. If they fail for longer, what has no cosignatures is served.
+const logLag = 3 * time.Minute
+
+// logCheckpoint is the checkpoint of the log at a position.
+func logCheckpoint(c snap.Checkpoint) tlog.Checkpoint {
+	return tlog.Checkpoint{Origin: c.Origin, Tree: xtlog.Tree{N: int64(c.Size), Hash: c.Root}}
+}
+
+// LogCheckpoint implements [Source]. A checkpoint without cosignatures is of no use to who follows
+// a policy, so the newest cosigned one is preferred, if it is not old.
+func (p *Publisher) LogCheckpoint() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := int64(p.last.Size)
+	if p.w.cosigned != nil && p.w.at.N >= p.w.served && (p.w.at.N == size || p.last.Time-p.w.when <= logLag.Milliseconds()) {
+		p.w.served = p.w.at.N
+		return p.w.cosigned
+	}
+	p.w.served = size
+	return p.w.newest
 }
 
 // Cosigned implements [Source].
@@ -156,6 +183,9 @@ func (p *Publisher) openWitnessed(books Books) error {
 	}
 	p.mu.Lock()
 	p.w.cosigned, p.w.statement, p.w.at = cosigned, statement, at
+	if said, err := follow.Verify(statement, p.keyList()); err == nil {
+		p.w.when = said.Time
+	}
 	p.mu.Unlock()
 	return nil
 }
@@ -195,6 +225,7 @@ func (p *Publisher) keepAsking(ctx context.Context) {
 type round struct {
 	statement, signed []byte
 	at                tlog.Checkpoint
+	when              int64 // of the statement
 	books             Books
 	keys              note.Verifiers
 }
@@ -204,9 +235,9 @@ type round struct {
 func (p *Publisher) ask(ctx context.Context) error {
 	p.w.asking.Lock()
 	defer p.w.asking.Unlock()
-	r, err := p.nextRound()
-	if err != nil || r.at.N == 0 {
-		return err
+	r := p.nextRound()
+	if r.at.N == 0 || r.signed == nil {
+		return nil
 	}
 	var asked sync.WaitGroup
 	var mu sync.Mutex // guards known and cosigned
@@ -243,6 +274,9 @@ func (p *Publisher) ask(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.w.at != r.at {
+		p.w.when = r.when
+	}
 	p.w.cosigned, p.w.at, p.w.statement = cosigned, r.at, r.statement
 	if p.last.Size == uint64(r.at.N) {
 		p.w.statement = p.signed
@@ -251,24 +285,22 @@ func (p *Publisher) ask(ctx context.Context) error {
 }
 
 // nextRound takes the newest position, with the cosignatures that it has already.
-func (p *Publisher) nextRound() (r round, err error) {
+func (p *Publisher) nextRound() (r round) {
 	p.signing.Lock()
 	defer p.signing.Unlock()
 	p.mu.Lock()
 	r.statement, r.books = p.signed, p.ledger
-	r.at = tlog.Checkpoint{Origin: p.key.Name(), Tree: xtlog.Tree{N: int64(p.last.Size), Hash: p.last.Root}}
+	r.at, r.when, r.signed = logCheckpoint(p.last), p.last.Time, p.w.newest
 	cosigned, same, contrary := p.w.cosigned, p.w.at == r.at, p.w.contrary
 	p.mu.Unlock()
 	if contrary != nil {
-		return round{}, nil // the log says so already
+		return round{} // the log says so already
 	}
 	r.keys = p.keyList()
 	if same {
 		r.signed = cosigned
-		return r, nil
 	}
-	r.signed, err = p.key.signText(r.at.Text(), p.next)
-	return r, err
+	return r
 }
 
 // answered notes what came of a question, and logs what is new.

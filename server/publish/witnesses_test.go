@@ -155,6 +155,19 @@ func (r *ring) cosigned(size uint64, by ...*fakeWitness) {
 	}
 }
 
+// serves holds that the checkpoint of the log has so many events and these cosignatures.
+func (r *ring) serves(size int64, by ...*fakeWitness) {
+	r.t.Helper()
+	keys, err := follow.Keys(r.key.Verifier())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c, err := tlog.OpenCheckpoint(r.LogCheckpoint(), keys)
+	if err != nil || c.N != size || strings.Count(string(r.LogCheckpoint()), "— witness.test/") != len(by) {
+		r.t.Errorf("%v: %s", err, r.LogCheckpoint())
+	}
+}
+
 func TestWitnessesCosignTheLog(t *testing.T) {
 	r, a, b := witnessed(t)
 	if r.Cosigned() != nil || r.Witnessed().Size != 0 {
@@ -163,14 +176,18 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 	r.ask()
 	r.cosigned(1, a, b)
 	before := r.Cosigned()
+	r.serves(1, a, b)
 	a.bent(nil)
 	r.ask()
 	if a.questions() != "" || !bytes.Equal(r.Cosigned(), before) {
 		t.Errorf("asked again about the same: %s", a.questions())
 	}
 	r.join("x", "y", "z")
+	r.present()
+	r.serves(1, a, b) // cosignatures are worth a minute
 	r.ask()
 	r.cosigned(4, a, b)
+	r.serves(4, a, b)
 	if a.questions() != "POST old 1" {
 		t.Errorf("asked %s", a.questions())
 	}
@@ -191,8 +208,13 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 	r.cosigned(4, a, b)
 	a.bent(nil)
 	r.join("zz")
+	r.setTime(time.Now().Add(10 * time.Minute))
+	r.Published(nil)
+	r.until("a later time", func(c snap.Checkpoint) bool { return c.Time > time.Now().Add(9*time.Minute).UnixMilli() })
+	r.serves(5) // not for longer
 	r.ask()
 	r.cosigned(5, a)
+	r.serves(5, a)
 	if a.questions() != "POST old 0, POST old 4" {
 		t.Errorf("after a restart it asked %s", a.questions())
 	}
@@ -416,7 +438,9 @@ func TestARelayPassesOnWhatIsCosigned(t *testing.T) {
 	r.cosigned(1, a, b)
 	n := serve(t, publish.Handlers(only(r), func() string { return "https://ring.test" }))
 	x := relay(t, r, r.books, n.base)
-	comes(t, "what is cosigned", func() bool { return bytes.Equal(x.Cosigned(), r.Cosigned()) })
+	comes(t, "what is cosigned", func() bool {
+		return bytes.Equal(x.Cosigned(), r.Cosigned()) && bytes.Equal(x.LogCheckpoint(), r.LogCheckpoint())
+	})
 }
 
 // failing has moves fail from now on.

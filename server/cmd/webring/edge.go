@@ -255,13 +255,15 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 	source := new(publish.Switch)
 	source.Use(edgeSource{r})
 	all := publish.Handlers(source, baseURL)
-	cosigned := all["/sync/cosigned"]
-	all["/sync/cosigned"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
-		if r.Cosigned() == nil { // without a policy it does not follow them
-			f.Pass(ctx, client, ctx.IsTLS())
-			return
+	for _, path := range []string{"/sync/cosigned", "/log/checkpoint"} {
+		own := all[path]
+		all[path] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
+			if r.Cosigned() == nil { // without a policy it does not follow cosignatures
+				f.Pass(ctx, client, ctx.IsTLS())
+				return
+			}
+			own(ctx, client, known)
 		}
-		cosigned(ctx, client, known)
 	}
 	held := all["/sync/events"]
 	all["/sync/events"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
