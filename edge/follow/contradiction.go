@@ -23,9 +23,8 @@ func (r *Replica) contradicts(ctx context.Context, refused Signed) {
 	r.compared = time.Now()
 	later, _, _ := CutCosigned(refused.Text)
 	earlier, _, _ := CutCosigned(r.signed)
-	err := log.Continues(later, earlier, r.keys.words(), log.Fetch(func(path string, most int64) ([]byte, error) {
-		return r.link.Get(ctx, path, most, true)
-	}))
+	fetch := log.Fetch(func(path string, most int64) ([]byte, error) { return r.link.Get(ctx, path, most, true) })
+	err := log.Continues(later, earlier, r.keys.words(), fetch.Hashes)
 	c, ok := errors.AsType[*log.Contradiction](err)
 	if !ok {
 		if err != nil {

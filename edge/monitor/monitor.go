@@ -309,11 +309,12 @@ func (r *run) continues(ctx context.Context) error {
 	if r.Before != nil && r.Before.N <= r.At.N { // a folder that was saved before has no tiles of it
 		r.earlier = append(r.earlier, r.last.signed)
 	}
+	fetch := log.Fetch(func(path string, most int64) ([]byte, error) {
+		a, err := r.from.get(ctx, path, most)
+		return a.body, err
+	})
 	for _, earlier := range r.earlier {
-		err := log.Continues(r.signed, earlier, words, log.Fetch(func(path string, most int64) ([]byte, error) {
-			a, err := r.from.get(ctx, path, most)
-			return a.body, err
-		}))
+		err := log.Continues(r.signed, earlier, words, fetch.Hashes)
 		if _, ok := errors.AsType[*log.Contradiction](err); err != nil && !ok {
 			err = fmt.Errorf("whether the checkpoint continues an earlier one: %w", err)
 		}

@@ -16,7 +16,7 @@ import (
 //
 // As an error it says so.
 type Contradiction struct {
-	// Keys are the verifiers of the keys that signed the checkpoints, one or two.
+	// Keys are the verifiers of the keys that signed the checkpoints, as far as they are known.
 	Keys []string
 	// Earlier and Later are the signed checkpoints. Later has at least as many entries.
 	Earlier, Later []byte
@@ -52,7 +52,7 @@ func (c *Contradiction) Error() string {
 //
 //	{the later one}
 //
-// There may be two lines with a key. The lines of root and proof are absent if both have the same
+// There may be two lines with a key, or none. The lines of root and proof are absent if both have the same
 // number of entries.
 func (c *Contradiction) Text() []byte {
 	var b strings.Builder
@@ -133,9 +133,9 @@ func (c *Contradiction) Check(keys note.Verifiers) (earlier, later Checkpoint, e
 }
 
 // Continues checks that one checkpoint continues another, both as they were signed by keys with
-// these verifiers. tiles gives the tiles of the one with more entries. The error is a
+// these verifiers. hashes gives the hashes of the one with more entries. The error is a
 // [*Contradiction] if it does not, or says why that cannot be known.
-func Continues(later, earlier []byte, verifiers []string, tiles tlog.TileReader) error {
+func Continues(later, earlier []byte, verifiers []string, hashes func(tlog.Tree) tlog.HashReader) error {
 	keys, err := Keys(verifiers...)
 	if err != nil {
 		return err
@@ -158,7 +158,7 @@ func Continues(later, earlier []byte, verifiers []string, tiles tlog.TileReader)
 	case to.N == at.N && to.Hash == at.Hash:
 		return nil
 	case to.N > at.N:
-		hashes := tlog.TileHashReader(to.Tree, tiles)
+		hashes := hashes(to.Tree)
 		if c.Root, err = tlog.TreeHash(at.N, hashes); err != nil || c.Root == at.Hash {
 			return err
 		}
@@ -218,3 +218,6 @@ func (f Fetch) ReadTiles(tiles []tlog.Tile) (data [][]byte, err error) {
 
 // SaveTiles does nothing.
 func (f Fetch) SaveTiles([]tlog.Tile, [][]byte) {}
+
+// Hashes gives the hashes of a tree by its tiles, which it checks.
+func (f Fetch) Hashes(tree tlog.Tree) tlog.HashReader { return tlog.TileHashReader(tree, f) }

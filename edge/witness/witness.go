@@ -210,7 +210,7 @@ func (w *Witness) contradicted(n *note.Note) {
 	}
 	other, err := note.Sign(&note.Note{Text: n.Text, Sigs: n.Sigs})
 	if err == nil {
-		err = durable.Write(path, append(append(bytes.Clone(w.latest), '\n'), other...), 0o600)
+		err = durable.Write(path, (&tlog.Contradiction{Earlier: w.latest, Later: other}).Text(), 0o600)
 	}
 	w.c.Log.Error("witness: the log has signed two histories of the same size: it misbehaves, or its key is in other hands",
 		"origin", w.c.Origin, "size", w.at.N, "evidence", path, "err", err)

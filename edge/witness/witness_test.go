@@ -223,6 +223,13 @@ func TestAContradictionIsKept(t *testing.T) {
 			t.Errorf("it lacks %s", c.Text())
 		}
 	}
+	evidence, err := tlog.ParseContradiction(kept)
+	if err == nil {
+		_, _, err = evidence.Check(w.c.Keys)
+	}
+	if err != nil {
+		t.Errorf("it proves nothing: %v", err)
+	}
 }
 
 // Without what it has cosigned, a witness does not start.

@@ -194,15 +194,19 @@ func (p *Publisher) contradictionPath() string { return filepath.Join(p.c.Dir, c
 
 // keyList are the keys that sign at present. The caller holds signing, or nothing runs yet.
 func (p *Publisher) keyList() note.Verifiers {
-	keys := []string{p.key.Verifier()}
-	if p.next != nil {
-		keys = append(keys, p.next.Verifier())
-	}
-	list, err := follow.Keys(keys...)
+	list, err := follow.Keys(p.verifiers()...)
 	if err != nil {
 		panic(err) // they were made of keys
 	}
 	return list
+}
+
+func (p *Publisher) verifiers() []string {
+	keys := []string{p.key.Verifier()}
+	if p.next != nil {
+		keys = append(keys, p.next.Verifier())
+	}
+	return keys
 }
 
 // keepAsking asks the witnesses every now and then, until ctx ends.
@@ -456,6 +460,12 @@ func contradicts(at tlog.Checkpoint, origin string, books Books) string {
 func (p *Publisher) contradict(theirs []byte, why string) error {
 	p.mu.Lock()
 	evidence := slices.Concat(theirs, []byte("\n"), p.signed)
+	if books := p.books; books != nil {
+		both := tlog.Continues(p.signed, theirs, p.verifiers(), func(xtlog.Tree) xtlog.HashReader { return books.HashReader() })
+		if c, ok := errors.AsType[*tlog.Contradiction](both); ok {
+			evidence = c.Text() // otherwise this ledger lacks events that were signed, and can prove nothing
+		}
+	}
 	p.w.contrary = fmt.Errorf("%w: %s; see %s", ErrContradicted, why, p.contradictionPath())
 	err := p.w.contrary
 	p.mu.Unlock()
