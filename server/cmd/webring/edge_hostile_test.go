@@ -69,6 +69,13 @@ func TestAnEdgeUnpacksNoMoreThanItCanLoad(t *testing.T) {
 	e.says(mark, "snapshot refused: more than the 67108864 bytes that a core has")
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good })
 	h.reached(e)
+	// It has no snapshot to give, and passes on the events from before its own.
+	e.refused(e.get(fmt.Sprintf("/sync/snapshot/%x", good.Digest)), http.StatusNotFound, "not_found")
+	const first = "/sync/events?from=0"
+	asked := h.questions(first)
+	if r := e.get(first); r.Status != http.StatusOK || len(r.Body) == 0 || h.questions(first) != asked+1 {
+		t.Errorf("events from the first on: %d, %d bytes; the origin was asked %d times", r.Status, len(r.Body), h.questions(first)-asked)
+	}
 }
 
 // TestAnEdgeThatIsToBeUpgradedSaysSo has the origin run a newer core: as long as that
