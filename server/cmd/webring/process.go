@@ -353,18 +353,18 @@ const (
 // collectOften sets the percentage for opening a ring.
 func collectOften() { collectAt(openingPercent) }
 
-// settle frees the memory that opening a ring has needed. Until ctx is done it adjusts the
-// collector's percentage to the live heap, and frees memory again when that has shrunk by
-// much.
+// settle frees the memory that opening a ring has needed, and a moment later what was in
+// work meanwhile: the state on its way to disk, and further instances. Until ctx is done it
+// adjusts the collector's percentage to the live heap, and frees memory again when that has
+// shrunk by much.
 func settle(ctx context.Context) {
-	debug.FreeOSMemory()
 	again := time.NewTicker(10 * time.Second)
 	defer again.Stop()
-	for most, pace := uint64(0), 0; ; {
+	for round, most, pace := 0, uint64(0), 0; ; round++ {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // of the last collection
 		metrics.Read(live)
 		use := live[0].Value.Uint64()
-		if most > use+garbage/2 {
+		if round < 2 || most > use+garbage/2 {
 			debug.FreeOSMemory()
 			most = 0
 		}
