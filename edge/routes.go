@@ -66,7 +66,7 @@ func (s *Shell) routes(cfg Config) error {
 		if !found {
 			method, path = fasthttp.MethodGet, pattern
 		}
-		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, string(syncPrefix)) || strings.ContainsAny(path, "?#%:*") {
+		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !forFollowers([]byte(path)) || strings.ContainsAny(path, "?#%") {
 			return fmt.Errorf("edge: edges cannot follow at %q", pattern)
 		}
 		s.router.Handle(method, path, s.sync(h))
@@ -104,7 +104,12 @@ func (s *Shell) joinForm(cfg *Config) error {
 	return nil
 }
 
-var syncPrefix = []byte("/sync/")
+var syncPrefix, logPrefix = []byte("/sync/"), []byte("/log/")
+
+// forFollowers reports whether a path is of those that edges and verifiers of the log read.
+func forFollowers(path []byte) bool {
+	return bytes.HasPrefix(path, syncPrefix) || bytes.HasPrefix(path, logPrefix)
+}
 
 const apiPrefix = "/api/"
 

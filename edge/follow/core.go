@@ -129,10 +129,12 @@ func (r *Replica) repair(ctx context.Context) error {
 // what was signed is still the least that is shown.
 func (r *Replica) restore(ctx context.Context) error {
 	signed, to, err := r.onDisk()
+	if err == nil || errors.Is(err, ErrWitnesses) { // a policy may be new
+		r.floor = to
+	}
 	if err != nil {
 		return err
 	}
-	r.floor = to
 	k, err := r.store.last(to)
 	if err != nil {
 		return err
@@ -195,7 +197,7 @@ func (r *Replica) onDisk() (signed []byte, to snap.Checkpoint, err error) {
 	if signed, err = r.store.checkpoint(); err != nil {
 		return nil, to, err
 	}
-	to, err = r.keys.verify(signed)
+	to, err = r.verify(signed)
 	return signed, to, err
 }
 

@@ -9,6 +9,10 @@ import (
 // StaleAfter is for how long answers count as fresh without a new checkpoint.
 const StaleAfter = 60 * time.Second
 
+// WitnessLag is how much longer answers count as fresh under a policy: the origin asks its witnesses
+// once a minute, and each may take a while.
+const WitnessLag = 90 * time.Second
+
 // Freshness knows when the newest checkpoint came and when it was signed. The zero value
 // knows of none. It may be used concurrently.
 type Freshness struct {

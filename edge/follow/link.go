@@ -48,6 +48,9 @@ type LinkConfig struct {
 	Verify func(signed []byte) (snap.Checkpoint, error)
 	// Accept takes a verified checkpoint, or says why not.
 	Accept func(ctx context.Context, s Signed) error
+	// cosigned asks for what witnesses have cosigned, which comes without a stream, instead of the
+	// newest checkpoint.
+	cosigned bool
 	// Vouch adds to a request the proof that it comes from a node or an edge of this ring, for
 	// which origins keep slots. nil adds none.
 	Vouch func(*http.Request)
@@ -143,7 +146,9 @@ func (l *Link) connect(ctx context.Context, from *Origin) error {
 	l.mu.Lock()
 	l.disconnect = cancel
 	l.mu.Unlock()
-	if time.Now().After(from.askUntil) {
+	if l.cfg.cosigned {
+		from.askUntil = time.Now().Add(askFor)
+	} else if time.Now().After(from.askUntil) {
 		err := l.stream(ctx, line, from)
 		full, ok := errors.AsType[*busyError](err)
 		switch {
@@ -230,8 +235,12 @@ func readEvents(body io.Reader, news chan event) error {
 
 // ask asks for the newest checkpoint each second, for as long as the origin gives no stream.
 func (l *Link) ask(ctx, line context.Context, from *Origin) error {
+	path, limit := "/sync/checkpoint", int64(maxNote)
+	if l.cfg.cosigned {
+		path, limit = "/sync/cosigned", 2*maxNote
+	}
 	for newest, since := l.taken.Load(), time.Now(); time.Now().Before(from.askUntil); {
-		signed, err := l.Get(line, "/sync/checkpoint", maxNote, true)
+		signed, err := l.Get(line, path, limit, true)
 		if err != nil {
 			return err
 		}
@@ -240,7 +249,7 @@ func (l *Link) ask(ctx, line context.Context, from *Origin) error {
 		}
 		if now := l.taken.Load(); now != newest {
 			newest, since = now, time.Now()
-		} else if l.origins.Several() && time.Since(since) > newsTime {
+		} else if l.origins.Several() && time.Since(since) > l.newsTime() {
 			return fmt.Errorf("follow: questions: %w", errStalled)
 		}
 		if err := rest(line, askEvery); err != nil {
@@ -272,6 +281,9 @@ func (l *Link) take(ctx context.Context, from *Origin, e event) error {
 
 // newsTime is for how long an origin may give no newer checkpoint.
 func (l *Link) newsTime() time.Duration {
+	if l.cfg.cosigned {
+		return StaleAfter + WitnessLag
+	}
 	if l.origins.Several() {
 		return newsTime
 	}
@@ -279,7 +291,7 @@ func (l *Link) newsTime() time.Duration {
 }
 
 // refusals are what an origin is refused for. Other errors are the network's.
-var refusals = []error{ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot}
+var refusals = []error{ErrWitnesses, ErrSignature, ErrOrigin, ErrShrunk, ErrOlder, ErrForked, ErrEvents, ErrState, ErrSnapshot}
 
 // logFailure logs why following an origin stopped, once for each reason and minute.
 func (l *Link) logFailure(from *Origin, err error) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/core/snap"
+	"webring/edge/tlog"
 )
 
 // Config says which origin to follow and how. Origins, Keys, Open and Show are needed. Verify and
@@ -19,6 +20,9 @@ type Config struct {
 	// Keys verify the origin's checkpoints, name+hash+key each: one is enough, and each
 	// of several. What they have signed about other keys counts more.
 	Keys []string
+	// Policy says which witnesses must have cosigned what is shown; nil asks for none. Then only
+	// what is cosigned is followed, which is up to a minute behind what is signed.
+	Policy *tlog.Policy
 	// Dir is the folder of the last good state; "" keeps none.
 	Dir string
 	// Replay folds every event instead of trusting a snapshot.
@@ -50,6 +54,9 @@ type Replica struct {
 	tree      snap.Tree
 	failed    *failed // nil unless the last checkpoint could not be reached
 	marked    bool    // the folder says that this edge is to be upgraded
+
+	contradicted bool      // there is evidence that the origin has signed two histories
+	compared     time.Time // when that was looked for
 
 	// ticking is held while the core that is shown gets the time, and while it is
 	// replaced.
@@ -92,7 +99,7 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 		return nil, err
 	}
 	r := &Replica{cfg: cfg, log: cfg.Log, keys: keys, ready: make(chan struct{})}
-	cfg.Verify, cfg.Accept = keys.verify, r.accept
+	cfg.Verify, cfg.Accept, cfg.cosigned = r.verify, r.accept, cfg.Policy != nil
 	r.link, err = NewLink(cfg.LinkConfig)
 	if err != nil || cfg.Dir == "" {
 		return r, err
@@ -111,6 +118,15 @@ func New(ctx context.Context, cfg Config) (*Replica, error) {
 	return r, nil
 }
 
+// verify verifies what came as a checkpoint, also by the policy if there is one.
+func (r *Replica) verify(signed []byte) (snap.Checkpoint, error) {
+	if r.cfg.Policy != nil {
+		return verifyCosigned(signed, r.keys.verify, r.keys, r.cfg.Policy)
+	}
+	statement, _, _ := CutCosigned(signed) // an earlier process may have had a policy
+	return r.keys.verify(statement)
+}
+
 // Ready is closed when there is a state to show.
 func (r *Replica) Ready() <-chan struct{} { return r.ready }
 
@@ -121,8 +137,15 @@ func (r *Replica) Ready() <-chan struct{} { return r.ready }
 func (r *Replica) Withdrawn() uint64 { return r.withdrawn.Load() }
 
 // Stale reports whether what is shown is behind the origin: as [Freshness.Stale] says, or
-// because this edge cannot reach the state that was signed last.
-func (r *Replica) Stale() bool { return r.Unreached() != nil || r.fresh.Stale(time.Now()) }
+// because this edge cannot reach the state that was signed last. Under a policy, witnesses have
+// [WitnessLag] more.
+func (r *Replica) Stale() bool {
+	now := time.Now()
+	if r.cfg.Policy != nil {
+		now = now.Add(-WitnessLag)
+	}
+	return r.Unreached() != nil || r.fresh.Stale(now)
+}
 
 // Age is how old what is shown may be, as [Freshness.Age] says.
 func (r *Replica) Age() (age time.Duration, known bool) { return r.fresh.Age(time.Now()) }
@@ -147,6 +170,18 @@ func (r *Replica) Position() uint64 {
 func (r *Replica) Checkpoint() []byte {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
+	statement, _, _ := CutCosigned(r.signed)
+	return statement
+}
+
+// Cosigned returns the newest checkpoint with its cosignatures, as [JoinCosigned] joins them; nil
+// without a policy.
+func (r *Replica) Cosigned() []byte {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if _, _, ok := CutCosigned(r.signed); !ok || r.cfg.Policy == nil {
+		return nil
+	}
 	return r.signed
 }
 
@@ -186,9 +221,13 @@ func (r *Replica) Followed() (origins []string, followed string) { return r.link
 func (r *Replica) Nudge() { r.link.Nudge() }
 
 // Reach waits until position seq is shown, and reports whether that was before ctx ended.
-// If no checkpoint comes by itself, the replica connects anew.
+// If no checkpoint comes by itself, the replica connects anew. Under a policy it does not wait:
+// witnesses are asked once a minute.
 func (r *Replica) Reach(ctx context.Context, seq uint64) bool {
 	r.Nudge()
+	if r.cfg.Policy != nil {
+		return r.Position() >= seq
+	}
 	late := time.NewTimer(250 * time.Millisecond)
 	defer late.Stop()
 	for {

@@ -21,7 +21,7 @@ import (
 
 // store writes the last good state to a folder:
 //
-//	checkpoint        the newest one, as it was signed
+//	checkpoint        the newest one, as it was signed; under a policy also as it was cosigned
 //	state-N           the core at event N, and the events since
 //	keys              what the origin has signed about its keys; see keys.go
 //	unreachable       why the signed state is not reached, if this edge is to be upgraded
@@ -205,7 +205,7 @@ func (s *store) checkpoint() ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxNote))
+	return io.ReadAll(io.LimitReader(f, 2*maxNote))
 }
 
 // state is what the file of a state holds up to a checkpoint.

@@ -88,9 +88,11 @@ func newHandlers(s *Switch, baseURL func() string) *handlers {
 func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) {
 	return map[string]func(*fasthttp.RequestCtx, string, bool){
 		"/sync/checkpoint":        h.checkpoint,
+		"/sync/cosigned":          h.cosigned,
 		"/sync/keys":              h.keys,
 		"/sync/events":            h.events,
 		"/sync/snapshot/{sha256}": h.snapshot,
+		LogPattern:                h.log,
 	}
 }
 
@@ -112,6 +114,17 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 	}
 	answer(ctx, "text/plain; charset=utf-8", forASecond)
 	ctx.Response.SetBodyRaw(note)
+}
+
+// cosigned answers with what witnesses have cosigned.
+func (h *handlers) cosigned(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+	cosigned := h.source().Cosigned()
+	if cosigned == nil {
+		h.problem(ctx, api.NotFound, "No witness has cosigned a checkpoint yet, or none is asked.")
+		return
+	}
+	answer(ctx, "text/plain; charset=utf-8", forASecond)
+	ctx.Response.SetBodyRaw(cosigned)
 }
 
 // keys answers with the signed keys.

@@ -10,8 +10,11 @@ import (
 	"sync"
 	"time"
 
+	xtlog "golang.org/x/mod/sumdb/tlog"
+
 	"webring/core"
 	"webring/core/snap"
+	"webring/edge/tlog"
 	"webring/server/ledger"
 )
 
@@ -41,6 +44,10 @@ type Config struct {
 	// as soon as a member's words are to be forgotten. If there is none yet, the
 	// first checkpoint waits for it.
 	SnapshotEvery uint64
+	// Witnesses names the witnesses that are asked to cosign the log; nil asks none. AskEvery is
+	// the time between questions; 0 stands for a minute.
+	Witnesses *tlog.Policy
+	AskEvery  time.Duration
 	// Grace is how long a snapshot is kept after the next one was made, for downloads
 	// that are under way; 0 stands for an hour.
 	Grace time.Duration
@@ -67,6 +74,8 @@ type Publisher struct {
 	signing   sync.Mutex // one signature at a time; guards those below
 	key, next *Key       // next is nil unless one is announced
 	until     int64      // no checkpoint is signed for later than this is covered
+
+	w witnessing
 
 	shown
 	ledger *ledger.Ledger // guarded by mu, like at
@@ -109,7 +118,8 @@ func New(c Config) (*Publisher, error) {
 	c.Interval = cmp.Or(c.Interval, 15*time.Second)
 	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, 10_000)
 	c.Grace = cmp.Or(c.Grace, time.Hour)
-	return &Publisher{c: c, key: key, next: next, wake: make(chan struct{}, 1), shown: shown{dir: c.Dir}}, nil
+	c.AskEvery = cmp.Or(c.AskEvery, time.Minute)
+	return &Publisher{c: c, key: key, next: next, wake: make(chan struct{}, 1), w: newWitnesses(), shown: shown{dir: c.Dir}}, nil
 }
 
 // Published is the ledger's hook ([ledger.Config.Publish]). Before Start it
@@ -174,6 +184,9 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err := p.beginUntil(); err != nil {
 		return err
 	}
+	if err := p.openWitnessed(books); err != nil {
+		return err
+	}
 	p.mu.Lock()
 	p.ledger, p.books = books, books
 	p.mu.Unlock()
@@ -195,7 +208,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	if err := p.sign(ctx); err != nil {
+	if err := p.sign(ctx); err != nil && !errors.Is(err, ErrContradicted) {
 		return err
 	}
 	ctx, p.stop = context.WithCancel(context.Background())
@@ -205,6 +218,9 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	}
 	p.running.Go(func() { p.keepSigning(ctx, due) })
 	p.running.Go(func() { p.keepSnapshots(ctx, due) })
+	if p.c.Witnesses != nil {
+		p.running.Go(func() { p.keepAsking(ctx) })
+	}
 	return nil
 }
 
@@ -252,6 +268,9 @@ func (p *Publisher) sign(ctx context.Context) error {
 
 // signNext is sign for a caller that holds signing.
 func (p *Publisher) signNext(ctx context.Context) error {
+	if err := p.Contradicted(); err != nil {
+		return err
+	}
 	if err := p.goBack(ctx); err != nil {
 		return err
 	}
@@ -263,6 +282,11 @@ func (p *Publisher) signNext(ctx context.Context) error {
 		return err
 	}
 	signed, err := p.key.signText(c.Text(), p.next)
+	var log []byte
+	if err == nil {
+		// Ed25519 signatures are deterministic: a checkpoint of one size is always the same text.
+		log, err = p.key.signText(tlog.Checkpoint{Origin: c.Origin, Tree: xtlog.Tree{N: int64(c.Size), Hash: c.Root}}.Text(), p.next)
+	}
 	if err == nil && keys == nil {
 		keys, err = p.key.signKeys(c.Time, p.next)
 	}
@@ -272,6 +296,10 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.signed, p.last, p.keys = signed, c, keys
+	p.log, p.logged = log, c.Size
+	if p.w.cosigned != nil && c.Size == uint64(p.w.at.N) {
+		p.w.statement = signed
+	}
 	p.changed.Send()
 	return nil
 }

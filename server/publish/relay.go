@@ -19,6 +19,7 @@ import (
 	"webring/core/snap"
 	"webring/edge/durable"
 	"webring/edge/follow"
+	logs "webring/edge/tlog"
 )
 
 // RelayConfig says which checkpoints a [Relay] passes on.
@@ -53,6 +54,7 @@ type Relay struct {
 	moved   follow.Signal // the ledger may have more events
 	fresh   follow.Freshness
 	trouble atomic.Pointer[error]
+	joined  atomic.Pointer[[]byte] // what the leader gives as cosigned, nil for nothing
 	shown
 }
 
@@ -93,6 +95,7 @@ func (r *Relay) Run(ctx context.Context) {
 	defer others.Wait()
 	others.Go(func() { r.keepSnapshot(ctx) })
 	others.Go(func() { r.learnKeys(ctx) })
+	others.Go(func() { r.learnCosigned(ctx) })
 	others.Go(func() { r.findLeader(ctx) })
 	r.leader.Run(ctx)
 }
@@ -167,13 +170,37 @@ func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 		return r.troubled(fmt.Errorf("%w: the leader signs another history of %d events than this node has", follow.ErrForked, s.At.Size))
 	}
 	r.trouble.Store(nil)
+	log, logged := r.leadersLog(ctx, s.At)
 	r.mu.Lock()
 	r.signed, r.last = s.Text, s.At
+	if log != nil {
+		r.log, r.logged = log, logged
+	}
 	r.mu.Unlock()
 	r.fresh.Note(r.c.Now().UnixMilli(), s.At.Time)
 	r.changed.Send()
 	r.c.Told(time.UnixMilli(s.At.Time))
 	return nil
+}
+
+// leadersLog gives the leader's checkpoint of the log, if it is of the events that it signs and the
+// ledger here has them; otherwise that of before stays.
+func (r *Relay) leadersLog(ctx context.Context, signed snap.Checkpoint) (log []byte, size uint64) {
+	keys, err := r.verifiers()
+	if err != nil {
+		return nil, 0
+	}
+	if log, err = r.leader.Get(ctx, logs.CheckpointPath, relayNote, true); err != nil {
+		return nil, 0
+	}
+	at, err := logs.OpenCheckpoint(log, keys)
+	if err != nil || uint64(at.N) < signed.Size || uint64(at.N) > r.c.Books.Size() {
+		return nil, 0
+	}
+	if root, err := tlog.TreeHash(at.N, r.c.Books.HashReader()); err != nil || root != at.Hash {
+		return nil, 0
+	}
+	return log, uint64(at.N)
 }
 
 // troubled notes what keeps the relay from passing on what is signed.
@@ -213,6 +240,41 @@ func (r *Relay) learnKeys(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// relayCosigned is how often the leader is asked what witnesses have cosigned.
+const relayCosigned = 5 * time.Second
+
+// learnCosigned asks for what witnesses have cosigned, now and then.
+func (r *Relay) learnCosigned(ctx context.Context) {
+	tick := time.NewTicker(relayCosigned)
+	defer tick.Stop()
+	for {
+		if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
+			keys, err := r.verifiers()
+			if err == nil {
+				_, err = follow.VerifyCosigned(joined, keys)
+			}
+			if err == nil {
+				r.joined.Store(&joined)
+			} else {
+				r.c.Log.Warn("publish: what the leader gives as cosigned is not passed on", "err", err)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Cosigned implements [Source].
+func (r *Relay) Cosigned() []byte {
+	if joined := r.joined.Load(); joined != nil {
+		return *joined
+	}
+	return nil
 }
 
 // Age is how old what is passed on may be, as [follow.Freshness.Age] says.

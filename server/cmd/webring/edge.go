@@ -246,6 +246,7 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 		}
 		held(ctx, client, known)
 	}
+	all[publish.LogPattern] = func(ctx *fasthttp.RequestCtx, client string, _ bool) { f.Pass(ctx, client, ctx.IsTLS()) }
 	return all
 }
 
@@ -269,6 +270,9 @@ func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run f
 
 // edgeSource is a replica as a [publish.Source].
 type edgeSource struct{ *follow.Replica }
+
+// Log implements [publish.Source]: the log is the origin's, to which requests for it are passed on.
+func (edgeSource) Log() ([]byte, uint64, publish.Books) { return nil, 0, nil }
 
 // Snapshot implements [publish.Source].
 func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil, 0, snap.ErrNotHeld }

@@ -1,0 +1,428 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	xtlog "golang.org/x/mod/sumdb/tlog"
+
+	"webring/edge/durable"
+	"webring/edge/follow"
+	"webring/edge/tlog"
+	"webring/edge/witness"
+)
+
+// The publisher asks witnesses (C2SP tlog-witness) to cosign the log: at most once a minute, and
+// only when the log has grown or a witness has not cosigned its present size. Nothing else waits
+// for that. A witness that is down or behind only delays what is witnessed. If a witness shows a
+// checkpoint that this ring's key has signed and that this ledger contradicts, nothing is signed
+// any more: there are two histories, and an operator has to find out why.
+
+const (
+	// witnessTime bounds a question to a witness, and witnessAnswer its answer in bytes.
+	witnessTime   = 10 * time.Second
+	witnessAnswer = 16 << 10
+	// witnessedName is the file of what was cosigned last, in the folder of the publisher, and
+	// contradictionName that of two checkpoints that contradict each other.
+	witnessedName     = "witnessed"
+	contradictionName = "contradiction"
+)
+
+// ErrContradicted says that nothing is signed, because this ring's key has signed another history.
+var ErrContradicted = errors.New("publish: this ring's key has signed another history than that of this ledger, so nothing more is signed")
+
+// Witnessed says how far the log is witnessed.
+type Witnessed struct {
+	Size uint64    // how many events, 0 for none
+	At   time.Time // the newest of the cosignatures
+	By   []WitnessStatus
+}
+
+// WitnessStatus says what a witness has done.
+type WitnessStatus struct {
+	Name string // in the policy
+	Size int64  // the size that it has cosigned last, as far as is known
+	Err  error  // why it did not answer the last question with a cosignature
+}
+
+// witnessing is what a publisher knows of its witnesses.
+type witnessing struct {
+	client *http.Client
+
+	asking sync.Mutex       // one round at a time; guards known
+	known  map[string]int64 // the size that each witness has cosigned last, as far as is known
+
+	// Guarded by mu of the publisher:
+	status    map[string]error
+	sizes     map[string]int64 // a copy of known
+	cosigned  []byte           // the log's checkpoint with cosignatures, nil for none
+	at        tlog.Checkpoint  // of cosigned
+	statement []byte           // the newest signed statement about that size
+	contrary  error            // why nothing is signed any more
+}
+
+// newWitnesses prepares asking the witnesses of a policy, which may be nil.
+func newWitnesses() witnessing {
+	return witnessing{known: map[string]int64{}, status: map[string]error{}, client: &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Witnessed says how far the log is witnessed by the policy. Without one, Size is 0 and By empty.
+func (p *Publisher) Witnessed() (w Witnessed) {
+	if p.c.Witnesses == nil {
+		return w
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, known := range p.c.Witnesses.Witnesses {
+		w.By = append(w.By, WitnessStatus{known.Name, p.w.sizes[known.Name], p.w.status[known.Name]})
+	}
+	if p.w.cosigned == nil {
+		return w
+	}
+	w.Size = uint64(p.w.at.N)
+	by, _ := p.c.Witnesses.Check(p.w.cosigned)
+	for _, one := range by {
+		if one.Time.After(w.At) {
+			w.At = one.Time
+		}
+	}
+	return w
+}
+
+// Cosigned implements [Source].
+func (p *Publisher) Cosigned() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.w.cosigned == nil {
+		return nil
+	}
+	return follow.JoinCosigned(p.w.statement, p.w.cosigned)
+}
+
+// Contradicted says why nothing is signed any more, nil as long as there is no reason.
+func (p *Publisher) Contradicted() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.w.contrary
+}
+
+// openWitnessed reads what an earlier process has had cosigned, and whether it has found a
+// contradiction.
+func (p *Publisher) openWitnessed(books Books) error {
+	if _, err := os.Lstat(p.contradictionPath()); err == nil {
+		p.mu.Lock()
+		p.w.contrary = fmt.Errorf("%w; see %s", ErrContradicted, p.contradictionPath())
+		p.mu.Unlock()
+		return nil
+	}
+	if p.c.Witnesses == nil {
+		return nil
+	}
+	kept, err := os.ReadFile(filepath.Join(p.c.Dir, witnessedName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("publish: %w", err)
+	}
+	statement, cosigned, ok := follow.CutCosigned(kept)
+	at, err := tlog.OpenCheckpoint(cosigned, p.keyList())
+	if !ok || err != nil {
+		p.c.Log.Warn("publish: the last cosigned checkpoint cannot be used; witnesses are asked again", "err", err)
+		return nil
+	}
+	if why := contradicts(at, p.key.Name(), books); why != "" {
+		return p.contradict(cosigned, why)
+	}
+	p.mu.Lock()
+	p.w.cosigned, p.w.statement, p.w.at = cosigned, statement, at
+	p.mu.Unlock()
+	return nil
+}
+
+func (p *Publisher) contradictionPath() string { return filepath.Join(p.c.Dir, contradictionName) }
+
+// keyList are the keys that sign at present. The caller holds signing, or nothing runs yet.
+func (p *Publisher) keyList() note.Verifiers {
+	keys := []string{p.key.Verifier()}
+	if p.next != nil {
+		keys = append(keys, p.next.Verifier())
+	}
+	list, err := follow.Keys(keys...)
+	if err != nil {
+		panic(err) // they were made of keys
+	}
+	return list
+}
+
+// keepAsking asks the witnesses every now and then, until ctx ends.
+func (p *Publisher) keepAsking(ctx context.Context) {
+	tick := time.NewTicker(p.c.AskEvery)
+	defer tick.Stop()
+	for {
+		if err := p.ask(ctx); err != nil && ctx.Err() == nil {
+			p.c.Log.Error("publish: the witnesses could not be asked", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// round is one round of questions: what is to be cosigned.
+type round struct {
+	statement, signed []byte
+	at                tlog.Checkpoint
+	books             Books
+	keys              note.Verifiers
+}
+
+// ask has the newest position cosigned by the witnesses that have not cosigned it. It returns when
+// all have answered or had their time.
+func (p *Publisher) ask(ctx context.Context) error {
+	p.w.asking.Lock()
+	defer p.w.asking.Unlock()
+	r, err := p.nextRound()
+	if err != nil || r.at.N == 0 {
+		return err
+	}
+	var asked sync.WaitGroup
+	var mu sync.Mutex
+	cosigned := r.signed
+	for _, w := range p.c.Witnesses.Witnesses {
+		if _, err := note.Open(r.signed, note.VerifierList(w.Key)); err == nil || w.URL == "" {
+			continue // it has cosigned this size, or cannot be asked
+		}
+		old := p.w.known[w.Name]
+		asked.Go(func() {
+			within, cancel := context.WithTimeout(ctx, witnessTime)
+			defer cancel()
+			lines, size, err := p.askOne(within, w, r, old)
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				cosigned, err = tlog.AddSignatures(cosigned, lines, note.VerifierList(w.Key))
+			}
+			p.w.known[w.Name] = size
+			p.answered(ctx, w.Name, err)
+		})
+	}
+	asked.Wait()
+	p.mu.Lock()
+	p.w.sizes = maps.Clone(p.w.known)
+	p.mu.Unlock()
+	if by, err := p.c.Witnesses.Check(cosigned); err != nil || len(by) == 0 || bytes.Equal(cosigned, r.signed) {
+		return nil // too few, or none has come
+	}
+	if err := durable.Write(filepath.Join(p.c.Dir, witnessedName), follow.JoinCosigned(r.statement, cosigned), 0o600); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.w.cosigned, p.w.at, p.w.statement = cosigned, r.at, r.statement
+	if p.last.Size == uint64(r.at.N) {
+		p.w.statement = p.signed
+	}
+	return nil
+}
+
+// nextRound takes the newest position, with the cosignatures that it has already.
+func (p *Publisher) nextRound() (r round, err error) {
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	p.mu.Lock()
+	r.statement, r.books = p.signed, p.ledger
+	r.at = tlog.Checkpoint{Origin: p.key.Name(), Tree: xtlog.Tree{N: int64(p.last.Size), Hash: p.last.Root}}
+	cosigned, same, contrary := p.w.cosigned, p.w.at == r.at, p.w.contrary
+	p.mu.Unlock()
+	if contrary != nil {
+		return round{}, nil // the log says so already
+	}
+	r.keys = p.keyList()
+	if same {
+		r.signed = cosigned
+		return r, nil
+	}
+	r.signed, err = p.key.signText(r.at.Text(), p.next)
+	return r, err
+}
+
+// answered notes what came of a question, and logs what is new.
+func (p *Publisher) answered(ctx context.Context, name string, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	before, known := p.w.status[name]
+	p.w.status[name] = err
+	p.mu.Unlock()
+	switch {
+	case err == nil && before != nil:
+		p.c.Log.Info("publish: the witness cosigns again", "witness", name)
+	case err != nil && (!known || before == nil || before.Error() != err.Error()):
+		level := slog.LevelWarn
+		if errors.Is(err, ErrContradicted) || errors.Is(err, errAhead) {
+			level = slog.LevelError
+		}
+		p.c.Log.Log(ctx, level, "publish: the witness did not cosign; it is asked again", "witness", name, "err", err)
+	}
+}
+
+// errAhead: a witness says that it has seen more of the log than there is, and cannot show it.
+var errAhead = errors.New("the witness says that it has cosigned a log that this ledger does not continue")
+
+// askOne asks one witness, again if it says that it has cosigned another size than the one that was
+// assumed. It returns the signature lines, and the size that the witness has cosigned last.
+func (p *Publisher) askOne(ctx context.Context, w tlog.PolicyWitness, r round, old int64) (lines []byte, size int64, err error) {
+	for again := true; ; again = false {
+		status, media, body, err := p.postCheckpoint(ctx, w, r, old)
+		if err != nil {
+			return nil, old, err
+		}
+		switch {
+		case status == http.StatusOK:
+			return body, r.at.N, nil
+		case status == http.StatusConflict:
+			theirs, ok := parseNumber(strings.TrimSuffix(string(body), "\n"))
+			if !ok || !strings.HasPrefix(media, "text/x.tlog.size") {
+				return nil, 0, errors.New("409 without the size that it has cosigned")
+			}
+			if int64(theirs) > r.at.N {
+				return nil, 0, p.suspect(ctx, w, r)
+			}
+			if !again || int64(theirs) == old {
+				return nil, int64(theirs), fmt.Errorf("409 again: it has cosigned %d events", theirs)
+			}
+			old = int64(theirs)
+		case status == http.StatusUnprocessableEntity:
+			return nil, 0, p.suspect(ctx, w, r)
+		default:
+			return nil, old, fmt.Errorf("status %d", status)
+		}
+	}
+}
+
+// postCheckpoint asks a witness to cosign, which has cosigned old events before.
+func (p *Publisher) postCheckpoint(ctx context.Context, w tlog.PolicyWitness, r round, old int64) (status int, media string, answer []byte, err error) {
+	body := []byte("old " + strconv.FormatInt(old, 10) + "\n")
+	if 0 < old && old < r.at.N {
+		proof, err := xtlog.ProveTree(r.at.N, old, r.books.HashReader())
+		if err != nil {
+			return 0, "", nil, err
+		}
+		for _, hash := range proof {
+			body = append(base64.StdEncoding.AppendEncode(body, hash[:]), '\n')
+		}
+	}
+	body = append(append(body, '\n'), r.signed...)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/add-checkpoint", bytes.NewReader(body))
+	if err != nil {
+		return 0, "", nil, err
+	}
+	return p.exchange(req)
+}
+
+// exchange sends a request to a witness.
+func (p *Publisher) exchange(req *http.Request) (status int, media string, body []byte, err error) {
+	res, err := p.w.client.Do(req)
+	if err != nil {
+		return 0, "", nil, err
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(res.Body, witnessAnswer+1))
+	if err == nil && len(body) > witnessAnswer {
+		err = fmt.Errorf("an answer of more than %d bytes", witnessAnswer)
+	}
+	return res.StatusCode, res.Header.Get("Content-Type"), body, err
+}
+
+// suspect asks a witness for the checkpoint that it has cosigned, as it says that this log does not
+// continue that one. If this ring's key has signed it, nothing is signed any more.
+func (p *Publisher) suspect(ctx context.Context, w tlog.PolicyWitness, r round) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.URL+"/"+witness.OriginHash(r.at.Origin)+"/checkpoint", nil)
+	if err != nil {
+		return err
+	}
+	status, _, theirs, err := p.exchange(req)
+	if err != nil || status != http.StatusOK {
+		return fmt.Errorf("%w; it does not show that checkpoint: status %d, %w", errAhead, status, err)
+	}
+	at, err := tlog.OpenCheckpoint(theirs, r.keys)
+	if err != nil {
+		return fmt.Errorf("%w; the checkpoint that it shows is not signed with this ring's key: %w", errAhead, err)
+	}
+	// A node that no longer leads lacks the events of the next leader. This fails for it.
+	if err := p.fence(ctx); err != nil {
+		return err
+	}
+	why := contradicts(at, r.at.Origin, r.books)
+	if why == "" {
+		return errors.New("it is ahead of the question; it is asked again")
+	}
+	return p.contradict(theirs, why)
+}
+
+// fence fails if this process may not sign any more, because another one does.
+func (p *Publisher) fence(ctx context.Context) error {
+	p.signing.Lock()
+	defer p.signing.Unlock()
+	until := max(p.until, p.c.Now().UnixMilli()) + 1
+	if err := p.c.Until.MoveUntil(ctx, until); err != nil {
+		return err
+	}
+	p.until = until
+	return nil
+}
+
+// contradicts says how a checkpoint that this ring's key has signed contradicts its ledger, "" if
+// it does not.
+func contradicts(at tlog.Checkpoint, origin string, books Books) string {
+	size := int64(books.Size())
+	switch {
+	case at.Origin != origin:
+		return ""
+	case at.N > size:
+		return fmt.Sprintf("it signed %d events, and the ledger has %d", at.N, size)
+	case at.N == 0:
+		return ""
+	}
+	root, err := xtlog.TreeHash(at.N, books.HashReader())
+	if err != nil || root == at.Hash {
+		return ""
+	}
+	return fmt.Sprintf("it signed another root of %d events", at.N)
+}
+
+// contradict ends signing, also for later processes, and keeps the proof.
+func (p *Publisher) contradict(theirs []byte, why string) error {
+	p.mu.Lock()
+	evidence := slices.Concat(theirs, []byte("\n"), p.signed)
+	p.w.contrary = fmt.Errorf("%w: %s; see %s", ErrContradicted, why, p.contradictionPath())
+	err := p.w.contrary
+	p.mu.Unlock()
+	if failed := durable.Write(p.contradictionPath(), evidence, 0o600); failed != nil {
+		p.c.Log.Error("publish: the contradicting checkpoint cannot be kept", "err", failed, "checkpoint", string(theirs))
+	}
+	p.c.Log.Error("publish: stopped signing", "err", err)
+	return err
+}
