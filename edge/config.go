@@ -81,7 +81,7 @@ type Config struct {
 	// Checks says whether Check can be asked now; while it cannot, the form is passed on
 	// as one of Others. It belongs to a node that has both, and is nil for any other.
 	Checks func() bool
-	// Sync answers edges that follow this node, GET by path below /sync/, or another
+	// Sync answers edges that follow this node, GET by path below /sync/ or /log/, or another
 	// method by method and path as in "POST /sync/hops". A segment in braces takes any,
 	// as ctx.UserValue gives it while the request lasts. Other methods and unknown paths
 	// are seen to by the shell. Requests are counted apart from all others, ten times as

@@ -66,7 +66,7 @@ func (s *Shell) routes(cfg Config) error {
 		if !found {
 			method, path = fasthttp.MethodGet, pattern
 		}
-		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !forFollowers([]byte(path)) || strings.ContainsAny(path, "?#%") {
+		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !forFollowers([]byte(path)) || strings.ContainsAny(path, "?#%:*") && !strings.HasPrefix(path, string(logPrefix)) {
 			return fmt.Errorf("edge: edges cannot follow at %q", pattern)
 		}
 		s.router.Handle(method, path, s.sync(h))

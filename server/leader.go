@@ -84,13 +84,18 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 	visitor := visits.New(visiting)
 	taking := o.Payments
 	taking.Ledger, taking.Methods, taking.Keys, taking.Visit = books, methods, o.Keys.Get(), visitor.Ask
-	if t != nil {
-		taking.Ready = func() error {
+	taking.Ready = func() error {
+		if err := publisher.Contradicted(); err != nil {
+			return err
+		}
+		if t != nil {
 			if err := t.Ready(); err != nil {
 				return err
 			}
-			return o.Payments.Ready()
 		}
+		return o.Payments.Ready()
+	}
+	if t != nil {
 		for i, m := range methods {
 			taking.Methods[i] = fencedMethod{m, t}
 		}
@@ -131,7 +136,7 @@ func (o *Origin) openPublisher(until publish.Until) (*publish.Publisher, error) 
 		return nil, err
 	}
 	return publish.New(publish.Config{Dir: SyncPath(o.Data), KeyPath: SyncKeyPath(o.Data), NextPath: NextKeyPath(o.Data), Name: KeyName(base), Core: digest,
-		ABI: abi.Version, Capacity: o.Ledger.Capacity, SnapshotEvery: o.SnapshotEvery, Until: until, Now: o.Ledger.Now, Log: o.Log})
+		ABI: abi.Version, Capacity: o.Ledger.Capacity, SnapshotEvery: o.SnapshotEvery, Witnesses: o.Witnesses, Until: until, Now: o.Ledger.Now, Log: o.Log})
 }
 
 // KeyName is how the key of a ring at this URL is named.

@@ -16,6 +16,7 @@ import (
 	"webring/edge"
 	"webring/edge/follow"
 	"webring/edge/hops"
+	"webring/edge/tlog"
 	"webring/server/admin"
 	"webring/server/aside"
 	"webring/server/ledger"
@@ -44,6 +45,8 @@ type Config struct {
 	OpenCore func(snapshot []byte) (follow.Core, error)
 	// SnapshotEvery is the number of events between two snapshots for edges.
 	SnapshotEvery uint64
+	// Witnesses names the witnesses that are asked to cosign the log; nil asks none.
+	Witnesses *tlog.Policy
 	// Rules are what the flags say of the ring's rules, and Networks those of the payment methods.
 	Rules core.Rules
 	// Methods makes the payment methods.

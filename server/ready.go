@@ -14,6 +14,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
 	"webring/server/paid"
+	"webring/server/publish"
 )
 
 // Watch has this origin collected from, and readiness depend on it.
@@ -39,6 +40,9 @@ func (o *Origin) Watch(s *admin.Server) {
 	s.Add(&admin.Origin{Ledger: &o.Books, Payments: payments, Attention: attention, Free: o.disk.Space, Behind: behind})
 	if o.node != nil {
 		s.Add(o.node)
+	}
+	if o.Witnesses != nil {
+		s.Add(witnesses{o})
 	}
 	s.StartedWith(o.checks)
 }
@@ -83,6 +87,10 @@ func (o *Origin) checks() (checks []admin.Check) {
 	}
 	checks = append(checks, admin.Check{Name: "ledger", Ask: func() (string, error) { return checkWriter(l.Books) }}, disk,
 		admin.Check{Name: "clock", Ask: func() (string, error) { return checkClock(l.Books, l.Payments) }})
+	checks = append(checks, admin.Check{Name: "log", Ask: func() (string, error) { return "no other history is known", l.publisher.Contradicted() }})
+	if o.Witnesses != nil {
+		checks = append(checks, admin.Check{Name: "witnesses", Advisory: true, Ask: func() (string, error) { return checkWitnesses(l.publisher.Witnessed()) }})
+	}
 	for i, n := range l.Payments.Networks() {
 		checks = append(checks, admin.Check{Name: "chain:" + n.Network, Ask: func() (string, error) {
 			n := l.Payments.Networks()[i]
@@ -90,6 +98,56 @@ func (o *Origin) checks() (checks []admin.Check) {
 		}})
 	}
 	return checks
+}
+
+// checkWitnesses says how far the log is witnessed. It fails while a witness does not cosign.
+func checkWitnesses(w publish.Witnessed) (string, error) {
+	var failed []error
+	for _, one := range w.By {
+		if one.Err != nil {
+			failed = append(failed, fmt.Errorf("%s did not cosign: %w", one.Name, one.Err))
+		}
+	}
+	told := "nothing is witnessed yet"
+	if w.Size > 0 {
+		told = fmt.Sprintf("witnessed to %d events, %s ago", w.Size, max(time.Since(w.At), 0).Round(time.Second))
+	}
+	if len(failed) > 0 {
+		return "", fmt.Errorf("%s; %w", told, errors.Join(failed...))
+	}
+	return told, nil
+}
+
+// witnesses are what is collected about the witnesses of the node that leads.
+type witnesses struct{ *Origin }
+
+var (
+	witnessedDesc    = prometheus.NewDesc("webring_witnessed_sequence", "Events that the witnesses have cosigned, as the file of --witness-policy asks.", nil, nil)
+	witnessedAgeDesc = prometheus.NewDesc("webring_witnessed_age_seconds", "Time since the newest of these cosignatures.", nil, nil)
+	witnessUpDesc    = prometheus.NewDesc("webring_witness_up", "1 while a witness answers with cosignatures, and 0 otherwise.", []string{"witness"}, nil)
+)
+
+// Describe is for [prometheus.Collector].
+func (w witnesses) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{witnessedDesc, witnessedAgeDesc, witnessUpDesc} {
+		to <- d
+	}
+}
+
+// Collect is for [prometheus.Collector].
+func (w witnesses) Collect(to chan<- prometheus.Metric) {
+	l := w.Leader()
+	if l == nil {
+		return
+	}
+	witnessed := l.publisher.Witnessed()
+	to <- admin.Gauge(witnessedDesc, float64(witnessed.Size))
+	if witnessed.Size > 0 {
+		to <- admin.Gauge(witnessedAgeDesc, max(time.Since(witnessed.At), 0).Seconds())
+	}
+	for _, one := range witnessed.By {
+		to <- admin.YesNo(witnessUpDesc, one.Err == nil, one.Name)
+	}
 }
 
 // turnTime is how long the ledger's writer may take to come to a question. A commit takes

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"webring/core/snap"
 	"webring/edge/tlog"
 )
@@ -190,6 +192,15 @@ func (r *Replica) Changed() <-chan struct{} { return r.changed.Wait() }
 
 // Keys returns the newest signed keys of the origin, nil before the first.
 func (r *Replica) Keys() []byte { return r.keys.newest() }
+
+// Origin returns the name of the ring's log, and the keys that are trusted to sign it, now and later.
+func (r *Replica) Origin() (name string, keys note.Verifiers) { return r.keys.name, r.keys }
+
+// LogCheckpoint returns the checkpoint of the log with its cosignatures; nil without a policy.
+func (r *Replica) LogCheckpoint() []byte {
+	_, cosigned, _ := CutCosigned(r.Cosigned())
+	return cosigned
+}
 
 // First is the position of the first record that is held.
 func (r *Replica) First() uint64 {

@@ -2,6 +2,7 @@ package publish
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -11,6 +12,14 @@ import (
 
 // Sign gives the signed note of a checkpoint.
 func (k *Key) Sign(c snap.Checkpoint) ([]byte, error) { return k.signText(c.Text(), nil) }
+
+// Ask asks the witnesses now. Each has so long to answer.
+func (p *Publisher) Ask(ctx context.Context, patience time.Duration) error {
+	p.w.asking.Lock()
+	p.w.patience = patience
+	p.w.asking.Unlock()
+	return p.ask(ctx)
+}
 
 // Bounds are those that a test can reach.
 type Bounds struct {

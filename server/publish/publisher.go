@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	xtlog "golang.org/x/mod/sumdb/tlog"
-
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge/tlog"
@@ -284,8 +282,7 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	signed, err := p.key.signText(c.Text(), p.next)
 	var log []byte
 	if err == nil {
-		// Ed25519 signatures are deterministic: a checkpoint of one size is always the same text.
-		log, err = p.key.signText(tlog.Checkpoint{Origin: c.Origin, Tree: xtlog.Tree{N: int64(c.Size), Hash: c.Root}}.Text(), p.next)
+		log, err = p.key.signText(logCheckpoint(c).Text(), p.next)
 	}
 	if err == nil && keys == nil {
 		keys, err = p.key.signKeys(c.Time, p.next)
@@ -295,8 +292,7 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.signed, p.last, p.keys = signed, c, keys
-	p.log, p.logged = log, c.Size
+	p.signed, p.last, p.keys, p.w.newest = signed, c, keys, log
 	if p.w.cosigned != nil && c.Size == uint64(p.w.at.N) {
 		p.w.statement = signed
 	}

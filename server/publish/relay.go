@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
-	"golang.org/x/mod/sumdb/tlog"
+	xtlog "golang.org/x/mod/sumdb/tlog"
 
 	"webring/core/snap"
 	"webring/edge/durable"
 	"webring/edge/follow"
-	logs "webring/edge/tlog"
+	"webring/edge/tlog"
 )
 
 // RelayConfig says which checkpoints a [Relay] passes on.
@@ -55,6 +55,7 @@ type Relay struct {
 	fresh   follow.Freshness
 	trouble atomic.Pointer[error]
 	joined  atomic.Pointer[[]byte] // what the leader gives as cosigned, nil for nothing
+	log     atomic.Pointer[[]byte] // the checkpoint of the log that the leader gives
 	shown
 }
 
@@ -162,7 +163,7 @@ func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 			return ctx.Err()
 		}
 	}
-	root, err := tlog.TreeHash(int64(s.At.Size), r.c.Books.HashReader())
+	root, err := xtlog.TreeHash(int64(s.At.Size), r.c.Books.HashReader())
 	if err != nil {
 		return err
 	}
@@ -170,37 +171,13 @@ func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 		return r.troubled(fmt.Errorf("%w: the leader signs another history of %d events than this node has", follow.ErrForked, s.At.Size))
 	}
 	r.trouble.Store(nil)
-	log, logged := r.leadersLog(ctx, s.At)
 	r.mu.Lock()
 	r.signed, r.last = s.Text, s.At
-	if log != nil {
-		r.log, r.logged = log, logged
-	}
 	r.mu.Unlock()
 	r.fresh.Note(r.c.Now().UnixMilli(), s.At.Time)
 	r.changed.Send()
 	r.c.Told(time.UnixMilli(s.At.Time))
 	return nil
-}
-
-// leadersLog gives the leader's checkpoint of the log, if it is of the events that it signs and the
-// ledger here has them; otherwise that of before stays.
-func (r *Relay) leadersLog(ctx context.Context, signed snap.Checkpoint) (log []byte, size uint64) {
-	keys, err := r.verifiers()
-	if err != nil {
-		return nil, 0
-	}
-	if log, err = r.leader.Get(ctx, logs.CheckpointPath, relayNote, true); err != nil {
-		return nil, 0
-	}
-	at, err := logs.OpenCheckpoint(log, keys)
-	if err != nil || uint64(at.N) < signed.Size || uint64(at.N) > r.c.Books.Size() {
-		return nil, 0
-	}
-	if root, err := tlog.TreeHash(at.N, r.c.Books.HashReader()); err != nil || root != at.Hash {
-		return nil, 0
-	}
-	return log, uint64(at.N)
 }
 
 // troubled notes what keeps the relay from passing on what is signed.
@@ -245,20 +222,23 @@ func (r *Relay) learnKeys(ctx context.Context) {
 // relayCosigned is how often the leader is asked what witnesses have cosigned.
 const relayCosigned = 5 * time.Second
 
-// learnCosigned asks for what witnesses have cosigned, now and then.
+// learnCosigned asks for the checkpoint of the log and for what witnesses have cosigned, now and
+// then. What is not signed is not passed on: the statement of the same leader says why.
 func (r *Relay) learnCosigned(ctx context.Context) {
 	tick := time.NewTicker(relayCosigned)
 	defer tick.Stop()
 	for {
-		if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
-			keys, err := r.verifiers()
-			if err == nil {
-				_, err = follow.VerifyCosigned(joined, keys)
+		keys, err := r.verifiers()
+		if err == nil {
+			if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
+				if _, err := follow.VerifyCosigned(joined, keys); err == nil {
+					r.joined.Store(&joined)
+				}
 			}
-			if err == nil {
-				r.joined.Store(&joined)
-			} else {
-				r.c.Log.Warn("publish: what the leader gives as cosigned is not passed on", "err", err)
+			if log, err := r.leader.Get(ctx, "/log/checkpoint", relayNote, true); err == nil {
+				if _, err := tlog.OpenCheckpoint(log, keys); err == nil {
+					r.log.Store(&log)
+				}
 			}
 		}
 		select {
@@ -267,6 +247,14 @@ func (r *Relay) learnCosigned(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// LogCheckpoint implements [Source].
+func (r *Relay) LogCheckpoint() []byte {
+	if log := r.log.Load(); log != nil {
+		return *log
+	}
+	return nil
 }
 
 // Cosigned implements [Source].

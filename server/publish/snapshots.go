@@ -56,7 +56,7 @@ func parseFileName(name string) (s snap.Snapshot, ok bool) {
 }
 
 // openSnapshots finds the newest snapshot that belongs to the ledger. It removes
-// everything else in the folder but the file of [untilName].
+// everything else in the folder but the files of [untilName] and of what witnesses have cosigned.
 func (p *Publisher) openSnapshots(books *ledger.Ledger) error {
 	entries, err := os.ReadDir(p.c.Dir)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *Publisher) openSnapshots(books *ledger.Ledger) error {
 	}
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return cmp.Compare(b.Name(), a.Name()) })
 	for _, e := range entries {
-		if e.Name() == untilName {
+		if slices.Contains([]string{untilName, witnessedName, contradictionName}, e.Name()) {
 			continue
 		}
 		if s, ok := parseFileName(e.Name()); ok && len(p.snapshots) == 0 {

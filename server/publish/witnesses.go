@@ -22,6 +22,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	xtlog "golang.org/x/mod/sumdb/tlog"
 
+	"webring/core/snap"
 	"webring/edge/durable"
 	"webring/edge/follow"
 	"webring/edge/tlog"
@@ -63,23 +64,27 @@ type WitnessStatus struct {
 
 // witnessing is what a publisher knows of its witnesses.
 type witnessing struct {
-	client *http.Client
+	client   *http.Client
+	patience time.Duration
 
 	asking sync.Mutex       // one round at a time; guards known
 	known  map[string]int64 // the size that each witness has cosigned last, as far as is known
 
-	// Guarded by mu of the publisher:
+	// guarded by mu of the publisher:
 	status    map[string]error
 	sizes     map[string]int64 // a copy of known
 	cosigned  []byte           // the log's checkpoint with cosignatures, nil for none
 	at        tlog.Checkpoint  // of cosigned
 	statement []byte           // the newest signed statement about that size
+	when      int64            // the time of the first one, in milliseconds
+	newest    []byte           // the log's newest checkpoint, without cosignatures
+	served    int64            // the largest size that LogCheckpoint has given
 	contrary  error            // why nothing is signed any more
 }
 
 // newWitnesses prepares asking the witnesses of a policy, which may be nil.
 func newWitnesses() witnessing {
-	return witnessing{known: map[string]int64{}, status: map[string]error{}, client: &http.Client{
+	return witnessing{patience: witnessTime, known: map[string]int64{}, status: map[string]error{}, client: &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
@@ -105,6 +110,29 @@ func (p *Publisher) Witnessed() (w Witnessed) {
 		}
 	}
 	return w
+}
+
+// logLag is how long a cosigned checkpoint is served while there are newer ones. Witnesses are asked
+// once a minute. If they fail for longer, what has no cosignatures is served.
+const logLag = 3 * time.Minute
+
+// logCheckpoint is the checkpoint of the log at a position.
+func logCheckpoint(c snap.Checkpoint) tlog.Checkpoint {
+	return tlog.Checkpoint{Origin: c.Origin, Tree: xtlog.Tree{N: int64(c.Size), Hash: c.Root}}
+}
+
+// LogCheckpoint implements [Source]. A checkpoint without cosignatures is of no use to who follows
+// a policy, so the newest cosigned one is preferred, if it is not old.
+func (p *Publisher) LogCheckpoint() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	size := int64(p.last.Size)
+	if p.w.cosigned != nil && p.w.at.N >= p.w.served && (p.w.at.N == size || p.last.Time-p.w.when <= logLag.Milliseconds()) {
+		p.w.served = p.w.at.N
+		return p.w.cosigned
+	}
+	p.w.served = size
+	return p.w.newest
 }
 
 // Cosigned implements [Source].
@@ -150,10 +178,14 @@ func (p *Publisher) openWitnessed(books Books) error {
 		return nil
 	}
 	if why := contradicts(at, p.key.Name(), books); why != "" {
-		return p.contradict(cosigned, why)
+		_ = p.contradict(cosigned, why)
+		return nil
 	}
 	p.mu.Lock()
 	p.w.cosigned, p.w.statement, p.w.at = cosigned, statement, at
+	if said, err := follow.Verify(statement, p.keyList()); err == nil {
+		p.w.when = said.Time
+	}
 	p.mu.Unlock()
 	return nil
 }
@@ -193,6 +225,7 @@ func (p *Publisher) keepAsking(ctx context.Context) {
 type round struct {
 	statement, signed []byte
 	at                tlog.Checkpoint
+	when              int64 // of the statement
 	books             Books
 	keys              note.Verifiers
 }
@@ -202,26 +235,28 @@ type round struct {
 func (p *Publisher) ask(ctx context.Context) error {
 	p.w.asking.Lock()
 	defer p.w.asking.Unlock()
-	r, err := p.nextRound()
-	if err != nil || r.at.N == 0 {
-		return err
+	r := p.nextRound()
+	if r.at.N == 0 || r.signed == nil {
+		return nil
 	}
 	var asked sync.WaitGroup
-	var mu sync.Mutex
-	cosigned := r.signed
+	var mu sync.Mutex // guards known and cosigned
+	known, cosigned := maps.Clone(p.w.known), r.signed
 	for _, w := range p.c.Witnesses.Witnesses {
 		if _, err := note.Open(r.signed, note.VerifierList(w.Key)); err == nil || w.URL == "" {
 			continue // it has cosigned this size, or cannot be asked
 		}
-		old := p.w.known[w.Name]
 		asked.Go(func() {
-			within, cancel := context.WithTimeout(ctx, witnessTime)
+			within, cancel := context.WithTimeout(ctx, p.w.patience)
 			defer cancel()
-			lines, size, err := p.askOne(within, w, r, old)
+			lines, size, err := p.askOne(within, w, r, known[w.Name])
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
-				cosigned, err = tlog.AddSignatures(cosigned, lines, note.VerifierList(w.Key))
+				var more []byte
+				if more, err = tlog.AddSignatures(cosigned, lines, note.VerifierList(w.Key)); err == nil {
+					cosigned = more
+				}
 			}
 			p.w.known[w.Name] = size
 			p.answered(ctx, w.Name, err)
@@ -239,6 +274,9 @@ func (p *Publisher) ask(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.w.at != r.at {
+		p.w.when = r.when
+	}
 	p.w.cosigned, p.w.at, p.w.statement = cosigned, r.at, r.statement
 	if p.last.Size == uint64(r.at.N) {
 		p.w.statement = p.signed
@@ -247,24 +285,22 @@ func (p *Publisher) ask(ctx context.Context) error {
 }
 
 // nextRound takes the newest position, with the cosignatures that it has already.
-func (p *Publisher) nextRound() (r round, err error) {
+func (p *Publisher) nextRound() (r round) {
 	p.signing.Lock()
 	defer p.signing.Unlock()
 	p.mu.Lock()
 	r.statement, r.books = p.signed, p.ledger
-	r.at = tlog.Checkpoint{Origin: p.key.Name(), Tree: xtlog.Tree{N: int64(p.last.Size), Hash: p.last.Root}}
+	r.at, r.when, r.signed = logCheckpoint(p.last), p.last.Time, p.w.newest
 	cosigned, same, contrary := p.w.cosigned, p.w.at == r.at, p.w.contrary
 	p.mu.Unlock()
 	if contrary != nil {
-		return round{}, nil // the log says so already
+		return round{} // the log says so already
 	}
 	r.keys = p.keyList()
 	if same {
 		r.signed = cosigned
-		return r, nil
 	}
-	r.signed, err = p.key.signText(r.at.Text(), p.next)
-	return r, err
+	return r
 }
 
 // answered notes what came of a question, and logs what is new.
@@ -364,8 +400,11 @@ func (p *Publisher) suspect(ctx context.Context, w tlog.PolicyWitness, r round) 
 		return err
 	}
 	status, _, theirs, err := p.exchange(req)
-	if err != nil || status != http.StatusOK {
-		return fmt.Errorf("%w; it does not show that checkpoint: status %d, %w", errAhead, status, err)
+	if err != nil {
+		return fmt.Errorf("%w; it does not show that checkpoint: %w", errAhead, err)
+	}
+	if status != http.StatusOK {
+		return fmt.Errorf("%w; it does not show that checkpoint: status %d", errAhead, status)
 	}
 	at, err := tlog.OpenCheckpoint(theirs, r.keys)
 	if err != nil {

@@ -37,6 +37,7 @@ const edgeCapacity = 50_000_000
 type edgeOptions struct {
 	data, edgeSecretFile string
 	origins, originKeys  list
+	policy, witnessKey   string
 
 	replay   bool
 	readyAge time.Duration
@@ -51,6 +52,8 @@ func (o *edgeOptions) flags() *flag.FlagSet {
 	fs.Var(&o.origins, "origin", "`URL` of the origin; of a cluster's nodes each, of which one is asked and then the next (repeatable)")
 	fs.Var(&o.originKeys, "origin-key", "`verifier` of the origin's checkpoints, as webring serve prints it; while the origin changes its key, also the next one (repeatable)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
+	fs.StringVar(&o.policy, "policy", "", "`file` with the witnesses that must have cosigned what this edge shows, in the format of C2SP tlog-policy")
+	fs.StringVar(&o.witnessKey, "witness-key", "", "`file` of the key with which this edge cosigns the ring's checkpoints as a witness: a line that webring key witness prints")
 	fs.BoolVar(&o.replay, "replay", false, "fold every event instead of trusting a snapshot")
 	o.readyAge = 10 * time.Minute
 	fs.Var((*duration)(&o.readyAge), "ready-age", "`time` since the newest checkpoint after which /readyz says no; 0 for never")
@@ -111,7 +114,12 @@ func (n *edgeNode) run(ctx context.Context) (err error) {
 	if n.build, err = buildName(); err != nil {
 		return err
 	}
+	policy, err := readPolicy("--policy", n.o.policy)
+	if err != nil {
+		return err
+	}
 	cfg := follow.Config{
+		Policy:     policy,
 		LinkConfig: follow.LinkConfig{Origins: n.o.origins, Log: n.log},
 		Keys:       n.o.originKeys, Dir: replicaPath(n.o.data), Replay: n.o.replay,
 		Module: digest, Show: n.show, MaxSnapshot: n.o.core.mostSnapshot(),
@@ -200,6 +208,12 @@ func (n *edgeNode) answer(ctx context.Context, r *follow.Replica, run func()) er
 	for _, pattern := range server.OnlyAtOrigin {
 		cfg.Others[pattern] = forwarder.Pass
 	}
+	witness := ""
+	if n.o.witnessKey != "" {
+		if witness, err = asWitness(&cfg, n.o.witnessKey, n.o.data, r, n.log); err != nil {
+			return err
+		}
+	}
 	counting := countHops(&cfg, forwarder, r)
 	shell, err := edge.New(cfg)
 	if err != nil {
@@ -217,6 +231,9 @@ func (n *edgeNode) answer(ctx context.Context, r *follow.Replica, run func()) er
 	n.watched.Forwarder.Store(forwarder)
 	n.started(ctx, shell, func(s *admin.Server) { s.Started(n.watched.Checks(n.o.readyAge)...) })
 	fmt.Fprintf(n.out, "webring follows %s at %s\n", strings.Join(n.o.origins, " or "), listeners[0].Addr())
+	if witness != "" {
+		fmt.Fprintf(n.out, "witness key: %s\n", witness)
+	}
 	notifyReady(n.log)
 	defer keepAlive(n.answers, n.log)()
 	go settle(ctx)
@@ -238,6 +255,16 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 	source := new(publish.Switch)
 	source.Use(edgeSource{r})
 	all := publish.Handlers(source, baseURL)
+	for _, path := range []string{"/sync/cosigned", "/log/checkpoint"} {
+		own := all[path]
+		all[path] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
+			if r.Cosigned() == nil { // without a policy it does not follow cosignatures
+				f.Pass(ctx, client, ctx.IsTLS())
+				return
+			}
+			own(ctx, client, known)
+		}
+	}
 	held := all["/sync/events"]
 	all["/sync/events"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
 		if from, err := ctx.QueryArgs().GetUint("from"); err == nil && uint64(from) < r.First() {
@@ -272,7 +299,10 @@ func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run f
 type edgeSource struct{ *follow.Replica }
 
 // Log implements [publish.Source]: the log is the origin's, to which requests for it are passed on.
-func (edgeSource) Log() ([]byte, uint64, publish.Books) { return nil, 0, nil }
+func (edgeSource) Log() (uint64, publish.Books) { return 0, nil }
+
+// Proving implements [publish.Source].
+func (edgeSource) Proving(uint64) []byte { return nil }
 
 // Snapshot implements [publish.Source].
 func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil, 0, snap.ErrNotHeld }

@@ -37,6 +37,7 @@ type options struct {
 
 	mppSecretFile, edgeSecretFile string
 	gasKeyFile                    string
+	witnessPolicy                 string
 	gasBudget                     uint64
 	tempo                         tempo.Config
 	evm                           evm.Config   // without GasKey
@@ -65,6 +66,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.StringVar(&o.realm, "realm", "", fileOnly+"`host` name in payment challenges (default: the host of the base URL)")
 	fs.StringVar(&o.mppSecretFile, "mpp-secret-file", "", "`file` with the challenge key: a line of at least 64 hex digits, then the previous key, then retired keys, which only prove payments already made (default: mpp-secret in the data folder)")
 	fs.StringVar(&o.edgeSecretFile, "edge-secret-file", "", edgeSecretUsage)
+	fs.StringVar(&o.witnessPolicy, "witness-policy", "", "`file` with the witnesses that are asked to cosign the ledger, in the format of C2SP tlog-policy")
 	o.defineOffers(fs)
 	fs.StringVar(&o.score.Spec, "scorer", local.Provider, "`service` that scores sites: local, http, or with --dev fixed:N")
 	fs.StringVar(&o.score.URL, "score-url", "", fileOnly+"scorer http: `URL` of the question, with {url} or {host}")

@@ -47,11 +47,12 @@ var importLaw = map[string][]string{
 	"webring/edge/share":    {"std", "webring/edge/front"},
 	"webring/edge/tlog":     {"std", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog"},
 	"webring/edge/voucher":  {"std", "webring/edge/front"},
+	"webring/edge/witness":  {"std", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "webring/edge/durable", "webring/edge/tlog"},
 
 	"webring/static":    {"std"},
 	"webring/templates": {"std", "webring/core/api", "webring/edge/describe", "github.com/piglig/go-qr", "github.com/a-h/templ", "github.com/a-h/templ/"},
 
-	"webring/server":                         {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog", "github.com/prometheus/client_golang/prometheus", "webring/core/abi", "webring/core/snap", "webring/edge", "webring/edge/follow", "webring/edge/forward", "webring/edge/hops", "webring/edge/voucher", "webring/edge/share", "webring/wasm/module"},
+	"webring/server":                         {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog", "github.com/prometheus/client_golang/prometheus", "webring/core/abi", "webring/core/snap", "webring/edge", "webring/edge/follow", "webring/edge/forward", "webring/edge/hops", "webring/edge/tlog", "webring/edge/voucher", "webring/edge/share", "webring/wasm/module"},
 	"webring/server/admin":                   {"std", "webring/server/ledger", "webring/server/paid", "webring/server/sites/score", "webring/server/sites/visits", "webring/edge/follow", "webring/edge/forward", "github.com/prometheus/client_golang/"},
 	"webring/server/aside":                   {"std", "golang.org/x/net/idna", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm", "webring/core", "webring/core/api", "webring/edge/hops", "webring/server/ledger"},
 	"webring/server/backup":                  {"std", "webring/server/ledger", "webring/server/ledger/badgerstore", "webring/core/snap", "webring/edge/durable", "webring/edge/follow"},
@@ -79,7 +80,7 @@ var importLaw = map[string][]string{
 	"webring/server/pay/paytest":             {"std", "github.com/ethereum/go-ethereum/common", "github.com/ethereum/go-ethereum/common/hexutil", "github.com/ethereum/go-ethereum/crypto", "github.com/ethereum/go-ethereum/rlp", "webring/server/pay/mpp"},
 	"webring/server/pay/tempo":               {"std", "github.com/go-json-experiment/", "webring/server/pay/mpp", "webring/server/pay/node", "webring/server/pay/x402", "github.com/ethereum/go-ethereum/"},
 	"webring/server/pay/x402":                {"std", "webring/server/pay/mpp"},
-	"webring/server/publish":                 {"std", "webring/edge/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd", "webring/edge/follow", "webring/edge/share"},
+	"webring/server/publish":                 {"std", "webring/edge/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd", "webring/edge/follow", "webring/edge/share", "webring/edge/tlog", "webring/edge/witness"},
 	"webring/server/sites/fetch":             {"std", "code.dny.dev/ssrf", "golang.org/x/net/publicsuffix", "golang.org/x/sync/semaphore", "webring/server/sites/markup", "webring/edge/share", "webring/edge/idn"},
 	"webring/server/sites/markup":            {"std", "golang.org/x/net/html", "golang.org/x/net/html/", "golang.org/x/text/"},
 	"webring/server/sites/score":             {"std", "github.com/cenkalti/backoff/v5", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "webring/edge/share"},

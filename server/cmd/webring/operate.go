@@ -233,11 +233,14 @@ func blocklist(fs *flag.FlagSet) action {
 }
 
 // changeKey announces the next key that signs for edges, or has it sign alone. Or it makes the
-// line of a new secret, with a check.
+// line of a new secret, with a check, or the key of a new witness.
 func changeKey(fs *flag.FlagSet) action {
 	o := defineData(fs, "`folder` of the running origin")
 	now := fs.Bool("now", false, "switch: also in the minutes after the next key was announced, when edges may not have learned of it")
 	return func(words []string, out io.Writer) error {
+		if len(words) == 2 && words[0] == "witness" {
+			return printCosigner(out, words[1])
+		}
 		if len(words) != 1 {
 			return errUsage
 		}

@@ -125,12 +125,16 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 	if err := n.keys.Set(keys); err != nil {
 		return c, err
 	}
+	witnesses, err := readPolicy("--witness-policy", n.o.witnessPolicy)
+	if err != nil {
+		return c, err
+	}
 	prover, err := ownerProofs(n.o)
 	if err != nil {
 		return c, err
 	}
 	c = server.Config{
-		Data: n.o.data, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), SnapshotEvery: n.o.snapshotEvery, Scorer: scorer, Sites: sites,
+		Data: n.o.data, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), SnapshotEvery: n.o.snapshotEvery, Witnesses: witnesses, Scorer: scorer, Sites: sites,
 		Keys: &n.keys, KeyFiles: func() map[string]string { return keyFiles(n.o) }, PayingWords: n.o.payingWords(), Edge: &n.config, Log: n.log,
 		OpenCore: func(snapshot []byte) (follow.Core, error) {
 			return n.o.core.open(context.Background(), n.o.capacity, n.o.data, snapshot, n.log)
