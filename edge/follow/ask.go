@@ -37,6 +37,7 @@ var (
 	errTooLong = errors.New("follow: longer than it may be")
 	errStalled = errors.New("nothing came any more, or too little")
 	errStatus  = errors.New("status")
+	errAbsent  = fmt.Errorf("%w %d", errStatus, http.StatusNotFound)
 )
 
 func newClient() *http.Client {
@@ -129,6 +130,9 @@ func (l *Link) request(ctx context.Context, from *Origin, path string, stall, sl
 	case http.StatusTooManyRequests:
 		res.Body.Close()
 		return nil, end(busy(res.Header))
+	case http.StatusNotFound:
+		res.Body.Close()
+		return nil, end(errAbsent)
 	default:
 		res.Body.Close()
 		return nil, end(fmt.Errorf("%w %d", errStatus, res.StatusCode))

@@ -13,16 +13,20 @@ import (
 // contradictionName is the file of evidence in the folder, in the form of [log.Contradiction].
 const contradictionName = "contradiction"
 
-// contradicts looks, after a checkpoint was refused, whether it and the one that readers see show
-// that the origin has signed two histories. If so, it keeps the evidence. It looks again after a
+// contradicts looks, after a checkpoint was refused, whether it and the one that readers see, or what
+// was signed before a restart, show that the origin has signed two histories. If so, it keeps the evidence. It looks again after a
 // while only, and never once it has evidence.
 func (r *Replica) contradicts(ctx context.Context, refused Signed) {
-	if now := time.Now(); r.signed == nil || r.contradicted || now.Sub(r.compared) < time.Minute {
+	before := r.signed
+	if before == nil {
+		before = r.floorText
+	}
+	if now := time.Now(); before == nil || r.contradicted || now.Sub(r.compared) < time.Minute {
 		return
 	}
 	r.compared = time.Now()
 	later, _, _ := CutCosigned(refused.Text)
-	earlier, _, _ := CutCosigned(r.signed)
+	earlier, _, _ := CutCosigned(before)
 	fetch := log.Fetch(func(path string, most int64) ([]byte, error) { return r.link.Get(ctx, path, most, true) })
 	err := log.Continues(later, earlier, r.keys.words(), fetch.Hashes)
 	c, ok := errors.AsType[*log.Contradiction](err)

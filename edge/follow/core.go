@@ -130,7 +130,7 @@ func (r *Replica) repair(ctx context.Context) error {
 func (r *Replica) restore(ctx context.Context) error {
 	signed, to, err := r.onDisk()
 	if err == nil || errors.Is(err, ErrWitnesses) { // a policy may be new
-		r.floor = to
+		r.floor, r.floorText = to, signed
 	}
 	if err != nil {
 		return err

@@ -26,8 +26,10 @@
 // are marked stale, and the log and the folder say that this edge is to be upgraded
 // ([Unreachable]).
 //
-// Booting from a snapshot trusts the signer for the events before it. With [Config.Replay]
-// every event is folded instead.
+// Booting from a snapshot trusts the signer for the state after the events before it. With
+// [Config.Replay] every event is folded instead. Whatever it boots from, a replica that has taken a
+// checkpoint before takes only a history that goes through it: the events show that, or tiles of the
+// log do where a snapshot skips them.
 //
 // The last good state is on disk too: a core, the events since, and the checkpoint that
 // signs both. A restart checks them against each other as if they had come over the network,

@@ -53,6 +53,7 @@ type Replica struct {
 	// The caller that holds accepting may change what a checkpoint changes.
 	accepting sync.Mutex
 	floor     snap.Checkpoint // what was signed before a restart, if it could not be shown
+	floorText []byte          // as it was signed
 	tree      snap.Tree
 	failed    *failed // nil unless the last checkpoint could not be reached
 	marked    bool    // the folder says that this edge is to be upgraded

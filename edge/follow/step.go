@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"webring/core"
 	"webring/core/snap"
+	log "webring/edge/tlog"
 )
 
 // maxGap is how many records are held in memory until the root shows whether they are
@@ -127,7 +129,18 @@ func (r *Replica) begin(ctx context.Context, to snap.Checkpoint) (c Core, tree s
 		return c, r.tree, nil
 	}
 	var rows []byte
-	if to.Snapshot.Size > 0 && !r.cfg.Replay {
+	takes := to.Snapshot.Size > 0 && !r.cfg.Replay
+	if takes && r.floor.Size > 0 && r.floor.Size < to.Snapshot.Size {
+		err := r.proveFloor(ctx, to)
+		if errors.Is(err, errAbsent) {
+			// An origin of an earlier version has no tiles. The events show it as well.
+			r.log.Info("follow: the origin has no tiles to prove that its history goes on; all events are folded", "events", to.Size)
+			takes = false
+		} else if err != nil {
+			return nil, tree, err
+		}
+	}
+	if takes {
 		rows, tree, err = r.snapshot(ctx, to.Snapshot)
 		if errors.Is(err, snap.ErrVersion) {
 			// Edges are upgraded before their origin, so they may not be able to read its snapshots yet.
@@ -149,9 +162,30 @@ func (r *Replica) begin(ctx context.Context, to snap.Checkpoint) (c Core, tree s
 // errOpen: a core could not be opened.
 var errOpen = errors.New("no core can be opened from it")
 
+// proveFloor proves, by tiles of the log, that the history of a checkpoint goes through what was
+// signed before a restart. A snapshot of later events cannot show that.
+func (r *Replica) proveFloor(ctx context.Context, to snap.Checkpoint) error {
+	var failed error
+	tiles := log.Fetch(func(path string, most int64) (b []byte, err error) {
+		b, err = r.link.Get(ctx, path, most, r.link.doubt.Load())
+		failed = err
+		return b, err
+	})
+	hashes := tlog.TileHashReader(tlog.Tree{N: int64(to.Size), Hash: to.Root}, tiles)
+	switch root, err := tlog.TreeHash(int64(r.floor.Size), hashes); {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return fmt.Errorf("%w: tiles: %w", ErrEvents, err)
+	case root != tlog.Hash(r.floor.Root):
+		return fmt.Errorf("%w of %d events", ErrForked, r.floor.Size)
+	}
+	return nil
+}
+
 // replay has a core fold the records from a tree to a checkpoint, and returns the last of
-// them. The ledger must go through what was signed before a restart; a snapshot of later
-// events cannot show that, and then the signer is trusted.
+// them. The ledger must go through what was signed before a restart. If the tree is larger,
+// [Replica.proveFloor] has shown that.
 func (r *Replica) replay(ctx context.Context, c Core, from snap.Tree, to snap.Checkpoint) (tree snap.Tree, last []snap.Record, err error) {
 	tree, passed := from, from
 	err = r.link.Replay(ctx, &tree, to, func(some []snap.Record) error {

@@ -228,10 +228,7 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
 				drain(shell, n.o.shell.drain, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
-				if len(n.passed[httpSocket]) > 0 {
-					shell.StopAccepting() // the sockets stay open: new connections wait for the next process
-				}
-				stopped <- stopOrigin(n.origin.ClosePayments, shell, stopTime, n.log)
+				stopped <- stopOrigin(n.origin.ClosePayments, shell, len(n.passed[httpSocket]) > 0, stopTime, n.log)
 			}()
 		case err := <-stopped:
 			return err
