@@ -316,13 +316,35 @@ func (g *generator) bid() {
 }
 
 func (g *generator) remove() {
-	g.add(&core.Removed{Stamp: g.when(), Member: g.member(), Reason: "spam", Redacted: g.IntN(2) == 0}, nil)
+	e := &core.Removed{Stamp: g.when(), Member: g.member(), Reason: "spam", Redacted: g.IntN(2) == 0}
+	texts := g.why(&e.Reason, &e.Why, core.Spam, e.Redacted)
+	g.add(e, texts)
 }
 
 func (g *generator) hide() {
 	slug := g.member()
 	g.hidden = append(g.hidden, slug)
-	g.add(&core.Hidden{Stamp: g.when(), Member: slug, Reason: "reported"}, nil)
+	e := &core.Hidden{Stamp: g.when(), Member: slug, Reason: "reported"}
+	texts := g.why(&e.Reason, &e.Why, core.Reviewing, false)
+	g.add(e, texts)
+}
+
+// why gives an event the code of a reason, unless it is one of an earlier version, and now and then
+// with words. It draws nothing, so the other events of a seed do not depend on it.
+func (g *generator) why(earlier *string, why *core.Why, code core.Reason, redacts bool) *core.Texts {
+	n := len(g.steps) % 4
+	if n == 0 {
+		return nil
+	}
+	*earlier, why.Code = "", code
+	if n == 1 || redacts {
+		return nil
+	}
+	texts := &core.Texts{Words: core.Text{Salt: [16]byte{byte(n)}, Value: "Ünï: see \"the terms\""}}
+	if why.Words = Commit(texts.Words); n == 2 {
+		return nil // they were redacted since
+	}
+	return texts
 }
 
 // show draws from those that were hidden once, so that most of these events apply.
@@ -331,7 +353,9 @@ func (g *generator) show() {
 	if len(g.hidden) > 0 && g.IntN(6) > 0 {
 		slug = g.hidden[g.IntN(len(g.hidden))]
 	}
-	g.add(&core.Shown{Stamp: g.when(), Member: slug, Reason: "answered"}, nil)
+	e := &core.Shown{Stamp: g.when(), Member: slug, Reason: "answered"}
+	texts := g.why(&e.Reason, &e.Why, core.Resolved, false)
+	g.add(e, texts)
 }
 
 func (g *generator) adjust() {
