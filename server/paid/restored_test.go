@@ -266,7 +266,7 @@ func TestPaymentsOfOneTransactionAreRestoredEachByItself(t *testing.T) {
 					}
 				}
 				credited := r.credited()
-				if open := r.restore(rows, min(events, int(r.books.Size())-3)); open != len(some) {
+				if open := r.restore(rows, min(events, int(r.books.Size())-4)); open != len(some) {
 					t.Fatalf("the backup has %d payments open", open)
 				}
 				time.Sleep(time.Minute)

@@ -198,12 +198,11 @@ func New(cfg Config) (*Service, error) {
 	s.keys.Store(&cfg.Keys)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
-		n := newNetwork(m)
-		if err := s.rememberPayee(n); err != nil {
-			s.cancel()
-			return nil, err
-		}
-		s.networks = append(s.networks, n)
+		s.networks = append(s.networks, newNetwork(m))
+	}
+	if err := s.announcePayees(); err != nil {
+		s.cancel()
+		return nil, err
 	}
 	var wasted []ledger.Waste
 	var err error
