@@ -37,8 +37,19 @@ func (a *announced) take(seq uint64, e core.Event) {
 	a.changed = seq + 1
 }
 
-// Payees gives the payees of a network that events name: the present one and all earlier ones.
-func (v *View) Payees(network string) []string { return slices.Clone(v.l.announced.payees[network]) }
+// Payees gives the payees of a network that events name, and those that an earlier version of this
+// program has stored: the present one and all earlier ones.
+func (v *View) Payees(network string) (payees []string, err error) {
+	payees = slices.Clone(v.l.announced.payees[network])
+	prefix := rowKey(prefixPayee, network, "")
+	rows, err := v.under(prefix)
+	for _, r := range rows {
+		if payee := r.Key[len(prefix):]; !slices.Contains(payees, payee) {
+			payees = append(payees, payee)
+		}
+	}
+	return payees, err
+}
 
 // Keys gives the last event about signing keys, the zero value before the first.
 func (v *View) Keys() core.Keys { return v.l.announced.keys }

@@ -23,12 +23,13 @@ func TestPayeesAreAnnouncedOnce(t *testing.T) {
 	want := func(network string, accounts ...string) {
 		t.Helper()
 		r.View(func(v *ledger.View) {
-			if got := v.Payees(network); !slices.Equal(got, accounts) {
-				t.Errorf("%s has the payees %q, want %q", network, got, accounts)
+			if got, err := v.Payees(network); err != nil || !slices.Equal(got, accounts) {
+				t.Errorf("%s has the payees %q, want %q: %v", network, got, accounts, err)
 			}
 		})
 	}
 	size := r.Size()
+	want("tempo:1", "old/ring")
 	for range 2 {
 		announce(today...)
 		announce()
@@ -57,8 +58,8 @@ func TestPayeesAreAnnouncedOnce(t *testing.T) {
 	announce(many...)
 	r.reopen()
 	r.View(func(v *ledger.View) {
-		if n := len(v.Payees("many")); n != len(many) || v.Changed() != v.State().Seq() {
-			t.Errorf("%d of %d payees, changed %d of %d", n, len(many), v.Changed(), v.State().Seq())
+		if all, err := v.Payees("many"); err != nil || len(all) != len(many) || v.Changed() != v.State().Seq() {
+			t.Errorf("%d of %d payees, changed %d of %d: %v", len(all), len(many), v.Changed(), v.State().Seq(), err)
 		}
 	})
 	r.must(func(tx *ledger.Tx) error {

@@ -310,24 +310,28 @@ func (n *network) still() (d time.Duration, stands bool) {
 // names the payee that it was signed for. But events of earlier versions that came back from an
 // edge, and events about money without a request, have no stored payment. So events name all payees.
 
-// announcePayees has the ledger name the payees of all networks before the first payment to any of
-// them, and gives each network all payees that it ever had.
+// knowPayees gives n all payees that it ever had.
+func (s *Service) knowPayees(n *network) error {
+	today := n.Payee()
+	var known []string
+	var err error
+	s.Ledger.View(func(v *ledger.View) { known, err = v.Payees(n.Network()) })
+	n.payees = append([]string{today}, slices.DeleteFunc(known, func(payee string) bool { return payee == today })...)
+	return err
+}
+
+// announcePayees has the ledger name the payees of all networks. Until it does, no payment is taken.
 func (s *Service) announcePayees() error {
+	if s.announced.Load() {
+		return nil
+	}
 	var all []core.Payee
 	for _, n := range s.networks {
 		all = append(all, core.Payee{Network: n.Network(), Account: n.Payee()})
 	}
-	return s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		if err := tx.AnnouncePayees(all...); err != nil {
-			return err
-		}
-		for _, n := range s.networks {
-			today := n.Payee()
-			earlier := slices.DeleteFunc(tx.View().Payees(n.Network()), func(payee string) bool { return payee == today })
-			n.payees = append([]string{today}, earlier...)
-		}
-		return nil
-	})
+	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.AnnouncePayees(all...) })
+	s.announced.Store(err == nil)
+	return err
 }
 
 // everything is more than any transaction brings, in cents.
