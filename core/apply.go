@@ -43,15 +43,26 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 	case *Bid:
 		err = s.pay(e.Member, e.Amount, e.Stamp)
 	case *Removed:
-		err = s.remove(e.Member, e.Redacted)
+		if err = checkWords(e, texts); err == nil {
+			err = s.remove(e.Member, e.Redacted)
+		}
 	case *Adjusted:
 		err = s.adjust(e)
 	case *Hidden:
-		err = s.hide(e.Member)
+		if err = checkWords(e, texts); err == nil {
+			err = s.hide(e.Member)
+		}
 	case *Shown:
-		err = s.show(e.Member)
+		if err = checkWords(e, texts); err == nil {
+			err = s.show(e.Member)
+		}
 	case *SetBack:
 		s.setBack(e.Stamp)
+	case *Payees, *Keys: // for those who read the ledger; the state has nothing of them
+	case *Snapshotted:
+		if e.Size > s.seq {
+			err = ErrAhead
+		}
 	default:
 		err = s.foldOwned(e, texts)
 	}
@@ -62,6 +73,12 @@ func (s *State) fold(e Event, texts []byte) (err error) {
 	s.stamp = e.When()
 	s.clock = max(s.clock, s.stamp/1000)
 	return nil
+}
+
+// checkWords refuses words of a reason that are beyond the limits. The state does not keep them.
+func checkWords(e Event, texts []byte) error {
+	_, _, err := textsOf(CommitmentsOf(e), texts)
+	return err
 }
 
 func (s *State) join(e *Joined, texts []byte) error {

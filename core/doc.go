@@ -9,6 +9,8 @@
 // A tour:
 //
 //   - event.go: the events of a ledger, and the limits of each
+//   - reason.go, published.go: why a member was removed or hidden; the events about payees, keys and
+//     snapshots
 //   - encoding.go: their bytes, a format that never changes
 //   - text.go: members' words. They travel with the events, which hold only
 //     salted hashes of them, so that words can be redacted

@@ -18,7 +18,8 @@ import (
 //	version    = byte, 1
 //	type       = byte: 1 rules, 2 joined, 3 bid, 4 removed, 5 adjusted, 6 hidden, 7 shown,
 //	             8 claimed, 9 changed, 10 moved, 11 left, 12 verified, 13 unverified,
-//	             14 asleep, 15 awake, 17 set back
+//	             14 asleep, 15 awake, 16 set back, 17 departed, 18 returned, 19 lapsed,
+//	             20 payees, 21 keys, 22 snapshotted
 //	stamp      = number, milliseconds
 //	number     = 8 bytes, big endian, below 2^63
 //	string     = length (2 bytes, big endian) bytes, valid UTF-8
@@ -36,10 +37,11 @@ import (
 //	             optional (value(byte) provider version scanned-at)
 //	             fee bid payment paid-to
 //	bid        = member amount payment paid-to
-//	removed    = member reason redacted(flag)
+//	removed    = member reason redacted(flag) why
 //	adjusted   = adjustment(byte) member amount payment reason paid-to
-//	hidden     = member reason
-//	shown      = member reason
+//	hidden     = member reason why
+//	shown      = member reason why
+//	why        = nothing, or code(byte) optional commitment(words); with a code, the reason before it is empty
 //	claimed    = member account proof(byte)
 //	changed    = member optional commitment(name) description category kind(byte)
 //	             with an empty category, and a kind of 0, when they stay
@@ -55,6 +57,9 @@ import (
 //	departed   = member
 //	returned   = member
 //	lapsed     = member
+//	payees     = count(byte) (network account)…
+//	keys       = current next
+//	snapshotted = size state(16 bytes) digest(32 bytes) length(number)
 //	payment    = method network transaction payer
 //	paid-to    = nothing, or payee binding, of which one at least is not empty
 //	commitment = 32 bytes, not all zero
@@ -131,20 +136,23 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 		r.paidTo(&bid.Payment)
 		e = bid
 	case 4:
-		e = &Removed{Stamp: when, Member: r.string(), Reason: r.string(), Redacted: r.flag()}
+		e = &Removed{Stamp: when, Member: r.string(), Reason: r.string(), Redacted: r.flag(), Why: r.why()}
 	case 5:
 		adjusted := &Adjusted{Stamp: when, Adjustment: Adjustment(r.byte()), Member: r.string(), Amount: r.number(),
 			Payment: r.payment(), Reason: r.string()}
 		r.paidTo(&adjusted.Payment)
 		e = adjusted
 	case 6:
-		e = &Hidden{Stamp: when, Member: r.string(), Reason: r.string()}
+		e = &Hidden{Stamp: when, Member: r.string(), Reason: r.string(), Why: r.why()}
 	case 7:
-		e = &Shown{Stamp: when, Member: r.string(), Reason: r.string()}
+		e = &Shown{Stamp: when, Member: r.string(), Reason: r.string(), Why: r.why()}
 	case 16:
 		e = &SetBack{Stamp: when, Reason: r.string()}
 	default:
 		if e = r.owned(typ, when); e == nil {
+			e = r.published(typ, when)
+		}
+		if e == nil {
 			return nil, bad("type")
 		}
 	}
@@ -241,13 +249,16 @@ func (e *Bid) appendBody(b []byte) []byte {
 func (e *Removed) appendBody(b []byte) []byte {
 	b = appendString(b, e.Member)
 	b = appendString(b, e.Reason)
-	return appendFlag(b, e.Redacted)
+	return appendWhy(appendFlag(b, e.Redacted), e.Why)
 }
 
 func (e *Hidden) appendBody(b []byte) []byte {
-	return appendString(appendString(b, e.Member), e.Reason)
+	return appendWhy(appendString(appendString(b, e.Member), e.Reason), e.Why)
 }
-func (e *Shown) appendBody(b []byte) []byte { return appendString(appendString(b, e.Member), e.Reason) }
+
+func (e *Shown) appendBody(b []byte) []byte {
+	return appendWhy(appendString(appendString(b, e.Member), e.Reason), e.Why)
+}
 
 func (e *SetBack) appendBody(b []byte) []byte { return appendString(b, e.Reason) }
 

@@ -80,6 +80,10 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		bid(func(e *core.Bid) { e.Amount = core.MaxAmount }),
 		removed(func(e *core.Removed) { e.Reason, e.Redacted = "日本 \x00", true }),
 		removed(func(e *core.Removed) { e.Reason = note(1024) }),
+		removed(func(e *core.Removed) { e.Code, e.Redacted = core.Spam, true }),
+		removed(func(e *core.Removed) { e.Code, e.Words = core.Otherwise, core.Commitment{1} }),
+		&core.Hidden{Member: "a", Why: core.Why{Code: core.Reviewing, Words: core.Commitment{31: 1}}},
+		&core.Shown{Member: "a", Why: core.Why{Code: core.Resolved}},
 		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Amount, e.Reason = core.Void, core.MaxTotal, note(1024) }),
 		adjusted(func(e *core.Adjusted) { e.Adjustment, e.Member = core.Unclaimed, "" }),
 		&core.Hidden{Member: strings.Repeat("a", core.MaxSlug), Reason: note(1024)},
@@ -113,6 +117,13 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		&core.Awake{Stamp: core.MaxStamp, Member: strings.Repeat("a", core.MaxSlug)},
 		&core.SetBack{},
 		&core.SetBack{Stamp: core.MaxStamp, Reason: note(1024)},
+		&core.Payees{List: []core.Payee{{Network: "n", Account: "a"}}},
+		&core.Payees{Stamp: core.MaxStamp, List: []core.Payee{{Network: "m", Account: "b"}, {Network: "n", Account: note(1024)}, {Network: "n", Account: note(1023) + "o"}}},
+		&core.Payees{List: payees(core.MaxPayees)},
+		&core.Keys{Current: "k"},
+		&core.Keys{Stamp: core.MaxStamp, Current: note(1023), Next: note(1024)},
+		&core.Snapshotted{Size: 1, Bytes: 1},
+		&core.Snapshotted{Stamp: core.MaxStamp, Size: 1<<63 - 1, State: [16]byte{1}, Digest: [32]byte{2}, Bytes: 1<<63 - 1},
 	} {
 		encoded, err := core.AppendEvent([]byte("kept"), e)
 		if err != nil || string(encoded[:4]) != "kept" {
@@ -188,6 +199,12 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		adjusted(func(e *core.Adjusted) { e.Payment.Binding = "\xff" }),
 		removed(func(e *core.Removed) { e.Member = "" }),
 		removed(func(e *core.Removed) { e.Reason = note(1025) }),
+		removed(func(e *core.Removed) { e.Code = core.Otherwise + 1 }),
+		removed(func(e *core.Removed) { e.Code, e.Reason = core.Spam, "spam" }),
+		removed(func(e *core.Removed) { e.Words = core.Commitment{1} }),
+		removed(func(e *core.Removed) { e.Code, e.Words, e.Redacted = core.Spam, core.Commitment{1}, true }),
+		&core.Hidden{Member: "a", Why: core.Why{Code: 255}},
+		&core.Shown{Member: "a", Reason: "x", Why: core.Why{Code: core.Resolved}},
 		adjusted(func(e *core.Adjusted) { e.Adjustment = 0 }),
 		adjusted(func(e *core.Adjusted) { e.Adjustment = 4 }),
 		adjusted(func(e *core.Adjusted) { e.Adjustment = core.Unclaimed }), // names a member
@@ -237,6 +254,23 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		&core.Awake{Member: "ä"},
 		&core.SetBack{Stamp: -1},
 		&core.SetBack{Reason: note(1025)},
+		&core.Payees{},
+		&core.Payees{List: payees(core.MaxPayees + 1)},
+		&core.Payees{List: []core.Payee{{Network: "n"}}},
+		&core.Payees{List: []core.Payee{{Account: "a"}}},
+		&core.Payees{List: []core.Payee{{Network: "n", Account: "a"}, {Network: "n", Account: "a"}}},
+		&core.Payees{List: []core.Payee{{Network: "n", Account: "b"}, {Network: "n", Account: "a"}}},
+		&core.Payees{List: []core.Payee{{Network: "n", Account: note(1025)}}},
+		&core.Payees{Stamp: -1, List: payees(1)},
+		&core.Keys{},
+		&core.Keys{Next: "k"},
+		&core.Keys{Current: "k", Next: "k"},
+		&core.Keys{Current: note(1025)},
+		&core.Keys{Current: "k", Next: note(1025)},
+		&core.Snapshotted{Bytes: 1},
+		&core.Snapshotted{Size: 1},
+		&core.Snapshotted{Size: 1 << 63, Bytes: 1},
+		&core.Snapshotted{Size: 1, Bytes: -1},
 		&core.SetBack{Reason: "\xff"},
 	} {
 		got, err := core.AppendEvent([]byte("kept"), e)
@@ -246,17 +280,30 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 	}
 }
 
+// payees gives n of them.
+func payees(n int) (all []core.Payee) {
+	for i := range n {
+		all = append(all, core.Payee{Network: "n", Account: fmt.Sprintf("%03d", i)})
+	}
+	return all
+}
+
 // policies are rules with these pages.
 func policies(p core.Policies) core.Event { return rules(func(e *core.Rules) { e.Policies = p }) }
 
 func TestEveryPrefixAndEveryExtensionOfAnEventIsRefused(t *testing.T) {
-	for _, step := range coretest.Generate(4, 60) {
+	for _, step := range coretest.Generate(coretest.Matched+4, 60) {
 		earlier := bytes.Clone(step.EventBytes) // as an earlier version writes it
 		if step.Event != nil {
 			if p, _ := core.PaymentOf(step.Event); p.Payee != "" {
 				earlier = earlier[:len(earlier)-2-len(p.Payee)-2-len(p.Binding)]
 				if _, err := core.DecodeEvent(earlier); err != nil {
 					t.Fatal(err)
+				}
+			}
+			if why, _ := core.WhyOf(step.Event); why.Code != core.Unstated {
+				if earlier = earlier[:len(earlier)-2]; why.Words.Given() {
+					earlier = earlier[:len(earlier)-len(why.Words)]
 				}
 			}
 		}
@@ -297,6 +344,8 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 	visits := encode(rules(func(e *core.Rules) { e.VisitAsleep = true }))
 	join := encode(joined(func(*core.Joined) {}))
 	change := encode(&core.Changed{Stamp: 1, Member: "a", Kind: core.Agent})
+	out := encode(removed(func(*core.Removed) {}))
+	coded := encode(removed(func(e *core.Removed) { e.Code = core.Spam }))
 	paid := encode(bid(func(*core.Bid) {}))
 	bound := encode(bid(func(e *core.Bid) { e.Payment.Payee = "p" }))
 	if !bytes.HasPrefix(whole, bare) || !bytes.Equal(visits, append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 1)) {
@@ -313,6 +362,10 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 		"flag 2":                     put(join, flags, 2),
 		"given, and all zero":        put(join, flags, append([]byte{1}, zeros(32)...)...),
 		"a score of which no is":     put(join, flags+2, 0),
+		"a code of 0":                slices.Concat(out, zeros(2)),
+		"a code without a flag":      append(bytes.Clone(out), 1),
+		"a byte after a code":        append(bytes.Clone(coded), 0),
+		"words of all zeros":         slices.Concat(out, []byte{1, 1}, zeros(32)),
 		"paid to nobody":             slices.Concat(paid, zeros(4)),
 		"a payee alone":              bound[:len(bound)-2],
 		"a byte after a binding":     append(bytes.Clone(bound), 0),
@@ -344,7 +397,7 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 
 func FuzzDecodeEvent(f *testing.F) {
 	for seed := range uint64(4) {
-		for _, step := range coretest.Generate(seed, 25) {
+		for _, step := range coretest.Generate(coretest.Matched+seed, 25) {
 			if step.Event != nil {
 				f.Add(step.EventBytes)
 			}
@@ -381,7 +434,7 @@ func FuzzDecodeEvent(f *testing.F) {
 
 func FuzzDecodeTexts(f *testing.F) {
 	for seed := range uint64(4) {
-		for _, step := range coretest.Generate(seed, 25) {
+		for _, step := range coretest.Generate(coretest.Matched+seed, 25) {
 			if step.Texts != nil {
 				f.Add(step.TextBytes)
 			}
@@ -410,8 +463,18 @@ func TestTextsThatAreNoneAreRefused(t *testing.T) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
 		}
 	}
+	if got, err := core.DecodeTexts(whole); err != nil || got.Words.Value != "" {
+		t.Errorf("%v, %v", got, err)
+	}
+	reason := core.AppendTexts(nil, &core.Texts{Words: core.Text{Value: "w"}})
+	if got, err := core.DecodeTexts(reason); err != nil || got.Words.Value != "w" {
+		t.Errorf("%v, %v", got, err)
+	}
 	for name, b := range map[string][]byte{
 		"a byte more":   append(bytes.Clone(whole), 0),
+		"empty words":   append(bytes.Clone(whole), 0, 0),
+		"words cut":     reason[:len(reason)-1],
+		"a sixth text":  append(bytes.Clone(reason), 0, 0),
 		"too long":      make([]byte, core.MaxTexts+1),
 		"invalid UTF-8": bytes.Replace(whole, []byte("Ü"), []byte{0xc3, 0xc3}, 1),
 	} {

@@ -1,14 +1,15 @@
 package core
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 )
 
 // Event is one entry of the ledger: [*Rules], [*Joined], [*Bid], [*Removed],
 // [*Adjusted], [*Hidden], [*Shown], [*Claimed], [*Changed], [*Moved], [*Left],
-// [*Verified], [*Unverified], [*Asleep], [*Awake], [*SetBack], [*Departed], [*Returned] or
-// [*Lapsed]. Events carry the writer's stamp in
+// [*Verified], [*Unverified], [*Asleep], [*Awake], [*SetBack], [*Departed], [*Returned],
+// [*Lapsed], [*Payees], [*Keys] or [*Snapshotted]. Events carry the writer's stamp in
 // milliseconds since 1970, UTC, and never the address of a client.
 type Event interface {
 	// When gives the writer's stamp in milliseconds.
@@ -81,8 +82,9 @@ type Bid struct {
 type Removed struct {
 	Stamp    int64
 	Member   string // slug
-	Reason   string
+	Reason   string // words, in events of earlier versions alone; see [Why]
 	Redacted bool
+	Why
 }
 
 // Hidden takes a member out of the ring until it is [Shown] again. Its slug, URL
@@ -90,14 +92,16 @@ type Removed struct {
 type Hidden struct {
 	Stamp  int64
 	Member string // slug
-	Reason string
+	Reason string // words, in events of earlier versions alone; see [Why]
+	Why
 }
 
 // Shown puts a hidden member back at its place in join order.
 type Shown struct {
 	Stamp  int64
 	Member string // slug
-	Reason string
+	Reason string // words, in events of earlier versions alone; see [Why]
+	Why
 }
 
 // SetBack sets the clock of the ring back to its stamp, which may be before those of
@@ -296,9 +300,15 @@ func (e *Bid) check() error {
 	return e.Payment.check()
 }
 
-func (e *Removed) check() error { return moderation(e.Member, e.Reason) }
-func (e *Hidden) check() error  { return moderation(e.Member, e.Reason) }
-func (e *Shown) check() error   { return moderation(e.Member, e.Reason) }
+func (e *Removed) check() error {
+	return cmp.Or(moderation(e.Member, e.Reason), e.Why.check(e.Reason, e.Redacted))
+}
+func (e *Hidden) check() error {
+	return cmp.Or(moderation(e.Member, e.Reason), e.Why.check(e.Reason, false))
+}
+func (e *Shown) check() error {
+	return cmp.Or(moderation(e.Member, e.Reason), e.Why.check(e.Reason, false))
+}
 
 func (e *SetBack) check() error {
 	if len(e.Reason) > MaxNote {

@@ -137,6 +137,7 @@ func (s *State) Categories() []string { return s.categories.names }
 var (
 	ErrNotOpened  = errors.New("core: the first event of a ledger must be rules")
 	ErrStampOrder = errors.New("core: stamp before the previous event's")
+	ErrAhead      = errors.New("core: a snapshot of events to come")
 	ErrCapacity   = errors.New("core: the ring is at its capacity")
 	ErrCategories = errors.New("core: too many categories")
 	ErrSlugTaken  = errors.New("core: slug was given before")

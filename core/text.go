@@ -15,11 +15,13 @@ type Text struct {
 	Value string
 }
 
-// Texts are what a [Joined], [Changed] or [Moved] event commits to. They are kept apart
+// Texts are what a [Joined], [Changed] or [Moved] event commits to, or, Words alone, what the
+// reason of a [Removed], [Hidden] or [Shown] one does. They are kept apart
 // from the event, so that redaction can delete them and the hash of the event stays.
 // An empty Value is a text that was not given.
 type Texts struct {
 	Name, URL, Description, Report Text
+	Words                          Text // see [Why]
 }
 
 // ErrTexts is wrapped by every error about texts that are malformed or do not
@@ -27,15 +29,18 @@ type Texts struct {
 var ErrTexts = errors.New("core: malformed texts")
 
 // AppendTexts appends the encoding of t to dst: the four texts in the order
-// name, URL, description, report, each as
+// name, URL, description, report, and the words of a reason, each as
 //
 //	length (2 bytes, big endian) salt (16 bytes) value
 //
-// where a text that was not given is the length 0 alone.
+// where a text that was not given is the length 0 alone, and words that were not given are nothing.
 // Redacted texts are no bytes at all. The caller bounds the values: beyond the limits of the
 // interface they do not fold, and beyond 65535 bytes their lengths cannot be written.
 func AppendTexts(dst []byte, t *Texts) []byte {
-	for _, x := range t.all() {
+	for i, x := range t.all() {
+		if i == wordsAt && x.Value == "" {
+			break
+		}
 		dst = binary.BigEndian.AppendUint16(dst, uint16(len(x.Value)))
 		if x.Value != "" {
 			dst = append(append(dst, x.Salt[:]...), x.Value...)
@@ -54,12 +59,19 @@ func decodeTexts(b []byte, aliases bool) (t Texts, err error) {
 		return t, ErrTexts
 	}
 	r := reader{rest: b}
-	for _, x := range t.all() {
+	for i, x := range t.all() {
+		if i == wordsAt && len(r.rest) == 0 {
+			break
+		}
 		l := r.take(2)
 		if l == nil {
 			return t, ErrTexts
 		}
-		if n := int(binary.BigEndian.Uint16(l)); n > 0 {
+		n := int(binary.BigEndian.Uint16(l))
+		if n == 0 && i == wordsAt {
+			return t, ErrTexts
+		}
+		if n > 0 {
 			copy(x.Salt[:], r.take(len(x.Salt)))
 			v := r.take(n)
 			if r.failed || !utf8.Valid(v) {
@@ -76,30 +88,41 @@ func decodeTexts(b []byte, aliases bool) (t Texts, err error) {
 	return t, nil
 }
 
-func (t *Texts) all() [4]*Text { return [4]*Text{&t.Name, &t.URL, &t.Description, &t.Report} }
+// wordsAt is the number of [Texts.Words] in the order of the texts.
+const wordsAt = 4
+
+func (t *Texts) all() [5]*Text {
+	return [...]*Text{&t.Name, &t.URL, &t.Description, &t.Report, wordsAt: &t.Words}
+}
 
 // Commitments are those of an event to its texts; nil where it never has one, and zero
 // where a text was not given.
 type Commitments struct {
-	Name, URL, Description, Report *Commitment
+	Name, URL, Description, Report, Words *Commitment
 }
 
 // CommitmentsOf gives the commitments of an event, which alias it.
 func CommitmentsOf(e Event) (c Commitments) {
 	switch e := e.(type) {
 	case *Joined:
-		return Commitments{&e.Name, &e.URL, &e.Description, &e.Report}
+		return Commitments{Name: &e.Name, URL: &e.URL, Description: &e.Description, Report: &e.Report}
 	case *Changed:
 		return Commitments{Name: &e.Name, Description: &e.Description}
 	case *Moved:
 		return Commitments{URL: &e.URL, Report: &e.Report}
+	case *Removed:
+		return Commitments{Words: &e.Words}
+	case *Hidden:
+		return Commitments{Words: &e.Words}
+	case *Shown:
+		return Commitments{Words: &e.Words}
 	}
 	return c
 }
 
 // All gives them in the order of the texts: see [AppendTexts].
-func (c Commitments) All() [4]*Commitment {
-	return [...]*Commitment{c.Name, c.URL, c.Description, c.Report}
+func (c Commitments) All() [5]*Commitment {
+	return [...]*Commitment{c.Name, c.URL, c.Description, c.Report, wordsAt: c.Words}
 }
 
 // Some says whether a text is committed to: then the event has texts until they
@@ -122,7 +145,7 @@ func (t *Texts) check(c Commitments) error {
 		}
 	}
 	switch {
-	case longer(t.Name.Value, MaxName), longer(t.Description.Value, MaxDescription), len(t.Report.Value) > MaxReport:
+	case longer(t.Name.Value, MaxName), longer(t.Description.Value, MaxDescription), len(t.Report.Value) > MaxReport, len(t.Words.Value) > MaxNote:
 		return ErrTexts
 	case t.URL.Value != "" && !isCanonical(t.URL.Value):
 		return &reason{ErrTexts, "URL is not canonical"}

@@ -75,7 +75,8 @@ type Row struct {
 
 // Removal asks for a member to be taken out of the ring.
 type Removal struct {
-	Reason string `json:"reason"`
+	Code   string `json:"code"`   // a code of [core.Reasons]; "" stands for "other"
+	Reason string `json:"reason"` // words; in the ledger, which is public, unless Redact is set
 	Redact bool   `json:"redact"`
 	Block  bool   `json:"block"` // put the site's host on the blocklist, too
 	By     string `json:"by"`    // the account that asks
@@ -268,11 +269,15 @@ func row(v *ledger.View, at core.Ordinal) Row {
 // find its member. Meanwhile no new payment for it begins.
 func (o *Operator) remove(r *http.Request) (any, error) {
 	var req Removal
-	if err := readReasoned(r, &req, &req.Reason, "{reason, redact, block, by}"); err != nil {
+	why, words, err := readWhy(r, &req, &req.Code, &req.Reason, "{code, reason, redact, block, by}")
+	if err != nil {
 		return nil, err
 	}
+	if req.Redact {
+		words = nil // nothing could redact them later
+	}
 	slug := r.PathValue("slug")
-	err := paid.WhenSettled(r.Context(), o.Ledger, slug, RemovalWait, func(tx *ledger.Tx) error {
+	err = paid.WhenSettled(r.Context(), o.Ledger, slug, RemovalWait, func(tx *ledger.Tx) error {
 		if req.Block {
 			if err := keepOut(tx, slug, req); err != nil {
 				return err
@@ -283,13 +288,13 @@ func (o *Operator) remove(r *http.Request) (any, error) {
 				return err
 			}
 		}
-		_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason, Redacted: req.Redact}, nil)
+		_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: slug, Redacted: req.Redact, Why: why}, words)
 		return err
 	})
 	if err != nil {
 		return nil, notModerated(slug, err)
 	}
-	o.Log.Info("member removed", paid.Audit, "moderation", "member", slug, "redacted", req.Redact, "blocked", req.Block, "by", req.By)
+	o.Log.Info("member removed", paid.Audit, "moderation", "member", slug, "reason", why.Code.String(), "redacted", req.Redact, "blocked", req.Block, "by", req.By)
 	return o.member(r)
 }
 

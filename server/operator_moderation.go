@@ -13,7 +13,8 @@ import (
 
 // Moderation asks for a member to be hidden or shown.
 type Moderation struct {
-	Reason string `json:"reason"` // stands in the ledger, which is public
+	Code   string `json:"code"`   // a code of [core.Reasons]; "" stands for "other"
+	Reason string `json:"reason"` // words; in the ledger, which is public, until the member is redacted
 	By     string `json:"by"`     // the account that asks, for the log
 }
 
@@ -28,9 +29,9 @@ type Blocking struct {
 // hide takes a member out of the ring until it is shown, and waits for open payments as
 // remove does.
 func (o *Operator) hide(r *http.Request) (any, error) {
-	return o.moderate(r, "hidden", func(slug string, req Moderation) error {
+	return o.moderate(r, "hidden", func(slug string, why core.Why, words *core.Texts) error {
 		return paid.WhenSettled(r.Context(), o.Ledger, slug, RemovalWait, func(tx *ledger.Tx) error {
-			_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason}, nil)
+			_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: slug, Why: why}, words)
 			return err
 		})
 	})
@@ -38,25 +39,47 @@ func (o *Operator) hide(r *http.Request) (any, error) {
 
 // show puts a hidden member back.
 func (o *Operator) show(r *http.Request) (any, error) {
-	return o.moderate(r, "shown", func(slug string, req Moderation) error {
+	return o.moderate(r, "shown", func(slug string, why core.Why, words *core.Texts) error {
 		return o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error {
-			_, err := tx.Append(&core.Shown{Stamp: tx.Stamp(), Member: slug, Reason: req.Reason}, nil)
+			_, err := tx.Append(&core.Shown{Stamp: tx.Stamp(), Member: slug, Why: why}, words)
 			return err
 		})
 	})
 }
 
-func (o *Operator) moderate(r *http.Request, what string, act func(slug string, req Moderation) error) (any, error) {
+func (o *Operator) moderate(r *http.Request, what string, act func(slug string, why core.Why, words *core.Texts) error) (any, error) {
 	var req Moderation
-	if err := readReasoned(r, &req, &req.Reason, "{reason, by}"); err != nil {
+	why, words, err := readWhy(r, &req, &req.Code, &req.Reason, "{code, reason, by}")
+	if err != nil {
 		return nil, err
 	}
 	slug := r.PathValue("slug")
-	if err := act(slug, req); err != nil {
+	if err := act(slug, why, words); err != nil {
 		return nil, notModerated(slug, err)
 	}
-	o.Log.Info("member "+what, paid.Audit, "moderation", "member", slug, "by", req.By)
+	o.Log.Info("member "+what, paid.Audit, "moderation", "member", slug, "reason", why.Code.String(), "by", req.By)
 	return o.member(r)
+}
+
+// readWhy is [readOrder] for what needs the code of a reason or words. It gives what the event says,
+// and the words that go with it, nil for none.
+func readWhy(r *http.Request, order any, code, words *string, form string) (why core.Why, texts *core.Texts, err error) {
+	if err := readOrder(r, order, words, form); err != nil {
+		return why, nil, err
+	}
+	known := true
+	if why.Code = core.Otherwise; *code != "" {
+		why.Code, known = core.ParseReason(*code)
+	}
+	switch {
+	case !known:
+		return why, nil, refused{http.StatusBadRequest, "the code must be one of " + strings.Join(core.Reasons(), ", ")}
+	case *words != "":
+		return why, &core.Texts{Words: core.Text{Value: *words}}, nil
+	case why.Code == core.Otherwise:
+		return why, nil, refused{http.StatusBadRequest, "a reason is required"}
+	}
+	return why, nil, nil
 }
 
 // notModerated says why a member was not removed, hidden or shown.

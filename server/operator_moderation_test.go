@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -29,6 +30,8 @@ func TestOperatorHidesAndShowsMembers(t *testing.T) {
 	}{
 		{"/members/ada/showing", `{"reason":"x"}`, 409, "ada is not hidden"},
 		{"/members/ada/hiding", `{}`, 400, "a reason is required"},
+		{"/members/ada/hiding", `{"code":"other"}`, 400, "a reason is required"},
+		{"/members/ada/hiding", `{"code":"bored","reason":"x"}`, 400, "the code must be one of spam, deceptive, "},
 		{"/members/ada/hiding", `{"reason":"` + tooLong + `"}`, 400, "1024 are kept"},
 		{"/members/ada/hiding", `{"reason":"x","redact":true}`, 400, "unknown field"},
 		{"/members/nobody/hiding", `{"reason":"x"}`, 404, "no member has the slug nobody"},
@@ -43,8 +46,8 @@ func TestOperatorHidesAndShowsMembers(t *testing.T) {
 	}
 	log := new(bytes.Buffer)
 	o.operator.Log = slog.New(slog.NewTextHandler(log, nil))
-	status, text := ask("POST", "/members/ada/hiding", `{"reason":"reported","by":"olga"}`)
-	if said := log.String(); !strings.Contains(said, `msg="member hidden" audit=moderation member=ada by=olga`) {
+	status, text := ask("POST", "/members/ada/hiding", `{"code":"reviewing","reason":"reported","by":"olga"}`)
+	if said := log.String(); !strings.Contains(said, `msg="member hidden" audit=moderation member=ada reason=reviewing by=olga`) {
 		t.Errorf("the log says %q", said)
 	}
 	if row := read[server.Row](t, text); status != 200 || !row.Hidden || row.Removed || row.Rank != 0 || row.TotalCents != 250 || row.URL == "" {
@@ -53,7 +56,7 @@ func TestOperatorHidesAndShowsMembers(t *testing.T) {
 	if status, text := ask("POST", "/members/ada/hiding", `{"reason":"x"}`); status != 409 || !strings.Contains(string(text), "ada is hidden already") {
 		t.Errorf("a second time: %d %s", status, text)
 	}
-	status, text = ask("POST", "/members/ada/showing", `{"reason":"answered"}`)
+	status, text = ask("POST", "/members/ada/showing", `{"code":"resolved"}`)
 	if row := read[server.Row](t, text); status != 200 || row.Hidden || row.Rank != 1 || row.TotalCents != 250 {
 		t.Errorf("shown: %d %s", status, text)
 	}
@@ -73,16 +76,19 @@ func TestOperatorHidesAndShowsMembers(t *testing.T) {
 	}
 	var kinds []string
 	for _, r := range records {
-		switch e, _ := core.DecodeEvent(r.Event); e := e.(type) {
-		case *core.Hidden:
-			kinds = append(kinds, "hidden "+e.Member+" "+e.Reason)
-		case *core.Shown:
-			kinds = append(kinds, "shown "+e.Member+" "+e.Reason)
-		case *core.Removed:
-			kinds = append(kinds, "removed "+e.Member+" "+e.Reason)
+		e, _ := core.DecodeEvent(r.Event)
+		words := core.Texts{}
+		if len(r.Texts) > 0 {
+			words, _ = core.DecodeTexts(r.Texts)
+		}
+		if why, _ := core.WhyOf(e); why.Code != core.Unstated {
+			kinds = append(kinds, fmt.Sprintf("%T %s %s %q", e, core.MemberOf(e), why.Code, words.Words.Value))
+		}
+		if bytes.Contains(r.Event, []byte("reported")) {
+			t.Errorf("the words of a reason are in the event %q", r.Event)
 		}
 	}
-	if got := strings.Join(kinds, ", "); got != "hidden ada reported, shown ada answered, hidden ada reported, removed ada spam" {
+	if got := strings.Join(kinds, ", "); got != `*core.Hidden ada reviewing "reported", *core.Shown ada resolved "", *core.Hidden ada other "reported", *core.Removed ada other "spam"` {
 		t.Errorf("events: %s", got)
 	}
 }

@@ -35,7 +35,9 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 
 			"departed", "returned", "lapsed",
 
-			"joined and bound", "bid and bound", "adjusted credit and bound", "adjusted void without a binding"},
+			"joined and bound", "bid and bound", "adjusted credit and bound", "adjusted void without a binding",
+			"removed by code", "removed by code, redacted", "removed with words", "hidden with words", "shown by code",
+			"payees", "keys", "keys alone", "snapshotted"},
 		[]core.Event{
 			&core.Rules{Stamp: 1769846400000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 2592000,
 				Decay: 7776000, Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0"}, {Name: "eip155:8453", Method: "evm", Currency: "0x8335"}}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
@@ -79,6 +81,15 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Bid{Stamp: 1769846428000, Member: "uni-co", Amount: 100, Payment: bound},
 			&core.Adjusted{Stamp: 1769846429000, Adjustment: core.Credit, Member: "uni-co", Amount: 1, Payment: bound, Reason: "found later"},
 			&core.Adjusted{Stamp: 1769846430000, Adjustment: core.Void, Member: "uni-co", Amount: 1, Payment: unbound, Reason: "reorganised"},
+			&core.Removed{Stamp: 1769846431000, Member: "uni-co", Why: core.Why{Code: core.Spam}},
+			&core.Removed{Stamp: 1769846432000, Member: "uni-co", Redacted: true, Why: core.Why{Code: core.Requested}},
+			&core.Removed{Stamp: 1769846433000, Member: "uni-co", Why: core.Why{Code: core.Otherwise, Words: Commit(texts.Name)}},
+			&core.Hidden{Stamp: 1769846434000, Member: "uni-co", Why: core.Why{Code: core.Reviewing, Words: Commit(texts.Name)}},
+			&core.Shown{Stamp: 1769846435000, Member: "uni-co", Why: core.Why{Code: core.Resolved}},
+			&core.Payees{Stamp: 1769846436000, List: []core.Payee{{Network: "evm:8453", Account: bound.Payee}, {Network: "tempo:42431", Account: bound.Payee}}},
+			&core.Keys{Stamp: 1769846437000, Current: "ring.example+0a0b0c0d+AQID", Next: "ring.example+01020304+AQIE"},
+			&core.Keys{Stamp: 1769846438000, Current: "ring.example+01020304+AQIE"},
+			&core.Snapshotted{Stamp: 1769846439000, Size: 10_000, State: [16]byte{1, 15: 2}, Digest: [32]byte{3, 31: 4}, Bytes: 1 << 20},
 		}, texts
 }
 
@@ -95,6 +106,7 @@ func TestEventsKeepTheirBytesForEver(t *testing.T) {
 	}
 	fmt.Fprintf(&b, "texts\n%x\n", core.AppendTexts(nil, texts))
 	fmt.Fprintf(&b, "texts bare\n%x\n", core.AppendTexts(nil, &core.Texts{Name: texts.Name, URL: texts.URL}))
+	fmt.Fprintf(&b, "texts of a reason\n%x\n", core.AppendTexts(nil, &core.Texts{Words: texts.Name}))
 	golden(t, "events.txt", b.Bytes())
 
 	// And the other way: what is kept decodes to the events above.

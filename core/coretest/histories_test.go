@@ -48,6 +48,9 @@ func each(t *testing.T, f func(t *testing.T, seed uint64)) {
 		if t.Failed() {
 			return
 		}
+		if seed%3 == 2 {
+			seed += Matched
+		}
 		f(t, seed)
 		if t.Failed() {
 			t.Logf("seed %d", seed)

@@ -54,6 +54,11 @@ type generator struct {
 	departed []string // at some time
 }
 
+// Matched is the first of the seeds whose histories have the events of today: with payees, bindings,
+// reasons by code, and those about payees, keys and snapshots. The histories of earlier seeds stay
+// as they were, since golden files hold their digests.
+const Matched = 1 << 32
+
 // Generate gives the history of a seed: n steps after the first, which opens
 // the ring, about a third as many events of owners and visits, and now and then a clock that
 // is ahead until it is set back. Most events apply; some name what is not there, repeat a slug or a
@@ -65,7 +70,7 @@ func Generate(seed uint64, n int) []Step {
 	g.stamp = 1_760_000_000_000 + g.Int64N(1e9)
 	g.ahead = g.stamp / 1000
 	owned, ahead := rand.New(rand.NewPCG(seed, 0x6f776e)), rand.New(rand.NewPCG(seed, 0x626163))
-	parting := rand.New(rand.NewPCG(seed, 0x706172))
+	parting, published := rand.New(rand.NewPCG(seed, 0x706172)), rand.New(rand.NewPCG(seed, 0x707562))
 	if g.IntN(20) == 0 {
 		g.add(&core.Bid{Stamp: g.stamp, Member: "early", Amount: 100, Payment: g.payment()}, nil)
 	}
@@ -95,6 +100,9 @@ func Generate(seed uint64, n int) []Step {
 		}
 		if ahead.IntN(40) == 0 {
 			g.setBack(ahead)
+		}
+		if seed >= Matched && published.IntN(6) == 0 {
+			g.publish(published)
 		}
 		if seed%4 == 3 && parting.IntN(4) == 0 {
 			g.part(parting)
@@ -155,6 +163,22 @@ func (g *generator) setBack(r *rand.Rand) {
 		}
 	}
 	g.add(&core.SetBack{Stamp: stamp - g.Int64N(3000), Reason: g.pick("", "the clock was ahead")}, nil)
+}
+
+// publish adds an event about payees, keys or a snapshot, as own adds events. Some are about snapshots
+// of events to come.
+func (g *generator) publish(r *rand.Rand) {
+	others := g.Rand
+	g.Rand = r
+	defer func() { g.Rand = others }()
+	switch g.IntN(3) {
+	case 0:
+		g.add(&core.Payees{Stamp: g.when(), List: []core.Payee{{Network: "tempo:42431", Account: fmt.Sprintf("0xusd/%d", g.IntN(3))}}}, nil)
+	case 1:
+		g.add(&core.Keys{Stamp: g.when(), Current: fmt.Sprint("key ", g.IntN(3)), Next: g.pick("", "next")}, nil)
+	default:
+		g.add(&core.Snapshotted{Stamp: g.when(), Size: 1 + g.Uint64N(2*uint64(len(g.steps))), Digest: [32]byte{1}, Bytes: 1 + g.Int64N(9)}, nil)
+	}
 }
 
 // part adds events by which owners leave and return. It draws from a source of its own, as
@@ -316,13 +340,35 @@ func (g *generator) bid() {
 }
 
 func (g *generator) remove() {
-	g.add(&core.Removed{Stamp: g.when(), Member: g.member(), Reason: "spam", Redacted: g.IntN(2) == 0}, nil)
+	e := &core.Removed{Stamp: g.when(), Member: g.member(), Reason: "spam", Redacted: g.IntN(2) == 0}
+	texts := g.why(&e.Reason, &e.Why, core.Spam, e.Redacted)
+	g.add(e, texts)
 }
 
 func (g *generator) hide() {
 	slug := g.member()
 	g.hidden = append(g.hidden, slug)
-	g.add(&core.Hidden{Stamp: g.when(), Member: slug, Reason: "reported"}, nil)
+	e := &core.Hidden{Stamp: g.when(), Member: slug, Reason: "reported"}
+	texts := g.why(&e.Reason, &e.Why, core.Reviewing, false)
+	g.add(e, texts)
+}
+
+// why gives an event the code of a reason, unless it is one of an earlier version, and now and then
+// with words. It draws nothing, so the other events of a seed do not depend on it.
+func (g *generator) why(earlier *string, why *core.Why, code core.Reason, redacts bool) *core.Texts {
+	n := len(g.steps) % 4
+	if n == 0 || g.seed < Matched {
+		return nil
+	}
+	*earlier, why.Code = "", code
+	if n == 1 || redacts {
+		return nil
+	}
+	texts := &core.Texts{Words: core.Text{Salt: [16]byte{byte(n)}, Value: "Ünï: see \"the terms\""}}
+	if why.Words = Commit(texts.Words); n == 2 {
+		return nil // they were redacted since
+	}
+	return texts
 }
 
 // show draws from those that were hidden once, so that most of these events apply.
@@ -331,7 +377,9 @@ func (g *generator) show() {
 	if len(g.hidden) > 0 && g.IntN(6) > 0 {
 		slug = g.hidden[g.IntN(len(g.hidden))]
 	}
-	g.add(&core.Shown{Stamp: g.when(), Member: slug, Reason: "answered"}, nil)
+	e := &core.Shown{Stamp: g.when(), Member: slug, Reason: "answered"}
+	texts := g.why(&e.Reason, &e.Why, core.Resolved, false)
+	g.add(e, texts)
 }
 
 func (g *generator) adjust() {
@@ -376,7 +424,7 @@ func (g *generator) url() string {
 func (g *generator) payment() core.Payment {
 	n := g.Uint64()
 	p := core.Payment{Method: "tempo", Network: "tempo:42431", Transaction: fmt.Sprintf("0x%064x", n), Payer: "0xpayer"}
-	if n%4 > 0 { // others are of an earlier version
+	if g.seed >= Matched && n%4 > 0 { // others are of an earlier version
 		p.Payee, p.Binding = "0xusd/0xring", fmt.Sprintf("0x%064x", ^n)
 	}
 	return p

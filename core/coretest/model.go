@@ -120,6 +120,11 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 		default:
 			m.Paid += e.Amount
 		}
+	case *core.Payees, *core.Keys:
+	case *core.Snapshotted:
+		if e.Size > m.Seq {
+			return core.ErrAhead
+		}
 	case *core.Returned, *core.Lapsed:
 		member, err := m.find(core.MemberOf(e))
 		if err == core.ErrUnknown {

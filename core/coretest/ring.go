@@ -88,7 +88,7 @@ func (r *Ring) Do(e core.Event, texts *core.Texts) {
 	r.t.Helper()
 	reflect.ValueOf(e).Elem().FieldByName("Stamp").SetInt(r.Stamp)
 	if texts != nil {
-		c, words := core.CommitmentsOf(e).All(), [...]core.Text{texts.Name, texts.URL, texts.Description, texts.Report}
+		c, words := core.CommitmentsOf(e).All(), [...]core.Text{texts.Name, texts.URL, texts.Description, texts.Report, texts.Words}
 		for i, word := range words {
 			if word.Value != "" {
 				*c[i] = Commit(word)

@@ -68,13 +68,14 @@ type pair struct {
 	text       *core.Text
 }
 
-func pairs(e core.Event, t *core.Texts) [4]pair {
+func pairs(e core.Event, t *core.Texts) [5]pair {
 	c := core.CommitmentsOf(e)
-	return [4]pair{
+	return [...]pair{
 		{"name", c.Name, &t.Name},
 		{"URL", c.URL, &t.URL},
 		{"description", c.Description, &t.Description},
 		{"report link", c.Report, &t.Report},
+		{"reason", c.Words, &t.Words},
 	}
 }
 

@@ -34,6 +34,41 @@ type event struct {
 	Amount string `json:"amount_usd,omitempty"`
 	Proof  string `json:"proof,omitempty"`
 	Seq    uint64 `json:"seq,omitempty"`
+	// Payment is what was paid, for those who look for its transfer, and Reason the code of a removal.
+	Payment *payment `json:"payment,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+}
+
+// payment is a [core.Payment] in a document.
+type payment struct {
+	Network     string `json:"network"`
+	Transaction string `json:"transaction"`
+	Payer       string `json:"payer"`
+	Payee       string `json:"payee,omitempty"`
+	Binding     string `json:"binding,omitempty"`
+}
+
+// detail adds what only the event in the ledger says.
+func (e *event) detail(v *ledger.View, k kind) error {
+	switch k {
+	case joined, bid, credited, removed:
+	default:
+		return nil
+	}
+	if e.Seq == 0 {
+		return nil
+	}
+	written, err := v.Event(e.Seq - 1)
+	if err != nil {
+		return err
+	}
+	if why, _ := core.WhyOf(written); why.Code != core.Unstated {
+		e.Reason = why.Code.String()
+	}
+	if p, _ := core.PaymentOf(written); p.Transaction != "" {
+		e.Payment = &payment{p.Network, p.Transaction, p.Payer, p.Payee, p.Binding}
+	}
+	return nil
 }
 
 // lead is who led from an instant on, and until when.
@@ -75,7 +110,11 @@ func News(v *ledger.View, path, query string) (d api.Document, ahead bool) {
 			return refuse(st, api.Internal, "The news cannot be read."), false
 		}
 		slices.Reverse(items)
-		return answer(&memberDocument{slug, events(st, items)}, memberAge, st.Seq()), false
+		list, err := events(v, items)
+		if err != nil {
+			return refuse(st, api.Internal, "The news cannot be read."), false
+		}
+		return answer(&memberDocument{slug, list}, memberAge, st.Seq()), false
 	}
 	since, limit, refused := readPage(query)
 	if refused != "" {
@@ -169,7 +208,9 @@ func ofRing(v *ledger.View, since *uint64, limit int) (d *ringDocument, ahead bo
 	} else if len(found) == 0 && after>>idBits == s.batch {
 		d.Next = after
 	}
-	d.Events = events(v.State(), found)
+	if d.Events, err = events(v, found); err != nil {
+		return nil, false, err
+	}
 	if d.Leads, err = leadsFor(v); err != nil {
 		return nil, false, err
 	}
@@ -186,8 +227,8 @@ func shown(st *core.State, o core.Ordinal) (slug string, some bool) {
 }
 
 // events tells of news, but for members of which nothing may be said.
-func events(st *core.State, items []item) []event {
-	list := make([]event, 0, len(items))
+func events(v *ledger.View, items []item) ([]event, error) {
+	st, list := v.State(), make([]event, 0, len(items))
 	for _, i := range items {
 		slug, some := shown(st, i.member)
 		if !some || i.kind.String() == "" {
@@ -200,9 +241,12 @@ func events(st *core.State, items []item) []event {
 		if i.cents != 0 {
 			e.Amount = string(api.AppendUSD(nil, i.cents))
 		}
+		if err := e.detail(v, i.kind); err != nil {
+			return nil, err
+		}
 		list = append(list, e)
 	}
-	return list
+	return list, nil
 }
 
 // leadsFor lists the latest leaders, the current one first.

@@ -24,11 +24,19 @@ func moveTo(tx *ledger.Tx, slug, url string) error {
 // What a member was called at any time is deleted with its redaction, whenever that comes,
 // and the tree stays. The words of a member whose slug begins with the other's stay, too.
 func TestRedactionDeletesTheWordsOfChangesAndMoves(t *testing.T) {
-	words := []string{"https://bob.org", "What bob does", "Robert", "https://robert.org", "scores.test", "Bobby", "bobbies"}
+	words := []string{"https://bob.org", "What bob does", "Robert", "https://robert.org", "scores.test", "Bobby", "bobbies", "Bob is a cheat", "Bob is none"}
 	change := func(tx *ledger.Tx) error { return rename(tx, "bob", "Robert") }
 	later := func(tx *ledger.Tx) error {
 		_, err := tx.Append(&core.Changed{Stamp: tx.Stamp(), Member: "bob", Kind: core.Agent},
 			&core.Texts{Name: core.Text{Value: "Bobby"}, Description: core.Text{Value: "All of the bobbies"}})
+		return err
+	}
+	hide := func(tx *ledger.Tx) error {
+		_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: "bob", Why: core.Why{Code: core.Reviewing}}, &core.Texts{Words: core.Text{Value: "Bob is a cheat"}})
+		return err
+	}
+	show := func(tx *ledger.Tx) error {
+		_, err := tx.Append(&core.Shown{Stamp: tx.Stamp(), Member: "bob", Why: core.Why{Code: core.Resolved}}, &core.Texts{Words: core.Text{Value: "Bob is none"}})
 		return err
 	}
 	for how, apply := range map[string]func(r *ring, turns ...func(*ledger.Tx) error){
@@ -59,7 +67,7 @@ func TestRedactionDeletesTheWordsOfChangesAndMoves(t *testing.T) {
 					return nil
 				})
 			}
-			apply(r, change, func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://robert.org") }, later)
+			apply(r, change, func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://robert.org") }, later, hide, show)
 			r.must(look)
 			if seen < len(words) {
 				t.Fatalf("the test sees %d words before", seen)
@@ -112,11 +120,23 @@ func TestMovingAndLeavingWaitForOpenPayments(t *testing.T) {
 			return appendEvent(tx, &core.Departed{Stamp: tx.Stamp(), Member: "ada"})
 		}, ledger.ErrOpenReservation},
 		"a move to a URL that is paid for": {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "http://www.new.org/index.html") }, ledger.ErrURLPending},
-		"a move to another's URL":          {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://ada.org") }, core.ErrURLTaken},
-		"a move to no canonical URL":       {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://BOB.org") }, core.ErrTexts},
-		"a move without a URL":             {func(tx *ledger.Tx) error { return appendEvent(tx, &core.Moved{Stamp: tx.Stamp(), Member: "bob"}) }, core.ErrTexts},
-		"a change of nothing":              {func(tx *ledger.Tx) error { return appendEvent(tx, &core.Changed{Stamp: tx.Stamp(), Member: "bob"}) }, core.ErrEvent},
-		"a change with a URL":              {func(tx *ledger.Tx) error { return wordy(tx, &core.Changed{Stamp: tx.Stamp(), Member: "bob"}, true) }, core.ErrTexts},
+		"words of a reason that redacts": {func(tx *ledger.Tx) error {
+			_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: "bob", Redacted: true, Why: core.Why{Code: core.Spam}}, &core.Texts{Words: core.Text{Value: "w"}})
+			return err
+		}, core.ErrEvent},
+		"words of a reason without a code": {func(tx *ledger.Tx) error {
+			_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: "bob"}, &core.Texts{Words: core.Text{Value: "w"}})
+			return err
+		}, core.ErrEvent},
+		"a reason with a name": {func(tx *ledger.Tx) error {
+			_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: "bob", Why: core.Why{Code: core.Spam}}, &core.Texts{Name: core.Text{Value: "n"}, Words: core.Text{Value: "w"}})
+			return err
+		}, core.ErrTexts},
+		"a move to another's URL":    {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://ada.org") }, core.ErrURLTaken},
+		"a move to no canonical URL": {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "https://BOB.org") }, core.ErrTexts},
+		"a move without a URL":       {func(tx *ledger.Tx) error { return appendEvent(tx, &core.Moved{Stamp: tx.Stamp(), Member: "bob"}) }, core.ErrTexts},
+		"a change of nothing":        {func(tx *ledger.Tx) error { return appendEvent(tx, &core.Changed{Stamp: tx.Stamp(), Member: "bob"}) }, core.ErrEvent},
+		"a change with a URL":        {func(tx *ledger.Tx) error { return wordy(tx, &core.Changed{Stamp: tx.Stamp(), Member: "bob"}, true) }, core.ErrTexts},
 		"a change of words without any": {func(tx *ledger.Tx) error {
 			return wordy(tx, &core.Changed{Stamp: tx.Stamp(), Member: "bob", Kind: core.MCP}, false)
 		}, core.ErrTexts},

@@ -124,7 +124,7 @@ func TestNothingIsWrittenByAClockThatIsAhead(t *testing.T) {
 	for what, change := range map[string]func(tx *ledger.Tx) error{
 		"rules":         founded,
 		"a row":         func(tx *ledger.Tx) error { return tx.Put(ledger.News, "k", nil) },
-		"a payee":       func(tx *ledger.Tx) error { return tx.AddPayee("n", "p") },
+		"a payee":       func(tx *ledger.Tx) error { return tx.AnnouncePayees(core.Payee{Network: "n", Account: "p"}) },
 		"an entry":      func(tx *ledger.Tx) error { return tx.Block(&ledger.Block{Kind: ledger.BlockHost, Value: "a.example"}) },
 		"the set-back":  func(tx *ledger.Tx) error { _, err := tx.SetBack(""); return err },
 		"a reservation": func(tx *ledger.Tx) error { return tx.Reserve(registration("ada", "payer")) },

@@ -28,7 +28,7 @@
 // # The files, in the order to read them
 //
 // store.go (what a store must do), keys.go (its rows, and the position of a transaction), reservation.go,
-// index.go (the reservations in memory), payments.go (found by transaction and account), writer.go (the
+// index.go (the reservations in memory), payments.go (found by transaction and account), announced.go (payees, keys and snapshots of which events tell), writer.go (the
 // group commit), clock.go (what may be stamped), tx.go and tx_reservation.go (a turn of the writer),
 // view.go, records.go (durable events and rows), blocklist.go, table.go (rows of other packages), head.go,
 // open.go (the checks), follower.go and replay.go (batches of another writer), audit.go (reads and checks

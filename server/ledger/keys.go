@@ -22,7 +22,7 @@ import (
 //	'o' id                    nothing; the reservation is open
 //	'f' failed-at(ms) id      nothing; the reservation failed then
 //	'j' slug                  seq of the event with which the member joined
-//	'w' slug 0 seq            nothing; the event changes the member's words, or moves it
+//	'w' slug 0 seq            nothing; the event changes the member's words, moves it, or has words of its own
 //	'p' slug 0 id             nothing; the reservation paid for this member
 //	'c' id                    nothing; applied, and not confirmed at depth yet
 //	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment;
@@ -31,7 +31,7 @@ import (
 //	                          no reservation is known to be the one
 //	'y' payer                 nothing; an event names a payment by this account, in lower case
 //	's' network               Unix time in ms up to which its transfers were looked through
-//	'a' network 0 payee       nothing; payments were taken there to this payee
+//	'a' network 0 payee       nothing; an earlier version took payments there to this payee; see [Tx.AnnouncePayees]
 //	'g' network 0 tx          gas that was wasted on a payment, JSON; for some days
 //	'l' kind 0 value          entry of the blocklist, JSON
 //	'd' table 0 key           row of a table; see table.go

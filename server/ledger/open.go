@@ -174,7 +174,8 @@ func (l *Ledger) foldEvents() (*fold, error) {
 		return nil, err
 	}
 	l.state.Expect(rows, size)
-	f := &fold{state: l.state, leaves: sha256.New(), wordless: map[string]bool{}, reworded: map[string]bool{}}
+	l.announced = announced{}
+	f := &fold{state: l.state, announced: &l.announced, leaves: sha256.New(), wordless: map[string]bool{}, reworded: map[string]bool{}}
 	if err := l.store().Scan([]byte{prefixEvent}, nil, f.row); err != nil {
 		return nil, err
 	}
@@ -268,12 +269,13 @@ func (l *Ledger) loadIndex() error {
 
 // fold takes the rows of the events in order.
 type fold struct {
-	state  *core.State
-	size   uint64
-	event  []byte    // the last event row, not applied yet; none while size is 0
-	texts  []byte    // the row of its texts, empty if there is none
-	leaves hash.Hash // over all hashes that the tree must store, in their order
-	edge   []tlog.Hash
+	state     *core.State
+	announced *announced
+	size      uint64
+	event     []byte    // the last event row, not applied yet; none while size is 0
+	texts     []byte    // the row of its texts, empty if there is none
+	leaves    hash.Hash // over all hashes that the tree must store, in their order
+	edge      []tlog.Hash
 	// wordless are members without texts that have not been removed with redaction. reworded are
 	// members that got texts with a later event than their registration.
 	wordless, reworded map[string]bool
@@ -321,6 +323,7 @@ func (f *fold) apply() error {
 	if err := f.words(e); err != nil {
 		return fmt.Errorf("event %d: %w", seq, err)
 	}
+	f.announced.take(seq, e)
 	f.grow(seq, tlog.RecordHash(f.event))
 	return nil
 }

@@ -46,7 +46,7 @@ func (v *View) Adjusted(network, transaction string) (bool, error) {
 	named := paymentKey(network, transaction)
 	numbers, err := v.numbers(named, named)
 	for _, seq := range numbers {
-		e, err := v.event(seq)
+		e, err := v.Event(seq)
 		if err != nil {
 			return false, err
 		}
@@ -81,7 +81,7 @@ func (v *View) CreditedTo(network, transaction string) (member string, p core.Pa
 	if err != nil || len(numbers) == 0 {
 		return "", p, err
 	}
-	e, err := v.event(numbers[0])
+	e, err := v.Event(numbers[0])
 	if err != nil {
 		return "", p, err
 	}
@@ -113,7 +113,7 @@ func (v *View) Restored(payer string, since time.Time) (found []Restored, err er
 	}
 	numbers, err := v.numbers(prefix, restoredKey(payer, first))
 	for _, seq := range numbers {
-		e, err := v.event(seq)
+		e, err := v.Event(seq)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +131,7 @@ func (v *View) firstSince(since time.Time) (seq uint64, err error) {
 			return true
 		}
 		var e core.Event
-		e, err = v.event(uint64(i))
+		e, err = v.Event(uint64(i))
 		return err != nil || !time.UnixMilli(e.When()).Before(since)
 	})
 	return uint64(n), err
@@ -150,7 +150,8 @@ func (v *View) numbers(prefix, from []byte) (numbers []uint64, err error) {
 	return numbers, err
 }
 
-func (v *View) event(seq uint64) (core.Event, error) {
+// Event reads event number seq, counted from 0.
+func (v *View) Event(seq uint64) (core.Event, error) {
 	raw, err := v.get(eventKey(seq, rowEvent))
 	if err != nil {
 		return nil, err
@@ -176,24 +177,6 @@ func (v *View) Scanned(network string) (time.Time, error) {
 // SetScanned remembers what [View.Scanned] gives. It may fail with [ErrNotNow].
 func (tx *Tx) SetScanned(network string, until time.Time) error {
 	return tx.set(rowKey(prefixScanned, network), numberValue(uint64(until.UnixMilli())))
-}
-
-// Payees gives the payees of a network, the present and all earlier ones, sorted by name.
-// Events name none, and old transactions still count after the operator has changed the
-// payee.
-func (v *View) Payees(network string) (payees []string, err error) {
-	prefix := rowKey(prefixPayee, network, "")
-	rows, err := v.under(prefix)
-	for _, r := range rows {
-		payees = append(payees, r.Key[len(prefix):])
-	}
-	return payees, err
-}
-
-// AddPayee remembers what [View.Payees] gives, for ever. Neither name may hold a
-// zero byte. It may fail with [ErrNotNow].
-func (tx *Tx) AddPayee(network, payee string) error {
-	return tx.set(rowKey(prefixPayee, network, payee), []byte{})
 }
 
 // Reservations gives up to n durable reservations in the order of their ids,

@@ -21,6 +21,7 @@ type replayed struct {
 	reservations []*Reservation
 	blocked      []Block
 	unblocked    []string        // what follows the prefix in their keys
+	events       []core.Event    // as the records have them
 	wordless     map[string]bool // keys of texts that the group deletes
 }
 
@@ -137,6 +138,7 @@ func (l *Ledger) examineEvents(g *replayed, b Batch, hashes int) error {
 			}
 		}
 		hashes -= len(want)
+		g.events = append(g.events, e)
 		g.records = append(g.records, Record{Event: event, Texts: texts})
 	}
 	switch {
@@ -172,6 +174,9 @@ func (l *Ledger) replay(g *replayed, b Batch) error {
 			err = errors.Join(err, l.foldAgain())
 		}
 		return err
+	}
+	for i, e := range g.events {
+		l.announced.take(g.next.Size-uint64(len(g.events)-i), e)
 	}
 	l.staged = b
 	l.state.Advance(l.state.Clock())

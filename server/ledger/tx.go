@@ -75,9 +75,9 @@ func (tx *Tx) State() *core.State { return tx.l.state }
 func (tx *Tx) View() *View { return &View{tx.l.memory, tx.get, tx.rows} }
 
 // Append adds an event and gives its number, counted from 0. For a
-// registration, a change or a move, t holds the words to which the event commits; their
-// salts are drawn here, and the commitments written into the event. A change of no words
-// has a nil t, and so have all other events.
+// registration, a change or a move, and for the words of a reason, t holds the words to which the
+// event commits; their salts are drawn here, and the commitments written into the event. An event
+// without words has a nil t.
 //
 // Afterwards [Tx.State] has the event, with ranks, and the function must not fail. If
 // Append itself fails, it has done nothing: the event is beyond a limit or does not apply
@@ -91,7 +91,7 @@ func (tx *Tx) View() *View { return &View{tx.l.memory, tx.get, tx.rows} }
 func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	var texts []byte
 	if !takes(e, t) {
-		return 0, fmt.Errorf("%w: registrations, moves and changes of words have texts, other events have none", core.ErrTexts)
+		return 0, fmt.Errorf("%w: registrations, moves, changes of words and words of a reason have texts, other events have none", core.ErrTexts)
 	} else if t != nil {
 		if err := tx.seal(e, t); err != nil {
 			return 0, err
@@ -118,6 +118,8 @@ func takes(e core.Event, t *core.Texts) bool {
 		return t != nil
 	case *core.Changed:
 		return t == nil || t.Name.Value != "" || t.Description.Value != ""
+	case *core.Removed, *core.Hidden, *core.Shown:
+		return t == nil || t.Words.Value != ""
 	}
 	return t == nil
 }
@@ -208,12 +210,16 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 			}
 		}
 	}
+	if why, _ := core.WhyOf(e); why.Words.Given() {
+		rows[string(changeKey(core.MemberOf(e), seq))] = []byte{}
+	}
 	applied := tx.l.cfg.Observe(tx, e)
 	if err := tx.l.state.Apply(event, texts); err != nil {
 		return 0, err
 	}
 
 	tx.l.state.Advance(tx.l.state.Clock())
+	tx.l.announced.take(seq, e)
 	for _, r := range redacted {
 		tx.reindex(r, r)
 	}
@@ -223,7 +229,11 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 }
 
 func (tx *Tx) seal(e core.Event, t *core.Texts) error {
-	for _, x := range []*core.Text{&t.Name, &t.URL, &t.Description, &t.Report} {
+	salted := []*core.Text{&t.Name, &t.URL, &t.Description, &t.Report}
+	if t.Words.Value != "" {
+		salted = append(salted, &t.Words)
+	}
+	for _, x := range salted {
 		if _, err := io.ReadFull(tx.l.cfg.Random, x.Salt[:]); err != nil {
 			return fmt.Errorf("draw a salt: %w", err)
 		}

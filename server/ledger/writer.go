@@ -94,10 +94,12 @@ type memory struct {
 
 	// mu guards what the writer changes in memory and views read. The writer
 	// holds it while it runs functions, never during a commit.
-	mu     sync.RWMutex
-	state  *core.State
-	index  index
-	staged Batch // rows of the group in work, which override the store
+	mu    sync.RWMutex
+	state *core.State
+	index index
+	// announced is replaced with the state.
+	announced announced
+	staged    Batch // rows of the group in work, which override the store
 	// leaving are the members with an announced removal, and how often it was announced.
 	leaving map[string]int
 

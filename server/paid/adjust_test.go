@@ -69,6 +69,7 @@ func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
 	inAdasRing(t, "moved", func(t *testing.T, r *ring) {
 		synctest.Wait()
 		reference := r.onlyReference()
+		joined, _ := core.PaymentOf(r.last())
 		adjust := func(kind core.Adjustment) error {
 			a := paid.Adjustment{Kind: kind, Transaction: reference, Reason: "test"}
 			if kind == core.Credit {
@@ -96,6 +97,9 @@ func TestPaymentsToAnEarlierRecipientStand(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.finds(1)
 		r.must(adjust(core.Void))
+		if p, _ := core.PaymentOf(r.last()); p.Payee == "" || p != joined {
+			t.Errorf("the event takes back %+v, and %+v was given", p, joined)
+		}
 		r.network.change(func() { maps.Copy(r.network.sent, kept) })
 		r.refused(adjust(core.Credit), "unclaimed")
 		if err := adjust(core.Unclaimed); err != nil {
@@ -133,6 +137,9 @@ func TestMoneyWithoutAStoredPaymentStands(t *testing.T) {
 		}
 		r.restore(rows)
 		r.must(adjust(paid.Adjustment{Kind: core.Credit, Transaction: "0xbeef", Member: "ada"}))
+		if p, _ := core.PaymentOf(r.last()); !strings.HasPrefix(p.Payee, "purse") {
+			t.Errorf("%+v names another payee than the one that was paid", p)
+		}
 		chain, err := r.service.VerifyChain(context.Background())
 		if err != nil || chain.Asked != 4 || chain.Unknown != 0 || len(chain.Findings) != 0 {
 			t.Errorf("%+v, %v", chain, err)

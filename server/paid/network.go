@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"webring/core"
 	"webring/server/ledger"
 	"webring/server/pay/mpp"
 )
@@ -306,21 +307,30 @@ func (n *network) still() (d time.Duration, stands bool) {
 }
 
 // The operator can change the payee, and earlier payments still count. A stored payment
-// names the payee that it was signed for. But events that came back from an edge, and
-// events about money without a request, have no stored payment. So the ledger stores all
-// payees.
+// names the payee that it was signed for. But events of earlier versions that came back from an
+// edge, and events about money without a request, have no stored payment. So events name all payees.
 
-// rememberPayee stores the payee of n before the first payment to it, and gives n all
-// payees that it ever had.
-func (s *Service) rememberPayee(n *network) error {
+// knowPayees gives n all payees that it ever had.
+func (s *Service) knowPayees(n *network) error {
 	today := n.Payee()
 	var known []string
 	var err error
 	s.Ledger.View(func(v *ledger.View) { known, err = v.Payees(n.Network()) })
-	if err == nil && !slices.Contains(known, today) {
-		err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.AddPayee(n.Network(), today) })
-	}
 	n.payees = append([]string{today}, slices.DeleteFunc(known, func(payee string) bool { return payee == today })...)
+	return err
+}
+
+// announcePayees has the ledger name the payees of all networks. Until it does, no payment is taken.
+func (s *Service) announcePayees() error {
+	if s.announced.Load() {
+		return nil
+	}
+	var all []core.Payee
+	for _, n := range s.networks {
+		all = append(all, core.Payee{Network: n.Network(), Account: n.Payee()})
+	}
+	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error { return tx.AnnouncePayees(all...) })
+	s.announced.Store(err == nil)
 	return err
 }
 

@@ -37,6 +37,7 @@ type network struct {
 	backwards bool                                     // tells of the newest transfer first
 	gas       bool                                     // the service pays for what it sends
 	exact     bool                                     // x402 clients can pay, too
+	binds     bool                                     // payments say what binds them to their challenges
 	submitted map[string]bool                          // by reference, where it does
 	step      func()                                   // called when the service has stored a submission
 	oldest    time.Time                                // of the blocks that it still has
@@ -520,7 +521,13 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	}
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
-	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload,
+	binding := ""
+	m.mu.Lock()
+	if m.binds {
+		binding = "of " + c.Challenge.ID
+	}
+	m.mu.Unlock()
+	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload, Binding: binding,
 		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before,
 		Bearer: c.Challenge.Intent == x402.Intent}, nil
 }

@@ -829,7 +829,7 @@ func TestDeedsSurviveEveryFault(t *testing.T) {
 		if a.Name != "Other" || a.URL != "https://ada.example.dev/" || a.Description != "Both" || !a.Claimed || !b.Removed {
 			t.Errorf("%+v\n%+v", a, b)
 		}
-		same(t, o.books.Size(), 1+2+1+2+1+1)
+		same(t, o.books.Size(), 1+1+2+1+2+1+1)
 	}
 	for _, fault := range []ledgertest.Fault{ledgertest.FailNotStored, ledgertest.FailButStored} {
 		for commit := 1; commit <= 4; commit++ {

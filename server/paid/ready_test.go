@@ -497,3 +497,25 @@ func TestWhatCameOfPaymentsIsTold(t *testing.T) {
 		next(paid.OpBid, paid.OutcomeApplied, 20*time.Second, 30*time.Second)
 	})
 }
+
+// A start without room knows all payees, and takes no payment to a new one before an event names it.
+func TestAPayeeIsNamedBeforeItIsPaid(t *testing.T) {
+	inAdasRing(t, "full", func(t *testing.T, r *ring) {
+		synctest.Wait()
+		r.network.change(func() { r.network.payee = "of another" })
+		r.full.Store(true)
+		r.restart()
+		size := r.books.Size()
+		r.post(paid.OpBid, fund, "").is(503, api.PaymentsUnavailable)
+		r.full.Store(false)
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "")
+		records, err := r.books.Records(size, 2)
+		r.must(err)
+		first, err := core.DecodeEvent(records[0].Event)
+		r.must(err)
+		p, _ := core.PaymentOf(r.last())
+		if named, is := first.(*core.Payees); !is || len(records) != 2 || len(named.List) != 1 || named.List[0] != (core.Payee{Network: p.Network, Account: p.Payee}) {
+			t.Errorf("%+v comes before a payment of %+v", first, p)
+		}
+	})
+}

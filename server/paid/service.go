@@ -151,6 +151,7 @@ const (
 type Service struct {
 	Config
 	keys       atomic.Pointer[mpp.Keys]
+	announced  atomic.Bool // the payees
 	operations map[string]operation
 	networks   []*network
 	gas        *risk.Gas
@@ -199,11 +200,15 @@ func New(cfg Config) (*Service, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
 		n := newNetwork(m)
-		if err := s.rememberPayee(n); err != nil {
+		if err := s.knowPayees(n); err != nil {
 			s.cancel()
 			return nil, err
 		}
 		s.networks = append(s.networks, n)
+	}
+	if err := s.announcePayees(); err != nil && !errors.Is(err, ledger.ErrNotNow) { // or else before the first payment
+		s.cancel()
+		return nil, err
 	}
 	var wasted []ledger.Waste
 	var err error
@@ -371,7 +376,7 @@ func (s *Service) checkReady(n *network) error {
 // checkMachine says why nothing can be taken now, neither a payment nor a proof: this machine
 // is not ready, or its clock is not believed.
 func (s *Service) checkMachine() error {
-	if err := cmp.Or(s.Ready(), s.Ledger.CheckClock()); err != nil {
+	if err := cmp.Or(s.Ready(), s.Ledger.CheckClock(), s.announcePayees()); err != nil {
 		s.Log.Error("payments and proofs refused: this machine is not ready", "err", err)
 		return errUnavailable
 	}

@@ -15,8 +15,10 @@ import (
 
 	"golang.org/x/mod/sumdb/note"
 
+	"webring/core"
 	"webring/core/snap"
 	"webring/edge/durable"
+	"webring/server/ledger"
 )
 
 // Key signs checkpoints: an ed25519 key in the format of signed notes. It may
@@ -132,6 +134,9 @@ func (p *Publisher) Announce() (current, next string, err error) {
 		if err == nil {
 			err = p.signWith(p.key, key) // the key stays announced if this fails: its file is there
 		}
+		if err == nil {
+			p.tellKeys(context.Background(), true)
+		}
 		if err != nil {
 			return "", "", err
 		}
@@ -159,7 +164,32 @@ func (p *Publisher) SwitchKey(wait time.Duration) (current string, err error) {
 		return "", fmt.Errorf("publish: %w", err)
 	}
 	err = errors.Join(durable.SyncFolder(filepath.Dir(p.c.KeyPath)), p.signWith(p.next, nil))
+	if err == nil {
+		p.tellKeys(context.Background(), true)
+	}
 	return p.key.Verifier(), err
+}
+
+// tellKeys adds the event that names the keys that sign, unless the last such event names them. A
+// ring of which no key was ever changed has no such event; changes says that one has changed now. If
+// nothing can be written, the next start adds it. The caller holds signing.
+func (p *Publisher) tellKeys(ctx context.Context, changes bool) {
+	e := core.Keys{Current: p.key.Verifier()}
+	if p.next != nil {
+		e.Next = p.next.Verifier()
+	}
+	err := p.ledger.Do(ctx, func(tx *ledger.Tx) error {
+		last := tx.View().Keys()
+		if e.Stamp = last.Stamp; e == last || last == (core.Keys{}) && !changes || tx.State().Seq() == 0 {
+			return nil
+		}
+		e.Stamp = tx.Stamp()
+		_, err := tx.Append(&e, nil)
+		return err
+	})
+	if err != nil {
+		p.c.Log.Error("the ledger does not tell of the change of the signing key", "err", err)
+	}
 }
 
 // signWith has a key sign from now on, with another one announced unless that is nil. The

@@ -87,6 +87,8 @@ type position struct {
 	size  uint64
 	root  [32]byte
 	state [16]byte
+	// changed is the size without the events at the end that are about snapshots.
+	changed uint64
 	// redacted is the size right after the last redaction in this process.
 	redacted uint64
 	// back is the instant to which the ring's clock was set back, in milliseconds, until a
@@ -130,12 +132,13 @@ func (p *Publisher) Published(records []ledger.Record) {
 		return
 	}
 	// The writer stands still: what it has applied is what is durable.
-	books.View(func(v *ledger.View) { p.note(books, v.State(), records) })
+	books.View(func(v *ledger.View) { p.note(books, v, records) })
 }
 
 // note stores the position of the ledger. It runs in the writer, when all that is
 // applied is durable.
-func (p *Publisher) note(books *ledger.Ledger, st *core.State, records []ledger.Record) {
+func (p *Publisher) note(books *ledger.Ledger, v *ledger.View, records []ledger.Record) {
+	st := v.State()
 	size, root := books.Root()
 	if st.Seq() != size {
 		panic(fmt.Sprintf("publish: the state has %d events and the ledger %d", st.Seq(), size))
@@ -143,7 +146,7 @@ func (p *Publisher) note(books *ledger.Ledger, st *core.State, records []ledger.
 	state := st.Digest()
 	redaction, back := news(records)
 	p.mu.Lock()
-	p.at.size, p.at.root, p.at.state = size, root, state
+	p.at.size, p.at.root, p.at.state, p.at.changed = size, root, state, v.Changed()
 	if redaction {
 		p.at.redacted = size
 	}
@@ -192,12 +195,12 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 		// Otherwise another function of this group appended something, and the
 		// hook will be called before this group is answered.
 		if tx.State().Seq() == books.Size() {
-			p.note(books, tx.State(), nil)
+			p.note(books, tx.View(), nil)
 			if p.newest().Size > 0 || books.Size() == 0 {
 				return nil
 			}
 			// No request is served yet, so the writer may take its time.
-			if err := p.keepFirst(tx.State()); err != nil {
+			if err := p.keepFirst(tx); err != nil {
 				p.c.Log.Error("the first snapshot could not be made; edges start from all events", "err", err)
 			}
 		}
@@ -206,12 +209,15 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
+	p.signing.Lock()
+	p.tellKeys(ctx, false)
+	p.signing.Unlock()
 	if err := p.sign(ctx); err != nil && !errors.Is(err, ErrContradicted) {
 		return err
 	}
 	ctx, p.stop = context.WithCancel(context.Background())
 	due := make(chan struct{}, 1)
-	if p.position().size > p.newest().Size {
+	if newest := p.newest(); p.position().changed > newest.Size || !p.told(newest.Snapshot) {
 		due <- struct{}{} // at the start, whatever has come since the last one
 	}
 	p.running.Go(func() { p.keepSigning(ctx, due) })

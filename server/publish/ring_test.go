@@ -219,10 +219,29 @@ func (r *ring) present() snap.Checkpoint {
 	return r.until("the present size", func(c snap.Checkpoint) bool { return c.Size == r.books.Size() })
 }
 
-// withSnapshot waits for a snapshot of so many events.
+// own is how many of the first size events are not about snapshots.
+func (r *ring) own(size uint64) (n uint64) {
+	r.t.Helper()
+	records, err := r.books.Records(0, int(size))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, record := range records {
+		e, err := core.DecodeEvent(record.Event)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if _, about := e.(*core.Snapshotted); !about {
+			n++
+		}
+	}
+	return n
+}
+
+// withSnapshot waits for a snapshot of so many events, without those about snapshots.
 func (r *ring) withSnapshot(size uint64) snap.Checkpoint {
 	r.t.Helper()
-	return r.until(fmt.Sprintf("a snapshot of %d events", size), func(c snap.Checkpoint) bool { return c.Snapshot.Size == size })
+	return r.until(fmt.Sprintf("a snapshot of %d events", size), func(c snap.Checkpoint) bool { return r.own(c.Snapshot.Size) == size })
 }
 
 // all reads the records from one position to another as an edge does.

@@ -5,10 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/mod/sumdb/note"
 
+	"webring/core"
 	"webring/core/snap"
 	"webring/server/ledger/ledgertest"
 	"webring/server/publish"
@@ -85,7 +87,7 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 		t.Errorf("announced twice: %s, %v", again, err)
 	}
 	r.join("a")
-	r.until("the member", func(c snap.Checkpoint) bool { return c.Size == 2 })
+	r.present()
 	says("a checkpoint later", first, next, 2)
 	restart()
 	says("after a restart", first, next, 2)
@@ -105,6 +107,34 @@ func TestTheKeyOfAnOriginIsChanged(t *testing.T) {
 	}
 	restart()
 	says("changed, after a restart", next, "", 1)
+
+	// The ledger tells of each change, once, and of the end of one that a crash cut short.
+	tells := func(want ...core.Keys) {
+		t.Helper()
+		var got []core.Keys
+		for _, record := range r.all(0, r.present().Size) {
+			if e, err := core.DecodeEvent(record.Event); err != nil {
+				t.Fatal(err)
+			} else if keys, is := e.(*core.Keys); is {
+				got = append(got, core.Keys{Current: keys.Current, Next: keys.Next})
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the ledger tells of %+v, want %+v", got, want)
+		}
+	}
+	changes := []core.Keys{{Current: first, Next: next}, {Current: next}}
+	tells(changes...)
+	_, third, err := r.Announce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.close()
+	if err := os.Rename(r.config.NextPath, r.config.KeyPath); err != nil {
+		t.Fatal(err)
+	}
+	r.open()
+	tells(append(changes, core.Keys{Current: next, Next: third}, core.Keys{Current: third})...)
 }
 
 // A next key of another origin is refused, and so is a file that is none.

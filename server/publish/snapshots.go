@@ -170,8 +170,23 @@ func (p *Publisher) position() position {
 // snapshotDue says whether it is time for a new snapshot.
 func (p *Publisher) snapshotDue() bool {
 	at, last := p.position(), p.newest()
-	return at.size >= last.Size+p.c.SnapshotEvery || at.redacted > last.Size ||
-		at.size > last.Size && p.c.Now().Sub(last.made) >= snapshotAge
+	// The event about the last one does not count.
+	return at.changed > last.Size+p.c.SnapshotEvery || at.redacted > last.Size ||
+		at.changed > last.Size && p.c.Now().Sub(last.made) >= snapshotAge
+}
+
+// told says whether the ledger tells of a snapshot that is not older than s. It does not if s is of an
+// earlier version of this program, or a crash came before the event.
+func (p *Publisher) told(s snap.Snapshot) (is bool) {
+	p.ledger.View(func(v *ledger.View) { is = v.Snapshotted().Size >= s.Size })
+	return is
+}
+
+// tell adds the event about a snapshot of a state. Each is followed by no other until something else
+// has happened: see [position].
+func tell(tx *ledger.Tx, s snap.Snapshot, state [16]byte) error {
+	_, err := tx.Append(&core.Snapshotted{Stamp: tx.Stamp(), Size: s.Size, State: state, Digest: s.Digest, Bytes: s.Bytes}, nil)
+	return err
 }
 
 // keepSnapshots makes a snapshot whenever one is due, and removes old ones.
@@ -209,8 +224,11 @@ var errOvertaken = errors.New("publish: a redaction came in between")
 func (p *Publisher) makeSnapshot(ctx context.Context) error {
 	for {
 		at, last := p.position(), p.newest()
-		if at.size == last.Size {
+		if at.changed <= last.Size && p.told(last.Snapshot) || at.size == 0 {
 			return nil // there is nothing new, or nothing at all
+		}
+		if at.size == last.Size {
+			return p.ledger.Do(ctx, func(tx *ledger.Tx) error { return tell(tx, last.Snapshot, at.state) })
 		}
 		err := p.snapshotAt(ctx, at, last)
 		debug.FreeOSMemory() // there was a second ring for it
@@ -249,7 +267,10 @@ func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) 
 		}
 		return err
 	}
-	if err := p.keep(st, &tree, forgets); err != nil {
+	err = p.keep(st, &tree, forgets, func(s snap.Snapshot) error {
+		return p.ledger.Do(ctx, func(tx *ledger.Tx) error { return tell(tx, s, at.state) })
+	})
+	if err != nil {
 		return err
 	}
 	err = p.sign(ctx) // before prune, so that no checkpoint names a file that is removed
@@ -284,7 +305,7 @@ func (p *Publisher) fold(ctx context.Context, st *core.State, tree *snap.Tree, s
 // a snapshot makes one so before it signs anything. Otherwise it would fold the ledger,
 // which takes long if that is large, and an edge that begins meanwhile would fetch every
 // event at the rate for strangers.
-func (p *Publisher) keepFirst(st *core.State) error {
+func (p *Publisher) keepFirst(tx *ledger.Tx) error {
 	at := p.position()
 	tree, err := follow.TreeOf(p.books.HashReader(), at.size)
 	if err != nil {
@@ -293,11 +314,12 @@ func (p *Publisher) keepFirst(st *core.State) error {
 	if tree.Root() != at.root {
 		return errors.New("publish: the stored tree is not what is to be signed")
 	}
-	return p.keep(st, &tree, false)
+	return p.keep(tx.State(), &tree, false, func(s snap.Snapshot) error { return tell(tx, s, at.state) })
 }
 
-// keep compresses and stores a snapshot, which the next signature names.
-func (p *Publisher) keep(st *core.State, tree *snap.Tree, forgets bool) error {
+// keep compresses and stores a snapshot, and calls tell to put it into the ledger. Then the next
+// signature names it.
+func (p *Publisher) keep(st *core.State, tree *snap.Tree, forgets bool, tell func(snap.Snapshot) error) error {
 	s := snap.Snapshot{Size: tree.Size()}
 	err := durable.Create(p.c.Dir, 0o600, func(f io.Writer) (name string, err error) {
 		digest := sha256.New()
@@ -317,6 +339,9 @@ func (p *Publisher) keep(st *core.State, tree *snap.Tree, forgets bool) error {
 	})
 	if err != nil {
 		return err
+	}
+	if err := tell(s); err != nil {
+		return errors.Join(err, os.Remove(p.path(s)))
 	}
 	now := p.c.Now()
 	p.mu.Lock()

@@ -80,7 +80,7 @@ func TestTheFirstCheckpointNamesASnapshot(t *testing.T) {
 		}
 		c := r.checkpoint(r.Checkpoint())
 		close(g.scans)
-		if c.Size != uint64(1+members) || c.Snapshot.Size != c.Size {
+		if r.own(c.Size) != uint64(1+members) || c.Snapshot.Size != c.Size-1 {
 			t.Fatalf("the first checkpoint, of %d events, names a snapshot of %d\n%s", c.Size, c.Snapshot.Size, &r.log)
 		}
 		rows, tree := r.file(c.Snapshot)
@@ -88,7 +88,7 @@ func TestTheFirstCheckpointNamesASnapshot(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.reaches(c, st, tree, nil)
+		r.reaches(c, st, tree, r.all(c.Snapshot.Size, c.Size))
 	}
 }
 
@@ -184,7 +184,7 @@ func TestFilesThatAreNoSnapshotsOfThisLedgerAreNotTakenUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.reaches(again, st, tree, nil)
+			r.reaches(again, st, tree, r.all(again.Snapshot.Size, again.Size))
 			if !strings.Contains(r.log.String(), says) {
 				t.Errorf("the log does not say %q:\n%s", says, &r.log)
 			}
@@ -282,7 +282,7 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r.reaches(after, st, tree, nil)
+			r.reaches(after, st, tree, r.all(after.Snapshot.Size, after.Size))
 			// And from the beginning, as one that never saw the words.
 			r.reaches(after, core.NewState(capacity, 1), snap.Tree{}, r.all(0, after.Size))
 		})
@@ -346,5 +346,63 @@ func TestNewRefusesWhatItCannotWorkWith(t *testing.T) {
 		if _, err := publish.New(c); err == nil {
 			t.Errorf("%+v was taken", c)
 		}
+	}
+}
+
+// Each snapshot is in the ledger, with the digest of its state, before a checkpoint names it; and a
+// ring in which nothing else happens adds no event, over restarts and days.
+func TestSnapshotsAreEvents(t *testing.T) {
+	r := newRing(t, ledgertest.NewStore(), func(c *publish.Config) { c.SnapshotEvery, c.Interval = 5, time.Millisecond })
+	restart := func() {
+		r.close()
+		r.open()
+	}
+	idle := func(when string) {
+		t.Helper()
+		size := r.present().Size
+		for range 3 {
+			restart()
+			for range 3 { // whether a snapshot is due is asked after each signature
+				r.setTime(r.now().Add(25 * time.Hour))
+				now := r.now().UnixMilli()
+				r.until("a later time", func(c snap.Checkpoint) bool { return c.Time >= now })
+			}
+		}
+		r.setTime(time.Time{})
+		if now := r.books.Size(); now != size {
+			t.Errorf("%s: %d events, and nothing happened after %d", when, now, size)
+		}
+	}
+	idle("at first")
+	r.joinMany("a", 5)
+	r.withSnapshot(6)
+	idle("later")
+	r.join("late")
+	r.present()
+	restart()
+	c := r.withSnapshot(7)
+	idle("after the last member")
+
+	st, told := core.NewState(capacity, 1), 0
+	for i, record := range r.all(0, r.present().Size) {
+		e, err := core.DecodeEvent(record.Event)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if about, is := e.(*core.Snapshotted); is {
+			told++
+			if about.Size != uint64(i) || about.State != st.Digest() {
+				t.Errorf("event %d tells of %d events with the state %x, not %x", i, about.Size, about.State, st.Digest())
+			}
+			if about.Size == c.Snapshot.Size && (about.Digest != c.Snapshot.Digest || about.Bytes != c.Snapshot.Bytes) {
+				t.Errorf("event %d tells of %x, and %+v is named", i, about.Digest, c.Snapshot)
+			}
+		}
+		if err := st.Apply(record.Event, record.Texts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if told != 3 {
+		t.Errorf("%d events tell of snapshots", told)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"webring/core/abi"
+	"webring/core/coretest"
 )
 
 var (
@@ -135,6 +136,11 @@ func TestEveryBuildAnswersTheSame(t *testing.T) {
 		case 15, 250, allScripts:
 			digests += fmt.Sprintf("%d %x\n", seed+1, native.digest.Sum(nil))
 		}
+	}
+	for seed := range uint64(20) {
+		s := newScript(coretest.Matched + seed)
+		snapshot := run(t, coretest.Matched+seed, s.calls, legs)
+		run(t, coretest.Matched+seed, s.after(snapshot[25:]), legs)
 	}
 	for _, l := range legs {
 		if !bytes.Equal(l.digest.Sum(nil), native.digest.Sum(nil)) {

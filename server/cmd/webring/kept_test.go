@@ -18,14 +18,17 @@ import (
 	"webring/server/ledger"
 )
 
-var updateKept = flag.Bool("update-kept", false, "make the files in testdata/kept anew")
+var updateKept = flag.Bool("update-kept", false, "make the newest files in testdata/kept anew")
 
-// kept has a data folder, a backup of it and what its state is, as this version writes
-// them. They are promises: later versions open them.
-const (
-	kept    = "testdata/kept"
-	keptKey = "of a test, too\n"
-)
+// Each of kept has a data folder, a backup of it and what its state is, as a version of this program
+// has written them. They are promises: later versions open them. Only the last is ever made anew, and
+// only until a version with it is out.
+var kept = []string{
+	"testdata/kept",
+	"testdata/kept/matched", // with payees, bindings, reasons by code, and events about keys and snapshots
+}
+
+const keptKey = "of a test, too\n"
 
 // everyEvent writes a history with events of every type.
 func everyEvent(f *founding) {
@@ -63,6 +66,31 @@ func everyEvent(f *founding) {
 		f.own(nil, func(int64) core.Event { return e })
 	}
 	ownAll(f, "alpha", "beta", "alpha", "gamma")
+	bound := payment("34")
+	bound.Payee, bound.Binding = "0x"+strings.Repeat("20", 20)+"/0x"+strings.Repeat("ef", 20), "0x"+strings.Repeat("5a", 32)
+	for _, e := range []core.Event{
+		&core.Payees{Stamp: at, List: []core.Payee{{Network: bound.Network, Account: bound.Payee}}},
+		&core.Bid{Stamp: at, Member: "beta", Amount: 300, Payment: bound},
+		&core.Adjusted{Stamp: at, Adjustment: core.Void, Member: "beta", Amount: 300, Payment: bound, Reason: "reorganised"},
+		&core.Shown{Stamp: at, Member: "gamma", Why: core.Why{Code: core.Resolved}},
+		&core.Removed{Stamp: at, Member: "gamma", Redacted: true, Why: core.Why{Code: core.Requested}},
+		&core.Removed{Stamp: at, Member: "alpha", Why: core.Why{Code: core.Spam}},
+		&core.Keys{Stamp: at, Current: "kept.dev+01020304+AQID", Next: "kept.dev+05060708+AQIE"},
+		&core.Snapshotted{Stamp: at, Size: 27, State: [16]byte{1}, Digest: [32]byte{2}, Bytes: 3},
+	} {
+		var words *core.Texts
+		switch e := e.(type) {
+		case *core.Shown: // hidden for a reason whose words its redaction deletes
+			f.own(&core.Texts{Words: core.Text{Value: "words of a reason"}}, func(now int64) core.Event {
+				return &core.Hidden{Stamp: now, Member: "gamma", Why: core.Why{Code: core.Reviewing}}
+			})
+		case *core.Removed:
+			if !e.Redacted {
+				words = &core.Texts{Words: core.Text{Value: "words of another reason"}}
+			}
+		}
+		f.own(words, func(int64) core.Event { return e })
+	}
 }
 
 // ownAll has one member verified, the next one claimed and renamed, the next one moved, and
@@ -106,9 +134,10 @@ func stateIn(t *testing.T, data string) (state string) {
 	return state
 }
 
-// makeKept makes the files that are kept.
+// makeKept makes the last of the files that are kept.
 func makeKept(t *testing.T) {
 	t.Helper()
+	kept := kept[len(kept)-1]
 	o := &origin{t: t, data: filepath.Join(t.TempDir(), "data")}
 	keys := []backup.File{{Name: "mpp-secret", Data: []byte("of a test, and signs nothing\n")}, {Name: "sync-key", Data: []byte(keptKey)}}
 	err := errors.Join(os.RemoveAll(kept), os.Mkdir(kept, 0o755), os.Mkdir(o.data, 0o700))
@@ -135,6 +164,12 @@ func TestLedgersAndBackupsOpenForEver(t *testing.T) {
 	if *updateKept {
 		makeKept(t)
 	}
+	for _, kept := range kept {
+		t.Run(filepath.Base(kept), func(t *testing.T) { opensForEver(t, kept) })
+	}
+}
+
+func opensForEver(t *testing.T, kept string) {
 	want, err := os.ReadFile(filepath.Join(kept, "state"))
 	if err != nil {
 		t.Fatal(err)
@@ -158,5 +193,16 @@ func TestLedgersAndBackupsOpenForEver(t *testing.T) {
 		if key, err := os.ReadFile(filepath.Join(data, "sync-key")); err != nil || string(key) != keptKey {
 			t.Errorf("%s has the key %q, %v", data, key, err)
 		}
+	}
+	// It goes on with events of this version.
+	inLedger(t, data, func(books *ledger.Ledger) error {
+		return books.Do(t.Context(), func(tx *ledger.Tx) error {
+			_, err := tx.Append(&core.Bid{Stamp: tx.Stamp(), Member: "beta", Amount: 100, Payment: core.Payment{Method: "tempo", Network: "tempo:42431",
+				Transaction: "0x" + strings.Repeat("99", 32), Payee: "0xusd/0xring", Binding: "0x" + strings.Repeat("77", 32)}}, nil)
+			return errors.Join(err, tx.AnnouncePayees(core.Payee{Network: "tempo:42431", Account: "0xusd/0xring"}))
+		})
+	})
+	if err := run([]string{"verify", "--data", data}, io.Discard); err != nil {
+		t.Error(err)
 	}
 }

@@ -52,7 +52,7 @@ func commands() []command {
 		{"config", "config [serve | edge] [flags]", "print what is in force for an origin or an edge, and where each value is from; secrets are left out", configFlags, printConfig},
 		worded("seed", "seed --members N --data DIR [--seed S]", "write a synthetic ledger, for development and measurement only", "", seed),
 		worded("score", "score [--json] [--dev --fetch-map HOST=ADDR:PORT] URL", "scan a site and print its readiness report", "", scoreSite),
-		worded("members", "members [--data DIR] list | show SLUG | hide SLUG | unhide SLUG | remove SLUG [--redact] [--block] --reason TEXT", "list, show, hide or remove members of the running origin", "", members),
+		worded("members", "members [--data DIR] list | show SLUG | hide SLUG | unhide SLUG | remove SLUG [--redact] [--block] --reason TEXT | --code CODE", "list, show, hide or remove members of the running origin", "", members),
 		worded("blocklist", "blocklist [--data DIR] list | add host|payer|word ENTRY --reason TEXT | remove host|payer|word ENTRY", "keep sites, accounts and words out of the ring of the running origin", "", blocklist),
 		worded("payments", "payments [--data DIR] list [--all] | show ID|TRANSACTION | gas | scan [--since 30d|INSTANT] | adjust TRANSACTION --credit SLUG | --register JSON | --void [--member SLUG] | --unclaimed --reason TEXT", "look at payments and at the gas they wasted, find money without an event, put one right", "show", payments),
 		worded("backup", "backup [--data DIR] FILE", "write ledger and keys of the running origin into a file, while it serves", "", backupOrigin),

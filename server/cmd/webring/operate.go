@@ -19,6 +19,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"webring/core"
 	"webring/edge/durable"
 	"webring/edge/follow"
 	"webring/server"
@@ -119,7 +120,8 @@ func table(out io.Writer, head string) *tabwriter.Writer {
 // members lists, shows, hides and removes members of the running origin.
 func members(fs *flag.FlagSet) action {
 	o := defineData(fs, "`folder` of the running origin")
-	reason := fs.String("reason", "", "hide, unhide, remove: why; it is kept in the ledger, which is public")
+	reason := fs.String("reason", "", "hide, unhide, remove: why, in words; they are kept in the ledger, which is public, until the member is redacted, and not at all with --redact")
+	code := fs.String("code", "", "hide, unhide, remove: why, as a `code` that stays in the ledger forever: "+strings.Join(core.Reasons(), ", ")+" (default other, which needs --reason)")
 	redact := fs.Bool("redact", false, "remove: delete the removed member's name, URL, description and report: they are never served or passed on again, and leave the disk as storage is compacted")
 	block := fs.Bool("block", false, "remove: put the host of the removed member's site on the blocklist, too, so that it cannot join again")
 	// What each word that changes a member asks the origin for, and what it says when that is done.
@@ -143,8 +145,8 @@ func members(fs *flag.FlagSet) action {
 		if !known {
 			return errUsage
 		}
-		if *reason == "" {
-			return fmt.Errorf("members %s needs --reason", words[0])
+		if *reason == "" && (*code == "" || *code == core.Otherwise.String()) {
+			return fmt.Errorf("members %s needs --reason, or a --code other than %s", words[0], core.Otherwise)
 		}
 		var row server.Row
 		if err := o.ask(http.MethodGet, path, nil, &row); err != nil {
@@ -153,9 +155,9 @@ func members(fs *flag.FlagSet) action {
 		if row.Open > 0 && words[0] != "unhide" {
 			fmt.Fprintf(os.Stderr, "webring: waiting, for %s at most, until what is being paid for %s is settled (payments: %d); it takes no new bids meanwhile\n", server.RemovalWait, row.Slug, row.Open)
 		}
-		var order any = server.Moderation{Reason: *reason, By: asking()}
+		var order any = server.Moderation{Code: *code, Reason: *reason, By: asking()}
 		if words[0] == "remove" {
-			order = server.Removal{Reason: *reason, Redact: *redact, Block: *block, By: asking()}
+			order = server.Removal{Code: *code, Reason: *reason, Redact: *redact, Block: *block, By: asking()}
 		}
 		if err := o.ask(http.MethodPost, path+to.path, order, &row); err != nil {
 			return err

@@ -24,7 +24,7 @@ func TestSeedLeavesALedgerAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = books.Do(t.Context(), func(tx *ledger.Tx) error { return tx.AddPayee("network", "payee") })
+	err = books.Do(t.Context(), func(tx *ledger.Tx) error { return tx.SetScanned("network", time.Unix(1, 0)) })
 	if err := errors.Join(err, end()); err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func TestDecodeReferenceClient(t *testing.T) {
 		}
 		from := strings.ToLower(v.From)
 		if p.Payer != "did:pkh:eip155:8453:"+from || p.Payer != strings.ToLower(v.Source) || p.Reference != v.Nonce ||
-			p.ReplayKey != "evm:8453:"+from+":"+v.Nonce || p.ValidBefore.Unix() != recorded.Now+300 || p.Cents != 100 {
+			p.ReplayKey != "evm:8453:"+from+":"+v.Nonce || p.ValidBefore.Unix() != recorded.Now+300 || p.Cents != 100 || p.Binding != v.Nonce {
 			t.Errorf("payment %+v of %+v", p, v)
 		}
 		// After a crash the stored form leads to the same.

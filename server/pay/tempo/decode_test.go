@@ -239,6 +239,11 @@ func TestDecodeNamesThePayee(t *testing.T) {
 	if err != nil || p.Payee != before.Payee() || p.Cents != 100 {
 		t.Errorf("%+v, %v; want %s", p, err, before.Payee())
 	}
+	c := challenge(t, before)
+	memo := paytest.Memo(c.Realm, c.ID)
+	if p, err := take(today, wallet(7).Pay(c), now); err != nil || p.Binding != common.Hash(memo).Hex() {
+		t.Errorf("%+v, %v; want %x", p, err, memo)
+	}
 }
 
 // The window's edges, and what a credential may leave out.
