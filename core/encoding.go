@@ -34,10 +34,10 @@ import (
 //	             commitment(name) commitment(url)
 //	             optional commitment(description) optional commitment(report)
 //	             optional (value(byte) provider version scanned-at)
-//	             fee bid payment
-//	bid        = member amount payment
+//	             fee bid payment paid-to
+//	bid        = member amount payment paid-to
 //	removed    = member reason redacted(flag)
-//	adjusted   = adjustment(byte) member amount payment reason
+//	adjusted   = adjustment(byte) member amount payment reason paid-to
 //	hidden     = member reason
 //	shown      = member reason
 //	claimed    = member account proof(byte)
@@ -56,6 +56,7 @@ import (
 //	returned   = member
 //	lapsed     = member
 //	payment    = method network transaction payer
+//	paid-to    = nothing, or payee binding, of which one at least is not empty
 //	commitment = 32 bytes, not all zero
 //	account    = 20 bytes, not all zero
 //	proof      = 1 file, 2 DNS, 3 link; a claim is not proved by a link
@@ -127,12 +128,15 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 			bid = new(Bid)
 		}
 		*bid = Bid{Stamp: when, Member: r.string(), Amount: r.number(), Payment: r.payment()}
+		r.paidTo(&bid.Payment)
 		e = bid
 	case 4:
 		e = &Removed{Stamp: when, Member: r.string(), Reason: r.string(), Redacted: r.flag()}
 	case 5:
-		e = &Adjusted{Stamp: when, Adjustment: Adjustment(r.byte()), Member: r.string(), Amount: r.number(),
+		adjusted := &Adjusted{Stamp: when, Adjustment: Adjustment(r.byte()), Member: r.string(), Amount: r.number(),
 			Payment: r.payment(), Reason: r.string()}
+		r.paidTo(&adjusted.Payment)
+		e = adjusted
 	case 6:
 		e = &Hidden{Stamp: when, Member: r.string(), Reason: r.string()}
 	case 7:
@@ -217,7 +221,7 @@ func (e *Joined) appendBody(b []byte) []byte {
 	b = appendScore(b, e.Score)
 	b = appendNumber(b, e.Fee)
 	b = appendNumber(b, e.Bid)
-	return appendPayment(b, e.Payment)
+	return appendPaidTo(appendPayment(b, e.Payment), e.Payment)
 }
 
 func (r *reader) joined(when int64, e *Joined) {
@@ -225,12 +229,13 @@ func (r *reader) joined(when int64, e *Joined) {
 		Name: r.commitment(), URL: r.commitment(), Description: r.optional(), Report: r.optional()}
 	e.Score = r.score()
 	e.Fee, e.Bid, e.Payment = r.number(), r.number(), r.payment()
+	r.paidTo(&e.Payment)
 }
 
 func (e *Bid) appendBody(b []byte) []byte {
 	b = appendString(b, e.Member)
 	b = appendNumber(b, e.Amount)
-	return appendPayment(b, e.Payment)
+	return appendPaidTo(appendPayment(b, e.Payment), e.Payment)
 }
 
 func (e *Removed) appendBody(b []byte) []byte {
@@ -251,7 +256,7 @@ func (e *Adjusted) appendBody(b []byte) []byte {
 	b = appendString(b, e.Member)
 	b = appendNumber(b, e.Amount)
 	b = appendPayment(b, e.Payment)
-	return appendString(b, e.Reason)
+	return appendPaidTo(appendString(b, e.Reason), e.Payment)
 }
 
 func appendNumber(b []byte, n int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(n)) }
@@ -291,6 +296,14 @@ func appendPayment(b []byte, p Payment) []byte {
 	b = appendString(b, p.Network)
 	b = appendString(b, p.Transaction)
 	return appendString(b, p.Payer)
+}
+
+// appendPaidTo ends an event with what payments of earlier versions do not say.
+func appendPaidTo(b []byte, p Payment) []byte {
+	if p.Payee == "" && p.Binding == "" {
+		return b
+	}
+	return appendString(appendString(b, p.Payee), p.Binding)
 }
 
 // reader takes fields off the front of rest. Once a field is missing, failed is
@@ -386,6 +399,14 @@ func (r *reader) score() (s Score) {
 
 func (r *reader) payment() Payment {
 	return Payment{Method: r.string(), Network: r.string(), Transaction: r.string(), Payer: r.string()}
+}
+
+// paidTo reads what appendPaidTo wrote, which nothing may follow.
+func (r *reader) paidTo(p *Payment) {
+	if len(r.rest) > 0 {
+		p.Payee, p.Binding = r.string(), r.string()
+		r.failed = r.failed || p.Payee == "" && p.Binding == ""
+	}
 }
 
 // reason is an error that adds a detail to the sentinel it wraps.

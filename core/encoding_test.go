@@ -72,6 +72,10 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 			e.Score.Provider, e.Score.Version, e.Score.ScannedAt = note(1024), note(1024), core.MaxStamp
 			e.Payment = core.Payment{Method: note(1024), Network: note(1024), Transaction: note(1024), Payer: note(1024)}
 		}),
+		joined(func(e *core.Joined) { e.Payment.Payee, e.Payment.Binding = note(1024), note(1024) }),
+		bid(func(e *core.Bid) { e.Payment.Payee, e.Payment.Binding = "0xusd/0xring", "0x5a" }),
+		bid(func(e *core.Bid) { e.Payment.Binding = "0x5a" }),
+		adjusted(func(e *core.Adjusted) { e.Payment.Payee = "0xusd/0xring" }),
 		bid(func(e *core.Bid) { e.Amount = 1 }),
 		bid(func(e *core.Bid) { e.Amount = core.MaxAmount }),
 		removed(func(e *core.Removed) { e.Reason, e.Redacted = "日本 \x00", true }),
@@ -179,6 +183,9 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		bid(func(e *core.Bid) { e.Amount = core.MaxAmount + 1 }),
 		bid(func(e *core.Bid) { e.Member = "A" }),
 		bid(func(e *core.Bid) { e.Payment.Payer = note(1025) }),
+		bid(func(e *core.Bid) { e.Payment.Payee = note(1025) }),
+		joined(func(e *core.Joined) { e.Payment.Binding = note(1025) }),
+		adjusted(func(e *core.Adjusted) { e.Payment.Binding = "\xff" }),
 		removed(func(e *core.Removed) { e.Member = "" }),
 		removed(func(e *core.Removed) { e.Reason = note(1025) }),
 		adjusted(func(e *core.Adjusted) { e.Adjustment = 0 }),
@@ -244,8 +251,17 @@ func policies(p core.Policies) core.Event { return rules(func(e *core.Rules) { e
 
 func TestEveryPrefixAndEveryExtensionOfAnEventIsRefused(t *testing.T) {
 	for _, step := range coretest.Generate(4, 60) {
+		earlier := bytes.Clone(step.EventBytes) // as an earlier version writes it
+		if step.Event != nil {
+			if p, _ := core.PaymentOf(step.Event); p.Payee != "" {
+				earlier = earlier[:len(earlier)-2-len(p.Payee)-2-len(p.Binding)]
+				if _, err := core.DecodeEvent(earlier); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
 		for n := range step.EventBytes {
-			if e, err := core.DecodeEvent(step.EventBytes[:n]); !errors.Is(err, core.ErrEvent) || e != nil {
+			if e, err := core.DecodeEvent(step.EventBytes[:n]); n != len(earlier) && (!errors.Is(err, core.ErrEvent) || e != nil) {
 				t.Fatalf("%x, %d of its bytes: %v, %v", step.EventBytes, n, e, err)
 			}
 		}
@@ -281,6 +297,8 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 	visits := encode(rules(func(e *core.Rules) { e.VisitAsleep = true }))
 	join := encode(joined(func(*core.Joined) {}))
 	change := encode(&core.Changed{Stamp: 1, Member: "a", Kind: core.Agent})
+	paid := encode(bid(func(*core.Bid) {}))
+	bound := encode(bid(func(e *core.Bid) { e.Payment.Payee = "p" }))
 	if !bytes.HasPrefix(whole, bare) || !bytes.Equal(visits, append(bytes.Clone(bare), 0, 0, 0, 0, 0, 0, 1)) {
 		t.Fatalf("%x and %x do not go on %x", whole, visits, bare)
 	}
@@ -295,6 +313,9 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 		"flag 2":                     put(join, flags, 2),
 		"given, and all zero":        put(join, flags, append([]byte{1}, zeros(32)...)...),
 		"a score of which no is":     put(join, flags+2, 0),
+		"paid to nobody":             slices.Concat(paid, zeros(4)),
+		"a payee alone":              bound[:len(bound)-2],
+		"a byte after a binding":     append(bytes.Clone(bound), 0),
 		"three policies, all empty":  slices.Concat(bare, zeros(6)),
 		"a fourth policy":            slices.Concat(whole, zeros(2)),
 		"a byte after policies":      slices.Concat(whole, zeros(1)),

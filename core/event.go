@@ -141,6 +141,33 @@ type Payment struct {
 	Network     string // network, such as "tempo:42431"
 	Transaction string // reference of the transaction in the method's spelling
 	Payer       string // account that paid
+	// Payee is the token and the account that was paid, in the method's spelling: for the methods
+	// "tempo" and "evm", "0x{token}/0x{account}" in lower case. It is "" in events of earlier
+	// versions, and in an adjustment of a transaction that paid several payees of the ring.
+	Payee string
+	// Binding ties the transfer to the challenge that it answers: for "tempo" the memo of the
+	// transfer, for "evm", and so for x402, the nonce of the authorisation. Both are 32 bytes as 0x
+	// and lower-case hex digits. The payee's token logs it with the transfer, in whatever
+	// transaction the money came. It is "" where Payee is, and in an adjustment of a transaction
+	// of which no credential is known.
+	Binding string
+}
+
+// PaymentOf gives the payment that an event names, and what the event gave for it in cents, or,
+// negative, took back. Events about no payment give zero values.
+func PaymentOf(e Event) (p Payment, cents int64) {
+	switch e := e.(type) {
+	case *Joined:
+		return e.Payment, e.Fee + e.Bid
+	case *Bid:
+		return e.Payment, e.Amount
+	case *Adjusted:
+		if e.Adjustment == Void {
+			return e.Payment, -e.Amount
+		}
+		return e.Payment, e.Amount
+	}
+	return p, 0
 }
 
 // Score is what a scoring service said of a site.
@@ -313,8 +340,10 @@ func (s *Score) check() error {
 }
 
 func (p *Payment) check() error {
-	if len(p.Method) > MaxNote || len(p.Network) > MaxNote || len(p.Transaction) > MaxNote || len(p.Payer) > MaxNote {
-		return bad("payment")
+	for _, s := range [...]string{p.Method, p.Network, p.Transaction, p.Payer, p.Payee, p.Binding} {
+		if len(s) > MaxNote {
+			return bad("payment")
+		}
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (s *Shell) limiter(ctx *fasthttp.RequestCtx) (*share.Limiter, front.Client)
 	case vouched && ofEdge(from):
 		// A stranger at the edge's address does not use up its requests.
 		return limits.edges, c.AsEdge()
-	case limits.followers != nil && bytes.HasPrefix(ctx.Request.Header.RequestURI(), syncPrefix):
+	case limits.followers != nil && forFollowers(ctx.Request.Header.RequestURI()):
 		return limits.followers, c
 	case vouched:
 		return limits.forwarded, from.Client

@@ -66,7 +66,7 @@ func (s *Shell) routes(cfg Config) error {
 		if !found {
 			method, path = fasthttp.MethodGet, pattern
 		}
-		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !strings.HasPrefix(path, string(syncPrefix)) && !strings.HasPrefix(path, logPrefix) || strings.ContainsAny(path, "?#%:*") {
+		if h == nil || method != fasthttp.MethodGet && method != fasthttp.MethodPost || !forFollowers([]byte(path)) || strings.ContainsAny(path, "?#%") {
 			return fmt.Errorf("edge: edges cannot follow at %q", pattern)
 		}
 		s.router.Handle(method, path, s.sync(h))
@@ -104,12 +104,14 @@ func (s *Shell) joinForm(cfg *Config) error {
 	return nil
 }
 
-var syncPrefix = []byte("/sync/")
+var syncPrefix, logPrefix = []byte("/sync/"), []byte("/log/")
+
+// forFollowers reports whether a path is of those that edges and verifiers of the log read.
+func forFollowers(path []byte) bool {
+	return bytes.HasPrefix(path, syncPrefix) || bytes.HasPrefix(path, logPrefix)
+}
 
 const apiPrefix = "/api/"
-
-// logPrefix is where the ledger is a transparency log.
-const logPrefix = "/log/"
 
 // dispatch finds the handler of a request, or says why there is none.
 func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {

@@ -472,6 +472,8 @@ function done(wish, a, ui) {
     lines.push(["Paid", `$${wish.amount}`]);
     const reference = referenceOf(a.headers.get("Payment-Receipt"));
     if (reference) lines.push(["Receipt", /^https:\/\/[\w.-]+$/.test(wish.explorer) ? el("a", { href: `${wish.explorer}/tx/${reference}`, rel: "noopener" }, reference) : reference]);
+    const [, index] = /\/log\/proof\/(\d{1,16})$/.exec(doc.links?.proof) ?? [];
+    if (index) lines.push(["Proof", el("a", { href: new URL("log/proof/" + index, root), download: `${slug}-${index}.tlog-proof` }, "a file that proves your place in the log")]);
   }
   const page = "members/" + encodeURIComponent(slug);
   const links = slug && wish.what !== "Leave" ? [["See the member's page", page], ...(paid ? [["See the leaderboard", "leaderboard"]] : [])] : [["Back to the ring", ""]];

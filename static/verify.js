@@ -329,6 +329,52 @@
     };
   }
 
+  // contradiction.js
+  var Contradiction = class extends Error {
+    /** @param {string} evidence the file that proves it */
+    constructor(evidence) {
+      super("this ring has signed two histories: it shows another ledger than the one that it signed before");
+      this.evidence = evidence;
+    }
+  };
+  var HASH = 32;
+  var WIDTH = 256;
+  var NODE = Uint8Array.of(1);
+  var base64 = (hash) => btoa(String.fromCharCode(...hash));
+  function tilePath(n, width) {
+    const groups = [];
+    for (let rest = n; rest > 0 || groups.length === 0; rest = Math.floor(rest / 1e3)) groups.unshift(String(rest % 1e3).padStart(3, "0"));
+    const last = groups.pop();
+    return `/log/tile/0/${groups.map((g) => `x${g}/`).join("")}${last}${width < WIDTH ? `.p/${width}` : ""}`;
+  }
+  function root(leaves) {
+    if (leaves.length === 1) return leaves[0];
+    const k = split(leaves.length);
+    return createHash("sha256").update(NODE).update(root(leaves.slice(0, k))).update(root(leaves.slice(k))).digest();
+  }
+  var split = (n) => 2 ** Math.floor(Math.log2(n - 1));
+  function proof(m, leaves, whole = true) {
+    if (m === leaves.length) return whole ? [] : [root(leaves)];
+    const k = split(leaves.length);
+    const [left, right] = [leaves.slice(0, k), leaves.slice(k)];
+    return m <= k ? [...proof(m, left, whole), root(right)] : [...proof(m - k, right, false), root(left)];
+  }
+  async function contradiction(key2, earlier, later, get2) {
+    const lines = ["webring/contradiction/v1", ...key2.split(/[\s,]+/).map((word) => `key ${word}`)];
+    if (earlier.size < later.size) {
+      const leaves = [];
+      while (leaves.length < later.size) {
+        const width = Math.min(WIDTH, later.size - leaves.length);
+        const tile = await get2(tilePath(leaves.length / WIDTH, width));
+        if (tile.length !== HASH * width) throw new Error("a tile of the log is malformed");
+        for (let at = 0; at < tile.length; at += HASH) leaves.push(tile.subarray(at, at + HASH));
+      }
+      if (base64(root(leaves)) !== later.root) throw new Error("the tiles of the log do not lead to the signed root");
+      lines.push(`root ${base64(root(leaves.slice(0, earlier.size)))}`, ...proof(earlier.size, leaves).map(base64));
+    }
+    return [...lines, "", earlier.signed, later.signed].join("\n");
+  }
+
   // wasi.js
   var SUCCESS = 0;
   var BAD_DESCRIPTOR = 8;
@@ -597,7 +643,8 @@
       })
     );
   }
-  async function open(signed2, keys) {
+  var open = async (signed2, keys) => parse(await verified(signed2, keys), signed2, keys[0].name);
+  async function verified(signed2, keys) {
     const cut = signed2.lastIndexOf("\n\n") + 1;
     const text = signed2.slice(0, cut);
     const bytes = new TextEncoder().encode(text);
@@ -614,7 +661,7 @@
       known++;
     }
     if (known === 0) throw new Error("checkpoint not signed with the origin's key");
-    return parse(text, signed2, keys[0].name);
+    return text;
   }
   var NUMBER = "(0|[1-9][0-9]{0,15})";
   var FORM = new RegExp(
@@ -630,11 +677,11 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   function parse(text, signed2, name) {
     const fields = FORM.exec(text);
     if (!fields) throw new Error("checkpoint malformed");
-    const [, origin, size, root, time, state, core, , digest = "", bytes = "0", at = "0"] = fields;
+    const [, origin, size, root2, time, state, core, , digest = "", bytes = "0", at = "0"] = fields;
     if (origin !== name) throw new Error(`checkpoint of another origin: ${origin}`);
     const snapshot = { digest, bytes: Number(bytes), size: Number(at) };
     if (snapshot.size > Number(size)) throw new Error("checkpoint malformed: a snapshot of more events");
-    return { signed: signed2, size: Number(size), root, time: Number(time), state, core, snapshot };
+    return { signed: signed2, size: Number(size), root: root2, time: Number(time), state, core, snapshot };
   }
   function follows(to, at) {
     const events = `${to.size} events`;
@@ -680,10 +727,29 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   var explain = (error) => error instanceof Error ? error.message + (error.cause ? `: ${explain(error.cause)}` : "") : String(error);
   var sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
+  // remember.js
+  var place = (origin) => `verified ${origin}`;
+  function recall(origin) {
+    try {
+      const { key: key2, signed: signed2 } = JSON.parse(localStorage.getItem(place(origin)) ?? "{}");
+      return typeof key2 === "string" && typeof signed2 === "string" ? { key: key2, signed: signed2 } : null;
+    } catch {
+      return null;
+    }
+  }
+  function remember(origin, last) {
+    try {
+      localStorage.setItem(place(origin), JSON.stringify(last));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
   // tree.js
   var LEAF = Uint8Array.of(0);
-  var NODE = Uint8Array.of(1);
-  var HASH = 32;
+  var NODE2 = Uint8Array.of(1);
+  var HASH2 = 32;
   function sha2562(...parts) {
     const hash = createHash("sha256");
     for (const part of parts) hash.update(part);
@@ -705,7 +771,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       const tree = new _Tree();
       tree.size = size;
       levels(size).forEach((level, i) => {
-        tree.#full[level] = edge.slice(HASH * i, HASH * (i + 1));
+        tree.#full[level] = edge.slice(HASH2 * i, HASH2 * (i + 1));
       });
       return tree;
     }
@@ -719,15 +785,15 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     add(event) {
       let hash = sha2562(LEAF, event);
       let level = 0;
-      for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) hash = sha2562(NODE, this.#full[level++], hash);
+      for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) hash = sha2562(NODE2, this.#full[level++], hash);
       this.#full[level] = hash;
       this.size++;
     }
     /** The tree hash, in base64. */
     root() {
       const full = levels(this.size).map((level) => this.#full[level]);
-      const root = full.length === 0 ? sha2562() : full.reduceRight((right, left) => sha2562(NODE, left, right));
-      return btoa(String.fromCharCode(...root));
+      const root2 = full.length === 0 ? sha2562() : full.reduceRight((right, left) => sha2562(NODE2, left, right));
+      return btoa(String.fromCharCode(...root2));
     }
   };
 
@@ -768,8 +834,8 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     }
     return { bytes, response };
   }
-  async function verify(root, module, pinned, say) {
-    const at = (path) => root + path;
+  async function verify(root2, module, pinned, say) {
+    const at = (path) => root2 + path;
     const text = async (path) => new TextDecoder().decode((await get(at(path), MOST_NOTE)).bytes);
     if (!globalThis.crypto?.subtle) {
       throw new Error(
@@ -777,12 +843,15 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       );
     }
     say("Fetching the key, the leaderboard and the module.");
-    const words = pinned || [...(await text("/sync/keys")).matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
+    const named = await text("/sync/keys");
+    const last = recall(named.split("\n", 1)[0]);
+    const words = pinned || (last ? await renewed(last.key, named) : verifiers(named));
     const keys = await readKeys(words).catch((error) => {
       if (error.name === "NotSupportedError")
         throw new Error("this browser does not know the ring's signatures (Ed25519), which newer ones do");
       throw error;
     });
+    const before = last && await open(last.signed, await readKeys(`${words} ${last.key}`));
     const core = (await get(module, MOST_MODULE)).bytes;
     const checkpoint = async () => open(await text("/sync/checkpoint"), keys);
     const first = await checkpoint();
@@ -811,12 +880,23 @@ core ([0-9a-f]{64}) abi ${NUMBER}
         fold(guest, read(range, tree, size));
         say(`Replayed ${count(tree.size)} of ${count(to.size)} events.`);
       }
+      return tree.root();
     };
+    if (before && before.size > to.size)
+      throw new Error(`the ring shows ${count(to.size)} events, and had signed ${count(before.size)} when you verified it last`);
+    const signings = [...before ? [before] : [], first].sort((a, b) => a.size - b.size);
+    let forked;
+    for (const signing of signings.filter(({ size }) => size <= seq)) if (await replay(signing.size) !== signing.root) forked ??= signing;
     await replay(seq);
     const { answer, difference } = compare(guest, shown, date);
     const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
+    for (const signing of signings.filter(({ size }) => size > seq)) if (await replay(signing.size) !== signing.root) forked ??= signing;
     await replay(to.size);
     checkRoot(tree, to);
+    if (forked) {
+      const all = [...new Set(`${words} ${last?.key ?? ""}`.trim().split(/[\s,]+/))].join(" ");
+      throw new Contradiction(await contradiction(all, forked, to, async (path) => (await get(at(path), MOST_NOTE)).bytes));
+    }
     checkState(guest, to);
     return {
       difference,
@@ -827,8 +907,18 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       document: sha2563(shown),
       checkpoint: to,
       core: digest,
-      key: words
+      key: words,
+      before,
+      remembered: remember(keys[0].name, { key: words, signed: to.signed })
     };
+  }
+  var verifiers = (statement) => [...statement.matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
+  async function renewed(trusted, statement) {
+    try {
+      return verifiers(await verified(statement, await readKeys(trusted)));
+    } catch {
+      return trusted;
+    }
   }
   async function leaderboard(url, first, say) {
     for (let attempt = 1; ; attempt++) {
@@ -892,6 +982,23 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     yield ["Digest of the state", to.state];
     yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
     yield ["Verifier key", found.key];
+    yield [
+      "Your last visit",
+      found.before ? `${count(found.before.size)} events, which this ledger continues` : "none that this browser knows"
+    ];
+    yield [
+      "Your next visit",
+      found.remembered ? "checks that its ledger continues this one" : "knows nothing: this browser does not store it"
+    ];
+    yield ["What this cannot show", UNKNOWN];
+  }
+  var UNKNOWN = "This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. The ring can show others another ledger, unless witnesses cosign it. And its operator can be one of those who pay.";
+  function fileOf(text, name, words) {
+    const link = document.createElement("a");
+    [link.href, link.download, link.textContent] = [URL.createObjectURL(new Blob([text], { type: "text/plain" })), name, words];
+    const p = document.createElement("p");
+    p.append(link);
+    return p;
   }
   var form = (
     /** @type {HTMLFormElement} */
@@ -917,8 +1024,8 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     };
     let [good, verdict] = [false, ""];
     try {
-      const { root = "", module = "" } = form.dataset;
-      const found = await verify(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
+      const { root: root2 = "", module = "" } = form.dataset;
+      const found = await verify(new URL(root2, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
       good = !found.difference && !found.late;
       verdict = "The same to the byte. The ledger that the key signs gives the leaderboard that is shown.";
       if (found.late) verdict = `Not of now. ${found.late}`;
@@ -933,6 +1040,10 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       result.append(list);
     } catch (error) {
       verdict = `Not verified: ${explain(error)}.`;
+      if (error instanceof Contradiction)
+        result.append(
+          fileOf(error.evidence, "contradiction.txt", "Save the evidence. It stands alone: webring verify --evidence FILE checks it.")
+        );
     }
     progress.textContent = verdict;
     progress.className = good ? "panel verdict good" : "panel verdict";

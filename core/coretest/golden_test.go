@@ -22,6 +22,10 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 		return t
 	}
 	payment := core.Payment{Method: "tempo", Network: "tempo:42431", Transaction: "0x" + strings.Repeat("ab", 32), Payer: "0x" + strings.Repeat("cd", 20)}
+	bound := payment
+	bound.Payee, bound.Binding = "0x"+strings.Repeat("20", 20)+"/0x"+strings.Repeat("ef", 20), "0x"+strings.Repeat("5a", 32)
+	unbound := bound
+	unbound.Binding = ""
 	texts = &core.Texts{Name: text(0x10, "Ünï & Co"), URL: text(0x30, "https://uni.example/a"),
 		Description: text(0x50, "Eine Beschreibung."), Report: text(0x70, "https://scores.example/1")}
 	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void", "adjusted unclaimed",
@@ -29,7 +33,9 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			"claimed", "changed", "changed kind", "cleared", "moved", "moved bare", "left", "verified", "unverified", "asleep", "awake",
 			"rules that visit sleepers", "rules that visit sleepers, with a policy", "set back",
 
-			"departed", "returned", "lapsed"},
+			"departed", "returned", "lapsed",
+
+			"joined and bound", "bid and bound", "adjusted credit and bound", "adjusted void without a binding"},
 		[]core.Event{
 			&core.Rules{Stamp: 1769846400000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 2592000,
 				Decay: 7776000, Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0"}, {Name: "eip155:8453", Method: "evm", Currency: "0x8335"}}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
@@ -69,6 +75,10 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Departed{Stamp: 1769846424000, Member: "uni-co"},
 			&core.Returned{Stamp: 1769846425000, Member: "uni-co"},
 			&core.Lapsed{Stamp: 1769846426000, Member: "uni-co"},
+			&core.Joined{Stamp: 1769846427000, Slug: "bound", Kind: core.Agent, Category: "0", Name: Commit(texts.Name), URL: Commit(texts.URL), Fee: 100, Payment: bound},
+			&core.Bid{Stamp: 1769846428000, Member: "uni-co", Amount: 100, Payment: bound},
+			&core.Adjusted{Stamp: 1769846429000, Adjustment: core.Credit, Member: "uni-co", Amount: 1, Payment: bound, Reason: "found later"},
+			&core.Adjusted{Stamp: 1769846430000, Adjustment: core.Void, Member: "uni-co", Amount: 1, Payment: unbound, Reason: "reorganised"},
 		}, texts
 }
 

@@ -374,7 +374,12 @@ func (g *generator) url() string {
 }
 
 func (g *generator) payment() core.Payment {
-	return core.Payment{Method: "tempo", Network: "tempo:42431", Transaction: fmt.Sprintf("0x%064x", g.Uint64()), Payer: "0xpayer"}
+	n := g.Uint64()
+	p := core.Payment{Method: "tempo", Network: "tempo:42431", Transaction: fmt.Sprintf("0x%064x", n), Payer: "0xpayer"}
+	if n%4 > 0 { // others are of an earlier version
+		p.Payee, p.Binding = "0xusd/0xring", fmt.Sprintf("0x%064x", ^n)
+	}
+	return p
 }
 
 func (g *generator) text(value string) core.Text {

@@ -39,6 +39,6 @@
 // To follow a checkpoint, read link.go (it comes), event.go and ask.go (HTTP), verify.go (the
 // checks), and step.go (it is fetched, compared and shown). Then replica.go (the whole),
 // core.go (what readers see), store.go (the disk), origins.go (which origin is asked), keys.go
-// (which keys are trusted), unreachable.go (states that the core here does not reach), and
-// freshness.go (how old is what is shown).
+// (which keys are trusted), unreachable.go (states that the core here does not reach),
+// contradiction.go (evidence of two histories), and freshness.go (how old is what is shown).
 package follow

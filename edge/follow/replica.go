@@ -57,6 +57,9 @@ type Replica struct {
 	failed    *failed // nil unless the last checkpoint could not be reached
 	marked    bool    // the folder says that this edge is to be upgraded
 
+	contradicted bool      // there is evidence that the origin has signed two histories
+	compared     time.Time // when that was looked for
+
 	// ticking is held while the core that is shown gets the time, and while it is
 	// replaced.
 	ticking sync.Mutex

@@ -32,6 +32,9 @@ func (r *Replica) accept(ctx context.Context, s Signed) error {
 	}
 	far := r.isFar(s.At)
 	err := r.step(ctx, s)
+	if errors.Is(err, ErrForked) || errors.Is(err, ErrEvents) {
+		r.contradicts(ctx, s)
+	}
 	switch {
 	case err == nil:
 		r.reached(s.At)

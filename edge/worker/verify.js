@@ -3,9 +3,11 @@
 
 import { createHash } from "node:crypto";
 
+import { Contradiction, contradiction } from "./contradiction.js";
 import { Guest } from "./guest.js";
-import { follows, open, readKeys, toHex } from "./note.js";
+import { follows, open, readKeys, toHex, verified } from "./note.js";
 import { checkRoot, checkState, explain, fold, MOST_NOTE, MOST_RANGE, read, sleep } from "./records.js";
+import { recall, remember } from "./remember.js";
 import { Tree } from "./tree.js";
 
 /** @import { Checkpoint } from "./note.js" */
@@ -74,6 +76,8 @@ async function get(url, most) {
  * @property {Checkpoint} checkpoint
  * @property {string} core SHA-256 of the module
  * @property {string} key
+ * @property {Checkpoint | null} before what was verified last
+ * @property {boolean} remembered whether the next visit will know
  */
 
 /**
@@ -92,12 +96,15 @@ async function verify(root, module, pinned, say) {
 		);
 	}
 	say("Fetching the key, the leaderboard and the module.");
-	const words = pinned || [...(await text("/sync/keys")).matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
+	const named = await text("/sync/keys");
+	const last = recall(named.split("\n", 1)[0]);
+	const words = pinned || (last ? await renewed(last.key, named) : verifiers(named));
 	const keys = await readKeys(words).catch((error) => {
 		if (error.name === "NotSupportedError")
 			throw new Error("this browser does not know the ring's signatures (Ed25519), which newer ones do");
 		throw error;
 	});
+	const before = last && (await open(last.signed, await readKeys(`${words} ${last.key}`)));
 	const core = (await get(module, MOST_MODULE)).bytes;
 	const checkpoint = async () => open(await text("/sync/checkpoint"), keys);
 	const first = await checkpoint();
@@ -127,12 +134,23 @@ async function verify(root, module, pinned, say) {
 			fold(guest, read(range, tree, size));
 			say(`Replayed ${count(tree.size)} of ${count(to.size)} events.`);
 		}
+		return tree.root();
 	};
+	if (before && before.size > to.size)
+		throw new Error(`the ring shows ${count(to.size)} events, and had signed ${count(before.size)} when you verified it last`);
+	const signings = [...(before ? [before] : []), first].sort((a, b) => a.size - b.size);
+	let forked;
+	for (const signing of signings.filter(({ size }) => size <= seq)) if ((await replay(signing.size)) !== signing.root) forked ??= signing;
 	await replay(seq);
 	const { answer, difference } = compare(guest, shown, date);
 	const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
+	for (const signing of signings.filter(({ size }) => size > seq)) if ((await replay(signing.size)) !== signing.root) forked ??= signing;
 	await replay(to.size);
 	checkRoot(tree, to);
+	if (forked) {
+		const all = [...new Set(`${words} ${last?.key ?? ""}`.trim().split(/[\s,]+/))].join(" ");
+		throw new Contradiction(await contradiction(all, forked, to, async (path) => (await get(at(path), MOST_NOTE)).bytes));
+	}
 	checkState(guest, to);
 	return {
 		difference,
@@ -144,7 +162,21 @@ async function verify(root, module, pinned, say) {
 		checkpoint: to,
 		core: digest,
 		key: words,
+		before,
+		remembered: remember(keys[0].name, { key: words, signed: to.signed }),
 	};
+}
+
+/** The verifiers in a statement about keys. @type {(statement: string) => string} */
+const verifiers = (statement) => [...statement.matchAll(/^(?:current|next) (\S+)$/gm)].map((m) => m[1]).join(" ");
+
+/** Gives the verifiers that a trusted key says, and the trusted ones if it says nothing. @type {(trusted: string, statement: string) => Promise<string>} */
+async function renewed(trusted, statement) {
+	try {
+		return verifiers(await verified(statement, await readKeys(trusted)));
+	} catch {
+		return trusted;
+	}
 }
 
 /**
@@ -251,6 +283,29 @@ function* terms(/** @type {Found} */ found) {
 	yield ["Digest of the state", to.state];
 	yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
 	yield ["Verifier key", found.key];
+	yield [
+		"Your last visit",
+		found.before ? `${count(found.before.size)} events, which this ledger continues` : "none that this browser knows",
+	];
+	yield [
+		"Your next visit",
+		found.remembered ? "checks that its ledger continues this one" : "knows nothing: this browser does not store it",
+	];
+	yield ["What this cannot show", UNKNOWN];
+}
+
+/** What no page of the ring can show. */
+const UNKNOWN =
+	"This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. " +
+	"The ring can show others another ledger, unless witnesses cosign it. And its operator can be one of those who pay.";
+
+/** A link to a file that is made here. @type {(text: string, name: string, words: string) => HTMLElement} */
+function fileOf(text, name, words) {
+	const link = document.createElement("a");
+	[link.href, link.download, link.textContent] = [URL.createObjectURL(new Blob([text], { type: "text/plain" })), name, words];
+	const p = document.createElement("p");
+	p.append(link);
+	return p;
 }
 
 const form = /** @type {HTMLFormElement} */ (document.getElementById("verify"));
@@ -287,6 +342,10 @@ form.addEventListener("submit", async (event) => {
 		result.append(list);
 	} catch (error) {
 		verdict = `Not verified: ${explain(error)}.`;
+		if (error instanceof Contradiction)
+			result.append(
+				fileOf(error.evidence, "contradiction.txt", "Save the evidence. It stands alone: webring verify --evidence FILE checks it."),
+			);
 	}
 	progress.textContent = verdict;
 	progress.className = good ? "panel verdict good" : "panel verdict";

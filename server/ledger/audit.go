@@ -142,7 +142,7 @@ func (a *auditor) event(r Record) error {
 			a.Voided += e.Amount
 		}
 	}
-	p, cents := PaymentOf(e)
+	p, cents := core.PaymentOf(e)
 	a.amounts = append(a.amounts, cents)
 	if p.Transaction == "" || cents == 0 {
 		return nil
@@ -218,7 +218,7 @@ func (a *auditor) applied(r *Reservation) error {
 	if err != nil {
 		return err
 	}
-	if p, cents := PaymentOf(e); cents != r.Cents || p.Payer != r.Payer {
+	if p, cents := core.PaymentOf(e); cents != r.Cents || p.Payer != r.Payer {
 		a.find("payment %s of %d cents: event %d is about another", r.ID, r.Cents, r.Seq)
 	}
 	for uint64(len(a.covered)) <= r.Seq {

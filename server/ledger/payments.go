@@ -17,23 +17,6 @@ import (
 // Events name their payments, and are found by them. So the ledger can say what the ring
 // has given for any transaction of a network.
 
-// PaymentOf gives what an event says of a payment: what it gave for it in cents,
-// or, negative, took back. Events about none give zero values.
-func PaymentOf(e core.Event) (p core.Payment, cents int64) {
-	switch e := e.(type) {
-	case *core.Joined:
-		return e.Payment, e.Fee + e.Bid
-	case *core.Bid:
-		return e.Payment, e.Amount
-	case *core.Adjusted:
-		if e.Adjustment == core.Void {
-			return e.Payment, -e.Amount
-		}
-		return e.Payment, e.Amount
-	}
-	return p, 0
-}
-
 // HasPaid says whether an event names a payment by this account. Each account that has paid has a row.
 func (v *View) HasPaid(payer string) (bool, error) {
 	_, err := v.get(payerKey(payer))
@@ -90,18 +73,22 @@ func (tx *Tx) set(key, value []byte) error {
 }
 
 // CreditedTo gives the member that the first event about a transaction of a network names,
-// and "" without one.
-func (v *View) CreditedTo(network, transaction string) (member string, err error) {
+// and the payment of that event. Both have zero values without one. Several events share neither
+// payee nor binding, so the payment has none then.
+func (v *View) CreditedTo(network, transaction string) (member string, p core.Payment, err error) {
 	named := paymentKey(network, transaction)
 	numbers, err := v.numbers(named, named)
 	if err != nil || len(numbers) == 0 {
-		return "", err
+		return "", p, err
 	}
 	e, err := v.event(numbers[0])
 	if err != nil {
-		return "", err
+		return "", p, err
 	}
-	return core.MemberOf(e), nil
+	if p, _ = core.PaymentOf(e); len(numbers) > 1 {
+		p.Payee, p.Binding = "", ""
+	}
+	return core.MemberOf(e), p, nil
 }
 
 // Restored is an event that came back from an edge without its reservation.
@@ -130,7 +117,7 @@ func (v *View) Restored(payer string, since time.Time) (found []Restored, err er
 		if err != nil {
 			return nil, err
 		}
-		p, cents := PaymentOf(e)
+		p, cents := core.PaymentOf(e)
 		found = append(found, Restored{seq, e, p, cents})
 	}
 	return found, err

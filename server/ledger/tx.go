@@ -169,7 +169,7 @@ func (tx *Tx) Adopt(r Record) error {
 	if err != nil {
 		return err
 	}
-	if p, _ := PaymentOf(e); p.Transaction != "" {
+	if p, _ := core.PaymentOf(e); p.Transaction != "" {
 		tx.rows[string(restoredKey(p.Payer, seq))] = []byte{}
 	}
 	return nil
@@ -187,7 +187,7 @@ func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
 	if err := tx.addHashes(rows, seq, event); err != nil {
 		return 0, err
 	}
-	if p, cents := PaymentOf(e); p.Transaction != "" && cents != 0 {
+	if p, cents := core.PaymentOf(e); p.Transaction != "" && cents != 0 {
 		rows[string(paymentKey(p.Network, p.Transaction, seq))] = numberValue(uint64(cents))
 		if p.Payer != "" && cents > 0 {
 			rows[string(payerKey(p.Payer))] = []byte{}

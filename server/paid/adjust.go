@@ -71,7 +71,12 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		if n == nil {
 			return nil, fmt.Errorf("%w: no network shows a transfer to this ring in %s", ErrAdjustment, a.Transaction)
 		}
-		e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction, Payer: t.Payer}
+		e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction, Payer: t.Payer, Payee: t.Payee}
+		if len(without) == 1 {
+			if p, err := StoredPayment(without[0]); err == nil && p.Payee == t.Payee && p.Payer == t.Payer {
+				e.Payment.Binding = p.Binding
+			}
+		}
 		if foreign, err = s.awaits(ctx, n, a.Transaction); err != nil {
 			return nil, err
 		}
@@ -98,9 +103,12 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 			return fmt.Errorf("%w: the events account for this transaction already", ErrAdjustment)
 		}
 		// A voided member keeps its total: it would be given twice.
-		member, err := v.CreditedTo(e.Payment.Network, a.Transaction)
+		member, credit, err := v.CreditedTo(e.Payment.Network, a.Transaction)
 		if err != nil {
 			return err
+		}
+		if a.Kind == core.Void {
+			e.Payment.Payee, e.Payment.Binding = credit.Payee, credit.Binding
 		}
 		if a.Kind == core.Credit && credited == 0 && member != "" {
 			return fmt.Errorf("%w: it was credited to %s before, who kept that when it was voided; record it as unclaimed", ErrAdjustment, member)
@@ -384,7 +392,7 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 			if err != nil {
 				return a, err
 			}
-			if p, cents := ledger.PaymentOf(e); p.Transaction != "" {
+			if p, cents := core.PaymentOf(e); p.Transaction != "" {
 				named[[2]string{p.Network, p.Transaction}] += cents
 			}
 		}

@@ -105,7 +105,7 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 	}
 	transaction := settledBy(w, o)
 	for i, e := range events {
-		if e.Payment.Transaction == transaction {
+		if e.Payment.Transaction == transaction || e.Payment.Binding != "" && e.Payment.Binding == w.payment.Binding {
 			return settlement{restored: &events[i]}, nil
 		}
 	}
@@ -142,13 +142,14 @@ func (w *work) received(o mpp.Outcome) int64 { return max(o.Received, w.reservat
 const ReasonAdjusted = "the operator has adjusted its transaction"
 
 // restoredEvents gives the events that came back from an edge and may be for the payment
-// of w. Of equal payments each takes one. An event from before the challenge cannot be
-// for it.
+// of w. Of equal payments each takes one, if the events do not say what binds them. An event
+// from before the challenge cannot be for it.
 func (w *work) restoredEvents(v *ledger.View) ([]ledger.Restored, error) {
 	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
 	events, err := v.Restored(w.reservation.Payer, asked)
 	return slices.DeleteFunc(events, func(e ledger.Restored) bool {
-		return e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
+		other := e.Payment.Binding != "" && w.payment.Binding != "" && e.Payment.Binding != w.payment.Binding
+		return other || e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
 	}), err
 }
 
@@ -240,13 +241,14 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 // carryOut appends the event that was paid for, and puts its number and the answer into r.
 func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) error {
 	e, err := w.order.carryOut(tx, core.Payment{
-		Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer})
+		Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer,
+		Payee: paid.Payee, Binding: paid.Binding})
 	if err != nil {
 		return err
 	}
 	receipt := mpp.Receipt{Method: paid.Method, Reference: paid.Reference, Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
 	r.State, r.Member, r.Seq = ledger.Applied, e.slug, tx.State().Seq()-1
-	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: successHeader(receipt, tx.State().Seq())}
+	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: successHeader(receipt, tx.State(), tx.State().Seq())}
 	if paid.Bearer {
 		r.Response.Header = append(r.Response.Header, x402Receipt(paid))
 	}
@@ -258,13 +260,20 @@ func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) 
 
 // successHeader is the header of the answer to a request that was carried out. seq is how many
 // events there were then, with its own.
-func successHeader(r mpp.Receipt, seq uint64) [][2]string {
+func successHeader(r mpp.Receipt, st *core.State, seq uint64) [][2]string {
 	return [][2]string{
 		{"Content-Type", "application/json"},
 		{"Cache-Control", "private"},
 		{"Payment-Receipt", r.Header()},
 		{"Webring-Seq", strconv.FormatUint(seq, 10)},
+		{"Link", "<" + proofOf(st, seq) + `>; rel="https://c2sp.org/tlog-proof"; type="text/plain"`},
 	}
+}
+
+// proofOf is the URL of the proof that the event is in the log that was the last one of seq
+// events.
+func proofOf(st *core.State, seq uint64) string {
+	return st.Rules().BaseURL + "/log/proof/" + strconv.FormatUint(seq-1, 10)
 }
 
 // end makes r a reservation without effect. It deletes the words of the request, because a

@@ -62,7 +62,8 @@
 //
 //	what the ledger and the network say              what the payment comes to
 //	----------------------------------------------   -----------------------------
-//	a restored event names its transaction           applied, by that event
+//	a restored event names its transaction, or       applied, by that event
+//	  what binds it to its challenge
 //	a restored event names a transaction that is     applied, by that event
 //	  not on the network any more
 //	its transaction brought enough for all that      applied, by a new event

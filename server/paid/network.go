@@ -338,8 +338,9 @@ func (n *network) received(ctx context.Context, reference string, enough int64) 
 		case err != nil:
 			return mpp.Transfer{}, err
 		case all.Cents == 0:
-			all = t
+			all, all.Payee = t, payee
 		default:
+			all.Payee = ""
 			all.Cents += t.Cents
 			all.Senders += t.Senders // one that paid two payees counts twice
 		}

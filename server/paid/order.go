@@ -436,7 +436,9 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 		body = strconv.AppendInt(body, int64(st.Rank(at)), 10)
 	}
 	body = appendToTakeFirst(body, st, at)
-	body = append(body, `,"welcome":`...)
+	body = append(body, `,"links":{"proof":`...)
+	body = api.AppendString(body, proofOf(st, st.Seq()))
+	body = append(body, `},"welcome":`...)
 	body = api.AppendString(body, "Welcome to "+st.Rules().Name+". You are number "+strconv.Itoa(st.Position(at))+" in the ring.")
 	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
 }
@@ -621,5 +623,7 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	body = api.AppendString(body, base+"/api/leaderboard")
 	body = append(body, `,"site":`...)
 	body = api.AppendString(body, m.URL)
+	body = append(body, `,"proof":`...)
+	body = api.AppendString(body, proofOf(st, st.Seq()))
 	return effect{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
 }

@@ -324,7 +324,7 @@ func (s *Service) proofAnswer(st *core.State, o *proven, p *proof) Answer {
 		m = nil
 	}
 	receipt := mpp.Receipt{Method: s.Prover.Method(), Reference: p.challenge, Timestamp: time.UnixMilli(p.At).UTC()}
-	return Answer{Status: 200, Body: o.answer(st, m), Header: successHeader(receipt, p.Seq)}
+	return Answer{Status: 200, Body: o.answer(st, m), Header: successHeader(receipt, st, p.Seq)}
 }
 
 // appendMember appends ,"member": and the member.

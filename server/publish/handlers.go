@@ -88,11 +88,11 @@ func newHandlers(s *Switch, baseURL func() string) *handlers {
 func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) {
 	return map[string]func(*fasthttp.RequestCtx, string, bool){
 		"/sync/checkpoint":        h.checkpoint,
-		"/log/checkpoint":         h.logCheckpoint,
 		"/sync/cosigned":          h.cosigned,
 		"/sync/keys":              h.keys,
 		"/sync/events":            h.events,
 		"/sync/snapshot/{sha256}": h.snapshot,
+		LogPattern:                h.log,
 	}
 }
 
@@ -108,17 +108,6 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 		return
 	}
 	note := h.source().Checkpoint()
-	if note == nil {
-		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
-		return
-	}
-	answer(ctx, "text/plain; charset=utf-8", forASecond)
-	ctx.Response.SetBodyRaw(note)
-}
-
-// logCheckpoint answers with the checkpoint of the log, for auditors and witnesses.
-func (h *handlers) logCheckpoint(ctx *fasthttp.RequestCtx, _ string, _ bool) {
-	note := h.source().LogCheckpoint()
 	if note == nil {
 		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
 		return

@@ -69,6 +69,8 @@ func (s *held) Cosigned() []byte { return nil }
 
 func (s *held) LogCheckpoint() []byte { return nil }
 
+func (s *held) Log() ([]byte, uint64, publish.Books) { return nil, 0, nil }
+
 func (s *held) Changed() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,6 +122,9 @@ func serve(t testing.TB, routes routes) *node {
 		path := string(ctx.Path())
 		if pattern := "/sync/snapshot/"; strings.HasPrefix(path, pattern) {
 			path = pattern + "{sha256}"
+		}
+		if strings.HasPrefix(path, "/log/") {
+			path = publish.LogPattern
 		}
 		h := &ctx.Request.Header
 		routes[path](ctx, string(h.Peek("Client")), len(h.Peek("Known")) > 0)

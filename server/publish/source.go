@@ -31,6 +31,9 @@ type Source interface {
 	// Cosigned gives the newest checkpoint of the log that witnesses have cosigned, behind the newest
 	// signed statement about its size, as [follow.JoinCosigned] joins them; nil for none.
 	Cosigned() []byte
+	// Log gives the newest signed checkpoint of the log, of how many events it is, and the books with
+	// these; nil as long as there is none.
+	Log() (checkpoint []byte, size uint64, books Books)
 	// Changed gives a channel that is closed when there is a newer checkpoint. To
 	// miss none, get the channel before the checkpoint.
 	Changed() <-chan struct{}
@@ -74,6 +77,9 @@ type shown struct {
 	mu        sync.Mutex
 	books     Books
 	signed    []byte
+	log       []byte // signed checkpoint of the first logged events
+	logged    uint64
+	served    uint64 // the largest size that LogCheckpoint has given
 	keys      []byte // signed; nil after a change until the next checkpoint is
 	last      snap.Checkpoint
 	snapshots []snapshot // on disk, the newest last
@@ -84,6 +90,13 @@ func (s *shown) Checkpoint() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.signed
+}
+
+// Log implements [Source].
+func (s *shown) Log() (checkpoint []byte, size uint64, books Books) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log, s.logged, s.books
 }
 
 // Keys implements [Source].

@@ -77,8 +77,6 @@ type witnessing struct {
 	at        tlog.Checkpoint  // of cosigned
 	statement []byte           // the newest signed statement about that size
 	when      int64            // the time of the first one, in milliseconds
-	newest    []byte           // the log's newest checkpoint, without cosignatures
-	served    int64            // the largest size that LogCheckpoint has given
 	contrary  error            // why nothing is signed any more
 }
 
@@ -121,18 +119,23 @@ func logCheckpoint(c snap.Checkpoint) tlog.Checkpoint {
 	return tlog.Checkpoint{Origin: c.Origin, Tree: xtlog.Tree{N: int64(c.Size), Hash: c.Root}}
 }
 
-// LogCheckpoint implements [Source]. A checkpoint without cosignatures is of no use to who follows
-// a policy, so the newest cosigned one is preferred, if it is not old.
+// LogCheckpoint implements [Source].
 func (p *Publisher) LogCheckpoint() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	size := int64(p.last.Size)
-	if p.w.cosigned != nil && p.w.at.N >= p.w.served && (p.w.at.N == size || p.last.Time-p.w.when <= logLag.Milliseconds()) {
-		p.w.served = p.w.at.N
-		return p.w.cosigned
+	return p.choose(p.w.cosigned, uint64(p.w.at.N), p.w.when)
+}
+
+// choose gives the cosigned checkpoint, of size events signed at when, or the newest one. A
+// checkpoint without cosignatures is of no use to who follows a policy, so the cosigned one is
+// preferred, if it is not old. The caller holds mu.
+func (s *shown) choose(cosigned []byte, size uint64, when int64) []byte {
+	if cosigned != nil && size >= s.served && (size == s.logged || s.last.Time-when <= logLag.Milliseconds()) {
+		s.served = size
+		return cosigned
 	}
-	p.w.served = size
-	return p.w.newest
+	s.served = max(s.served, s.logged)
+	return s.log
 }
 
 // Cosigned implements [Source].
@@ -290,7 +293,7 @@ func (p *Publisher) nextRound() (r round) {
 	defer p.signing.Unlock()
 	p.mu.Lock()
 	r.statement, r.books = p.signed, p.ledger
-	r.at, r.when, r.signed = logCheckpoint(p.last), p.last.Time, p.w.newest
+	r.at, r.when, r.signed = logCheckpoint(p.last), p.last.Time, p.log
 	cosigned, same, contrary := p.w.cosigned, p.w.at == r.at, p.w.contrary
 	p.mu.Unlock()
 	if contrary != nil {

@@ -19,7 +19,6 @@ import (
 	"webring/edge/durable"
 	"webring/server"
 	"webring/server/backup"
-	"webring/server/paid/form"
 )
 
 // backupOrigin asks the running origin for a backup. The file has its name only
@@ -204,89 +203,4 @@ func removeOnSignal(path string) (keep, end func()) {
 		}
 	})
 	return keep, func() { keep(); stop() }
-}
-
-// verifyOrigin recomputes everything: of the running origin through its socket,
-// of a stopped one or a backup on a copy, so that nothing is changed.
-func verifyOrigin(fs *flag.FlagSet) action {
-	o := defineData(fs, "`folder` of the origin, running or not")
-	chain := fs.Bool("chain", false, "ask the payment networks about every transaction; needs the running origin")
-	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
-	return func(words []string, out io.Writer) error {
-		switch {
-		case len(words) > 1:
-			return errUsage
-		case len(words) == 1 && *chain:
-			return errors.New("--chain needs the running origin, which knows the payment networks; a backup is verified without it")
-		case len(words) == 0:
-			path := "/verify"
-			if *chain {
-				path += "?chain=yes"
-			}
-			var v server.Verified
-			if err := o.ask(http.MethodGet, path, nil, &v); err == nil {
-				return report(&v, out)
-			} else if !errors.Is(err, errNotRunning) || *chain {
-				return err
-			}
-		}
-		work, err := os.MkdirTemp("", "webring-verify-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(work)
-		_, end := removeOnSignal(work)
-		defer end()
-		room := (&server.Volume{Dir: work}).AtLeast(server.StartFloor)
-		if err := room(); err != nil {
-			return fmt.Errorf("%w, or have TMPDIR name another folder", err)
-		}
-		log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-		var books *backup.Books
-		if len(words) == 1 {
-			books, err = backup.Unpack(words[0], work, *capacity, room, log)
-		} else { // an origin that starts or stops has no socket, but the lock of the ledger
-			books, err = backup.OpenCopy(string(*o), work, *capacity, log)
-		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(audit(books, out), books.Close())
-	}
-}
-
-func audit(books *backup.Books, out io.Writer) error {
-	a, err := books.Audit(context.Background())
-	if err != nil {
-		return err
-	}
-	return report(&server.Verified{Audit: *a}, out)
-}
-
-// errFindings is the error of a verification that found something.
-var errFindings = errors.New("what is stored does not agree with itself, or with the chain")
-
-// errUnanswered is the error of one that could not look at everything.
-var errUnanswered = errors.New("a payment network that is needed gave no answer, has not decided, or is not configured; verify again when that is put right")
-
-func report(v *server.Verified, out io.Writer) error {
-	fmt.Fprintf(out, "%d events, tree %s, %d members joined, paid %s USD, voided %s USD; payments: %d applied, %d open, %d failed; %d events without a stored payment\n",
-		v.Events, v.Root, v.Members, form.FormatUSD(v.Paid), form.FormatUSD(v.Voided), v.Applied, v.Open, v.Failed, v.Alone)
-	findings := v.Findings
-	if v.Chain != nil {
-		fmt.Fprintf(out, "%d transactions asked for, %d without an answer\n", v.Chain.Asked, v.Chain.Unknown)
-		findings = append(findings, v.Chain.Findings...)
-	}
-	for _, f := range findings {
-		fmt.Fprintln(out, f)
-	}
-	switch {
-	case len(findings) > 0:
-		return errFindings
-	case v.Chain != nil && v.Chain.Unknown > 0:
-		fmt.Fprintln(out, "what was answered agrees")
-		return errUnanswered
-	}
-	_, err := fmt.Fprintln(out, "everything agrees")
-	return err
 }

@@ -61,7 +61,7 @@ func commands() []command {
 		worded("key", "key [--data DIR] next | switch [--now] | new | witness NAME", "change the key with which the running origin signs for edges: announce the next one, or switch to it; new prints a line for a file of secrets, witness the key of a new witness", "", changeKey),
 		worded("clock", "clock [--data DIR] back [--reason TEXT] | trust", "after a wrong clock: set the clock of the running origin's ring back; vouch for this machine's", "", changeClock),
 		worded("mcp-registry", "mcp-registry --base-url URL --name NAME [--registry-key FILE]", "print the server.json for the MCP registry, and what proves the domain there", "", registryEntry),
-		worded("verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", "", verifyOrigin),
+		worded("verify", "verify URL [--save DIR] | --offline DIR | --receipt FILE | --evidence FILE | FILE | [--data DIR] [--chain]", "recompute a ring from its log, by its URL or a saved folder; check a receipt, or evidence of two histories; recompute the running origin, a data folder or a backup", "", verifyRing),
 		worded("health", "health [--admin-listen ADDRESS]", "ask a running origin or edge whether it is well; fails if it is not", "", askHealth),
 		worded("log-level", "log-level [--data DIR] [debug | info | warn | error]", "change the level of the log of the running origin or edge, or print it", "", changeLogLevel),
 		worded("version", "version [--data DIR]", "print versions, and the state of the running origin", "", version),
@@ -77,6 +77,9 @@ func main() {
 	case errors.Is(err, flag.ErrHelp): // asked for, and printed
 	default:
 		fmt.Fprintln(os.Stderr, "webring:", err)
+		if c, ok := errors.AsType[coded](err); ok {
+			os.Exit(c.code)
+		}
 		os.Exit(1)
 	}
 }

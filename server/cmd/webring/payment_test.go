@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -110,6 +113,9 @@ func checkReceipt(t *testing.T, p devchain.Payment) {
 	if receipt.Method != "tempo" || receipt.Status != "success" || len(receipt.Reference) != 66 || receipt.Reference != strings.ToLower(receipt.Reference) {
 		t.Errorf("receipt: %s", raw)
 	}
+	if seq, err := strconv.Atoi(p.Header.Get("Webring-Seq")); err != nil || !strings.Contains(p.Header.Get("Link"), fmt.Sprintf(`/log/proof/%d>; rel="https://c2sp.org/tlog-proof"`, seq-1)) {
+		t.Errorf("Webring-Seq %d, Link %s", seq, p.Header.Get("Link"))
+	}
 	if got := p.Header.Get("Cache-Control"); got != "private" {
 		t.Errorf("a paid answer has Cache-Control %q", got)
 	}
@@ -167,6 +173,36 @@ func TestBidsSetTheLeaderboard(t *testing.T) {
 	}
 	if n := o.received(); n != 100+400+299+100+100+501 {
 		t.Errorf("the recipient has %d cents", n)
+	}
+	o.proves(answer)
+}
+
+// proves holds that the proof of a paid answer is what webring verify accepts as a receipt, and that
+// anyone can verify the ring.
+func (o *origin) proves(answer map[string]any) {
+	o.t.Helper()
+	node, _ := chain(o.t)
+	path := strings.TrimPrefix(at(o.t, answer, "links", "proof").(string), o.base)
+	file, memory := filepath.Join(o.t.TempDir(), "bid.tlog-proof"), o.t.TempDir()
+	eventually(o.t, "the proof", time.Minute, func() bool {
+		proof := o.get(path)
+		return proof.Status == http.StatusOK && os.WriteFile(file, proof.Body, 0o600) == nil
+	})
+	for _, c := range []struct {
+		args []string
+		says []string
+	}{
+		{[]string{o.base, "--rpc", fmt.Sprintf("tempo:%d=%s", devchain.ChainID, node.RPC)}, []string{"the same to the byte", "the ring itself named it", "events on tempo:"}},
+		{[]string{o.base}, []string{"it continues the "}},
+		{[]string{"--receipt", file}, []string{"bid on member ", fmt.Sprint(at(o.t, answer, "bid", "amount_usd"), " USD, paid by ")}},
+	} {
+		var out strings.Builder
+		err := run(append([]string{"verify", "--memory", memory}, c.args...), &out)
+		for _, words := range c.says {
+			if err != nil || !strings.Contains(out.String(), words) {
+				o.t.Errorf("verify %s: %v, without %q: %s", c.args, err, words, out.String())
+			}
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func (c *checker) read() error {
 			if err != nil {
 				return err
 			}
-			p, cents := ledger.PaymentOf(e)
+			p, cents := core.PaymentOf(e)
 			c.events = append(c.events, event{e, p, cents})
 		}
 	}

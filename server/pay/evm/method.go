@@ -156,7 +156,7 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	signed.Recipient = recipient
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex(),
-		Payer: payer, Payee: signed.Payee(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
+		Payer: payer, Payee: signed.Payee(), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
 		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer,
 	}, nil
 }

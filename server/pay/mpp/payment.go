@@ -19,6 +19,7 @@ type Payment struct {
 	ReplayKey   string    `json:"replay_key"`          // one spelling for ever of what can pay once: "tempo:42431:<64 hex digits>"
 	Payer       string    `json:"payer"`               // "did:pkh:eip155:42431:0x…", lower case
 	Payee       string    `json:"payee,omitempty"`     // recipient and currency, as its method names them
+	Binding     string    `json:"binding,omitempty"`   // what ties the transfer to the challenge, as the payee's token logs it
 	ValidFrom   time.Time `json:"valid_from,omitzero"` // the first second in which it can be mined
 	ValidBefore time.Time `json:"valid_before"`
 	// Bearer says that what was signed does not name the challenge: anyone with the
@@ -150,6 +151,7 @@ type Transfer struct {
 	Cents     int64     `json:"cents"`     // US cents, rounded down; at least 1
 	At        time.Time `json:"at"`        // of its block
 	Senders   int       `json:"-"`         // how many accounts the money came from, at most
+	Payee     string    `json:"-"`         // whom it reached, as [Payment.Payee]; "" if not known, or several
 }
 
 // ErrNoTransfer says that a transaction is not on the chain, or brought the

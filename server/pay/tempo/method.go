@@ -119,7 +119,7 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	signed.Token, signed.Recipient = currency, recipient
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
-		Payer: payer, Payee: signed.Payee(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
+		Payer: payer, Payee: signed.Payee(), Binding: common.Hash(tx.memo).Hex(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
 		ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
 	}, nil
 }

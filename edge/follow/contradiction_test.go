@@ -1,0 +1,68 @@
+package follow
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core/snap"
+	log "webring/edge/tlog"
+)
+
+// An edge that refuses another history than the one that it shows keeps the evidence, which can be
+// checked without it.
+func TestContradictionIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		more []string // join in the other history
+		want error
+	}{
+		"as many events": {[]string{"b"}, ErrForked},
+		"more events":    {[]string{"b", "c", "d"}, ErrEvents},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := newOrigin(t)
+			fork := emptyOrigin(t, signer{Signer: o.signer, word: o.key})
+			fork.records, fork.tree = append(fork.records, o.records...), o.tree
+			if err := fork.state.Apply(o.records[0].Event, o.records[0].Texts); err != nil {
+				t.Fatal(err)
+			}
+			o.join("a")
+			o.sign()
+			fork.join(c.more...)
+			fork.sign()
+			dir := t.TempDir()
+			f := o.booted(func(cfg *Config) { cfg.Dir = dir })
+			o.mu.Lock()
+			o.records, o.at, o.files = fork.records, fork.at, map[string][]byte{log.TilePath(tlog.Tile{H: log.TileHeight, W: len(fork.records)}): leaves(fork.records)}
+			o.mu.Unlock()
+			if err := f.accept(t.Context(), fork.signed); !errors.Is(err, c.want) {
+				t.Fatalf("%v", err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, contradictionName))
+			if err != nil {
+				t.Fatalf("%v\n%s", err, f.log)
+			}
+			found, err := log.ParseContradiction(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, _ := Keys(o.key)
+			earlier, later, err := found.Check(keys)
+			if err != nil || earlier.N != 2 || later.N != int64(len(fork.records)) {
+				t.Errorf("%v: %d and %d events", err, earlier.N, later.N)
+			}
+		})
+	}
+}
+
+// leaves is the tile of leaf hashes over a few records.
+func leaves(records []snap.Record) (tile []byte) {
+	for _, r := range records {
+		hash := tlog.RecordHash(r.Event)
+		tile = append(tile, hash[:]...)
+	}
+	return tile
+}

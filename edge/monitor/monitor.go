@@ -1,0 +1,384 @@
+package monitor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/snap"
+	"webring/edge/follow"
+	log "webring/edge/tlog"
+)
+
+const (
+	leaderboardPath = "/api/leaderboard"
+	maxLeaderboard  = 4 << 20
+	maxNote         = 16 << 10
+	// ahead is how many bundles are fetched at a time.
+	ahead = 8
+	// unsigned is for how many seconds a position that is shown may lack a signature, and
+	// behind for how many the leaderboard may be of an earlier position than was signed.
+	unsigned, behind = 20, 5
+	// around is by how many seconds the clock of the core that drew the leaderboard may differ
+	// from the Date of the answer.
+	around = 3
+)
+
+// ErrWrong is wrapped by every error that says that something is not as it was signed. After
+// any other error, something could not be looked at, and nothing was found to be wrong.
+var ErrWrong = errors.New("wrong")
+
+func wrong(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", ErrWrong, fmt.Errorf(format, args...))
+}
+
+// Config says what is verified, and against what.
+type Config struct {
+	// Site is the URL of an origin or an edge. Save is a folder that keeps what is fetched, ""
+	// for none. Without a Site, the ring is verified that was saved there.
+	Site, Save string
+	// Keys are the verifiers of the ring that are trusted. Without any, the one is that was
+	// remembered, and in the first place the one that the ring names.
+	Keys []string
+	// Policy says which witnesses must have cosigned; nil for none.
+	Policy *log.Policy
+	Memory Memory
+	// Capacity is how many members can ever have joined.
+	Capacity int
+	// Each is given each event, with its number, before it is known whether it is signed. It may
+	// be nil.
+	Each func(index uint64, e core.Event)
+	// Say is told how far it has come.
+	Say func(events, of uint64)
+
+	rest time.Duration // before something is fetched again; 0 stands for a second
+}
+
+// Report is what was verified.
+type Report struct {
+	Keys   []string // verifiers
+	Trust  Trust
+	At     log.Checkpoint
+	Signed snap.Checkpoint // the statement about the state
+	Before *log.Checkpoint // the one that was remembered, nil for none
+	Cosigned
+	Members int
+	Shown   uint64    // events that the leaderboard is of
+	As      time.Time // of the leaderboard
+	Digest  [sha256.Size]byte
+	Payers  Payers
+	Bytes   int64 // fetched
+}
+
+// Trust says where a key is from.
+type Trust int
+
+const (
+	Given      Trust = iota // by the caller
+	Remembered              // from an earlier verification
+	Claimed                 // by the ring itself
+)
+
+// run is one verification.
+type run struct {
+	Config
+	Report
+	from    answers
+	keys    note.Verifiers
+	last    remembered
+	signed  []byte   // the checkpoint
+	earlier [][]byte // other checkpoints, which it must continue
+}
+
+// Verify fetches the whole log of a ring, checks it, folds it in a core of its own, and
+// compares the leaderboard with the one that the ring shows.
+//
+// The error is a [*Contradiction], or wraps [ErrWrong], or says what could not be looked at.
+func Verify(ctx context.Context, c Config) (*Report, error) {
+	r := &run{Config: c}
+	if c.Site == "" {
+		r.from = folder(c.Save)
+	} else {
+		r.from = newSite(c.Site, c.Save)
+	}
+	if err := r.trust(ctx); err != nil {
+		return nil, err
+	}
+	err := r.verify(ctx)
+	if site, ok := r.from.(*site); ok {
+		r.Bytes = site.bytes.Load()
+	}
+	return &r.Report, err
+}
+
+// trust finds the keys of the ring.
+func (r *run) trust(ctx context.Context) error {
+	words := r.Config.Keys
+	if len(words) == 0 && r.Policy != nil {
+		words = r.Policy.Logs()
+	}
+	if len(words) == 0 {
+		signed, err := r.from.get(ctx, log.CheckpointPath, maxNote)
+		if err != nil {
+			return err
+		}
+		origin, _, _ := bytes.Cut(signed.body, []byte("\n"))
+		last, err := r.Memory.recall(string(origin))
+		if err != nil {
+			return err
+		}
+		r.Trust = Remembered
+		if words = strings.Fields(last.key); len(words) == 0 {
+			r.Trust = Claimed
+		}
+		if words, err = r.claimed(ctx, words); err != nil {
+			return err
+		}
+	}
+	var err error
+	r.Report.Keys = words
+	r.keys, err = follow.Keys(words...)
+	return err
+}
+
+// claimed gives the verifiers that the ring itself names. If others are trusted, one of those must
+// have signed that, or the trusted ones are given.
+func (r *run) claimed(ctx context.Context, trusted []string) ([]string, error) {
+	signed, err := r.from.get(ctx, "/sync/keys", maxNote)
+	if err != nil {
+		return nil, err
+	}
+	if len(trusted) > 0 {
+		keys, err := follow.Keys(trusted...)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := note.Open(signed.body, keys); err != nil {
+			return trusted, nil
+		}
+	}
+	text, _, _ := strings.Cut(string(signed.body), "\n\n")
+	keys, err := snap.ParseKeys(text + "\n")
+	if err != nil {
+		return nil, wrong("what the ring says about its keys: %w", err)
+	}
+	words := []string{keys.Current}
+	if keys.Next != "" {
+		words = append(words, keys.Next)
+	}
+	return words, nil
+}
+
+func (r *run) verify(ctx context.Context) error {
+	if err := r.state(ctx); err != nil {
+		return err
+	}
+	if err := r.recall(); err != nil {
+		return err
+	}
+	shown, err := r.leaderboard(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.checkpoint(ctx, max(shown.seq, r.Signed.Size)); err != nil {
+		return err
+	}
+	if err := r.continues(ctx); err != nil {
+		return err
+	}
+	if err := r.replay(ctx, shown); err != nil {
+		return err
+	}
+	if r.Before != nil && r.Before.N > r.At.N {
+		return nil // a folder that was saved before
+	}
+	return r.Memory.remember(r.At.Origin, remembered{strings.Join(r.Report.Keys, " "), r.signed})
+}
+
+// state fetches what the ring signs about its state.
+func (r *run) state(ctx context.Context) error {
+	signed, err := r.from.get(ctx, "/sync/checkpoint", maxNote)
+	if err != nil {
+		return err
+	}
+	if r.Signed, err = follow.Verify(signed.body, r.keys); err != nil {
+		return wrong("what the ring signs about its state: %w", err)
+	}
+	r.earlier = append(r.earlier, signed.body)
+	return nil
+}
+
+// recall finds what was verified last.
+func (r *run) recall() (err error) {
+	if r.last, err = r.Memory.recall(r.Signed.Origin); err != nil || r.last.signed == nil {
+		return err
+	}
+	keys, err := follow.Keys(strings.Fields(r.last.key)...)
+	if err != nil {
+		return err
+	}
+	before, err := log.OpenCheckpoint(r.last.signed, keys)
+	if err != nil {
+		return fmt.Errorf("the checkpoint that was remembered: %w", err)
+	}
+	r.Before = &before
+	return nil
+}
+
+// leaderboard fetches the leaderboard, again while it is of an earlier position than one that
+// was signed before: a node may be a little behind.
+func (r *run) leaderboard(ctx context.Context) (shown answer, err error) {
+	for second := 0; ; second++ {
+		shown, err = r.from.get(ctx, leaderboardPath, maxLeaderboard)
+		switch {
+		case err != nil:
+			return shown, err
+		case shown.seq == 0 || shown.date == 0:
+			return shown, errors.New("the leaderboard does not say of which position and time it is")
+		case shown.seq >= r.Signed.Size:
+			return shown, nil
+		case r.offline() || second == behind:
+			return shown, wrong("the leaderboard is of %d events, and %d were signed before it was asked for: it is an old one", shown.seq, r.Signed.Size)
+		}
+		if err := pause(ctx, cmp.Or(r.rest, time.Second)); err != nil {
+			return shown, err
+		}
+	}
+}
+
+func (r *run) offline() bool { return r.Site == "" }
+
+// checkpoint fetches the checkpoint, again until it is of at least so many events, and of as many
+// as were verified before.
+func (r *run) checkpoint(ctx context.Context, least uint64) error {
+	for second := 0; ; second++ {
+		signed, err := r.from.get(ctx, log.CheckpointPath, maxNote)
+		if err != nil {
+			return err
+		}
+		r.signed = signed.body
+		if r.At, err = log.OpenCheckpoint(r.signed, r.keys); err != nil {
+			return wrong("%w", err)
+		}
+		shrunk := !r.offline() && r.Before != nil && r.At.N < r.Before.N
+		switch {
+		case uint64(r.At.N) >= least && !shrunk:
+			return r.witnessed(ctx)
+		case shrunk && second == unsigned:
+			return wrong("the ring shows %d events, and had signed %d before", r.At.N, r.Before.N)
+		case r.offline() || second == unsigned:
+			return wrong("the ring shows %d events, and its newest checkpoint is of %d", least, r.At.N)
+		}
+		if err := pause(ctx, cmp.Or(r.rest, time.Second)); err != nil {
+			return err
+		}
+	}
+}
+
+// continues checks that the checkpoint continues the one that was verified last, and all others
+// that were seen: what the ring signs about its state, and what witnesses have cosigned. That takes
+// a few tiles.
+func (r *run) continues(ctx context.Context) error {
+	words := slices.Concat(r.Report.Keys, strings.Fields(r.last.key))
+	slices.Sort(words)
+	words = slices.Compact(words)
+	if r.Before != nil && r.Before.N <= r.At.N { // a folder that was saved before has no tiles of it
+		r.earlier = append(r.earlier, r.last.signed)
+	}
+	for _, earlier := range r.earlier {
+		err := log.Continues(r.signed, earlier, words, log.Fetch(func(path string, most int64) ([]byte, error) {
+			a, err := r.from.get(ctx, path, most)
+			return a.body, err
+		}))
+		if _, ok := errors.AsType[*log.Contradiction](err); err != nil && !ok {
+			err = fmt.Errorf("whether the checkpoint continues an earlier one: %w", err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replay folds all events of the checkpoint. On the way it compares the leaderboard and the
+// digest of the state. Only the root shows that the events are the ring's, so nothing else is
+// said before that is compared.
+func (r *run) replay(ctx context.Context, shown answer) error {
+	state := core.NewState(r.Capacity, rand.Uint64())
+	r.Payers = Payers{}
+	var tree snap.Tree
+	var refusal error
+	err := r.bundles(ctx, func(records []snap.Record) {
+		for _, record := range records {
+			tree.Add(record.Event)
+			if refusal == nil {
+				refusal = r.fold(state, record)
+			}
+			if refusal == nil && tree.Size() == shown.seq {
+				refusal = r.compare(state, shown)
+			}
+			if refusal == nil && tree.Size() == r.Signed.Size && state.Digest() != r.Signed.State {
+				refusal = wrong("the events lead to another state than the signed one of %d events", r.Signed.Size)
+			}
+		}
+		r.Say(tree.Size(), uint64(r.At.N))
+	})
+	if err == nil && tree.Root() != r.At.Hash {
+		err = wrong("the events do not lead to the signed root of %d events", r.At.N)
+	}
+	if err == nil {
+		err = refusal
+	}
+	r.Members = state.Len()
+	return err
+}
+
+// fold folds one event.
+func (r *run) fold(state *core.State, record snap.Record) error {
+	e, err := core.DecodeEvent(record.Event)
+	if err != nil {
+		return fmt.Errorf("this program does not know event %d, a newer one may: %w", state.Seq(), err)
+	}
+	if err := snap.VerifyTexts(e, record.Texts); err != nil {
+		return wrong("event %d: %w", state.Seq(), err)
+	}
+	err = state.Apply(record.Event, record.Texts)
+	switch {
+	case errors.Is(err, core.ErrCapacity):
+		return fmt.Errorf("more than %d members have joined: give a higher --capacity", r.Capacity)
+	case err != nil:
+		return wrong("event %d, which the rules do not allow: %w", state.Seq(), err)
+	}
+	r.Payers.add(e)
+	if r.Each != nil {
+		r.Each(state.Seq()-1, e)
+	}
+	return nil
+}
+
+// compare compares the leaderboard that the ring shows with that of the state, at about the
+// second at which it was drawn.
+func (r *run) compare(state *core.State, shown answer) error {
+	r.Shown, r.Digest = shown.seq, sha256.Sum256(shown.body)
+	var own api.Response
+	for second := shown.date - around; second <= shown.date+around; second++ {
+		state.Advance(second)
+		api.Serve(state, []byte(leaderboardPath), 0, &own)
+		if bytes.Equal(own.Body, shown.body) {
+			r.As = time.Unix(second, 0).UTC()
+			return nil
+		}
+	}
+	return wrong("%s is not what the events lead to, at %d events and %s", leaderboardPath, shown.seq, time.Unix(shown.date, 0).UTC().Format(time.RFC3339))
+}

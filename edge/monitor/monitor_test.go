@@ -1,0 +1,545 @@
+package monitor
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
+	"webring/core/api"
+	"webring/core/coretest"
+	"webring/core/snap"
+	"webring/edge/follow"
+	log "webring/edge/tlog"
+)
+
+const origin = "ring.example"
+
+// ring is a ring with its log, and what it tells a reader.
+type ring struct {
+	testing.TB
+	mu      sync.Mutex
+	signer  note.Signer
+	key     string // verifier
+	records []snap.Record
+	hashes  []tlog.Hash
+	state   *core.State
+
+	alter map[string]func([]byte) []byte // what passes otherwise, by the beginning of the path
+	url   string
+
+	cosigned []byte // what is at /sync/cosigned
+
+	bids   int // the next member to bid on
+	mapped int // events of which these are the paths
+	paths  map[string]func() ([]byte, error)
+}
+
+// newRing gives a ring with the events of a seed that apply, and serves it.
+func newRing(t testing.TB, seed uint64, steps int) *ring {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 1))
+	secret, key, err := note.GenerateKey(source{random}, origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &ring{TB: t, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}}
+	if r.signer, err = note.NewSigner(secret); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range coretest.Generate(seed, steps) {
+		if s.Event != nil {
+			r.add(s)
+		}
+	}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// source gives random bytes.
+type source struct{ *rand.Rand }
+
+func (s source) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = byte(s.Uint32())
+	}
+	return len(p), nil
+}
+
+// add adds an event to the log, if it applies.
+func (r *ring) add(s coretest.Step) {
+	if snap.Verify(s.EventBytes, s.TextBytes) != nil || r.state.Apply(s.EventBytes, s.TextBytes) != nil {
+		return
+	}
+	more, err := tlog.StoredHashes(int64(len(r.records)), s.EventBytes, r)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.hashes = append(r.hashes, more...)
+	r.records = append(r.records, snap.Record{Event: s.EventBytes, Texts: s.TextBytes})
+}
+
+// bid adds a bid on some member.
+func (r *ring) bid(cents int64) {
+	for o := r.bids; ; o++ {
+		m := r.state.Member(core.Ordinal(o % r.state.Rows()))
+		before := len(r.records)
+		r.add(coretest.NewStep(&core.Bid{Stamp: r.state.LastStamp(), Member: m.Slug, Amount: cents, Payment: core.Payment{Network: "tempo:1", Transaction: "0x1", Payer: "payer"}}, nil))
+		if len(r.records) > before {
+			r.bids = o + 1
+			return
+		}
+	}
+}
+
+func (r *ring) ReadHashes(indexes []int64) (all []tlog.Hash, err error) {
+	for _, i := range indexes {
+		if i >= int64(len(r.hashes)) {
+			return nil, errors.New("no such hash")
+		}
+		all = append(all, r.hashes[i])
+	}
+	return all, nil
+}
+
+func (r *ring) sign(text string) []byte {
+	signed, err := note.Sign(&note.Note{Text: text}, r.signer)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return signed
+}
+
+func (r *ring) root(size int) tlog.Hash {
+	root, err := tlog.TreeHash(int64(size), r)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return root
+}
+
+func (r *ring) checkpoint() []byte {
+	return r.sign(fmt.Sprintf("%s\n%d\n%s\n", origin, len(r.records), r.root(len(r.records))))
+}
+
+func (r *ring) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	path := req.URL.Path
+	body, err := r.answer(w.Header(), path)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	for prefix, alter := range r.alter {
+		if strings.HasPrefix(path, prefix) {
+			body = alter(bytes.Clone(body))
+		}
+	}
+	_, _ = w.Write(body)
+}
+
+func (r *ring) answer(header http.Header, path string) ([]byte, error) {
+	size := len(r.records)
+	switch path {
+	case "/sync/keys":
+		return r.sign(snap.Keys{Origin: origin, Time: 1, Current: r.key}.Text()), nil
+	case "/sync/checkpoint":
+		return r.sign(snap.Checkpoint{Origin: origin, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest()}.Text()), nil
+	case "/sync/cosigned":
+		if r.cosigned == nil {
+			return nil, errors.New("none")
+		}
+		return r.cosigned, nil
+	case "/log/checkpoint":
+		return r.checkpoint(), nil
+	case "/api/leaderboard":
+		var a api.Response
+		r.state.Advance(r.state.LastStamp() / 1000)
+		api.Serve(r.state, []byte(path), 0, &a)
+		header.Set("Webring-Seq", strconv.Itoa(size))
+		header.Set("Date", time.Unix(r.state.Clock(), 0).UTC().Format(http.TimeFormat))
+		return a.Body, nil
+	}
+	if r.mapped != size {
+		r.mapped, r.paths = size, map[string]func() ([]byte, error){}
+		r.mapBundles()
+		r.mapTiles()
+	}
+	if find := r.paths[path]; find != nil {
+		return find()
+	}
+	return nil, errors.New("there is nothing at " + path)
+}
+
+// mapBundles notes where bundles are.
+func (r *ring) mapBundles() {
+	for n := int64(0); n*log.TileWidth < int64(r.mapped); n++ {
+		some := r.records[n*log.TileWidth : min(r.mapped, int(n+1)*log.TileWidth)]
+		bundle := func(part func(snap.Record) []byte) func() ([]byte, error) {
+			return func() (b []byte, err error) {
+				for _, record := range some {
+					b = log.AppendEntry(b, part(record))
+				}
+				return b, nil
+			}
+		}
+		r.paths[log.EntriesPath(n, len(some))] = bundle(func(r snap.Record) []byte { return r.Event })
+		r.paths[log.TextsPath(n, len(some))] = bundle(func(r snap.Record) []byte { return r.Texts })
+	}
+}
+
+// mapTiles notes where tiles are, whole and partial.
+func (r *ring) mapTiles() {
+	for level, count := 0, r.mapped; count > 0; level, count = level+1, count/log.TileWidth {
+		for n := 0; n*log.TileWidth < count; n++ {
+			tile := tlog.Tile{H: log.TileHeight, L: level, N: int64(n), W: min(log.TileWidth, count-n*log.TileWidth)}
+			r.paths[log.TilePath(tile)] = func() ([]byte, error) { return tlog.ReadTileData(tile, r) }
+		}
+	}
+}
+
+func (r *ring) config(memory string) Config {
+	return Config{Site: r.url, Memory: Memory(memory), Capacity: 10_000, Say: func(uint64, uint64) {}, rest: time.Millisecond}
+}
+
+func (r *ring) verify(c Config) *Report {
+	r.Helper()
+	report, err := Verify(r.Context(), c)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return report
+}
+
+// A ring is verified, first with the key that it names, then with the one that was remembered,
+// as far as a saved folder without the ring.
+func TestVerify(t *testing.T) {
+	r := newRing(t, 3, 700)
+	if len(r.records) <= 2*log.TileWidth {
+		t.Fatalf("only %d events", len(r.records))
+	}
+	memory, saved := t.TempDir(), filepath.Join(t.TempDir(), "saved")
+	c := r.config(memory)
+	if first := r.verify(c); first.Trust != Claimed || first.Before != nil || first.At.N != int64(len(r.records)) || first.Keys[0] != r.key || first.Bytes == 0 {
+		t.Errorf("%+v", first)
+	}
+	before := len(r.records)
+	c.Save = saved
+	for range 300 {
+		r.bid(100)
+	}
+	second := r.verify(c)
+	if second.Trust != Remembered || second.Before == nil || second.Before.N != int64(before) || second.Payers["payer"] < 100*300 {
+		t.Errorf("%+v", second)
+	}
+	r.bid(100)
+	if third := r.verify(c); third.Bytes >= second.Bytes/2 {
+		t.Errorf("the third time took %d bytes, the second %d", third.Bytes, second.Bytes)
+	}
+	shown := r.checkpoint()
+	r.alter[""] = func([]byte) []byte { t.Error("asked for"); return nil }
+	offline := c
+	offline.Site = ""
+	if last := r.verify(offline); last.Trust != Remembered || !bytes.Equal(shown, r.checkpoint()) || last.At.N != int64(len(r.records)) || last.Bytes != 0 {
+		t.Errorf("%+v", last)
+	}
+}
+
+// With a policy, the witnesses must have cosigned the checkpoint or an earlier one that it continues.
+func TestWitnesses(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	witness, err := log.NewCosigner(log.FormatCosigner("witness.example", bytes.Repeat([]byte{7}, 32)), func() time.Time { return at })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRing(t, 8, 400)
+	policy, err := log.ParsePolicy([]byte("log " + r.key + "\nwitness w " + witness.Verifier() + "\nquorum w\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosign := func(of *ring) []byte {
+		signed, err := note.Sign(&note.Note{Text: log.Checkpoint{Origin: origin, Tree: tlog.Tree{N: int64(len(of.records)), Hash: of.root(len(of.records))}}.Text()}, of.signer, witness)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	c := r.config(t.TempDir())
+	c.Policy = policy
+	if _, err := Verify(t.Context(), c); err == nil || errors.Is(err, ErrWrong) {
+		t.Errorf("without cosignatures: %v", err)
+	}
+	r.cosigned, err = r.answer(http.Header{}, "/sync/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cosigned = follow.JoinCosigned(r.cosigned, cosign(r))
+	before := int64(len(r.records))
+	r.bid(100)
+	report := r.verify(c)
+	if report.Events != before || len(report.Witnesses) != 1 || report.Witnesses[0] != (log.Witness{Name: "w", Time: at}) || report.Trust != Given {
+		t.Errorf("%+v", report.Cosigned)
+	}
+	newest := cosign(r)
+	r.alter["/log/checkpoint"] = func([]byte) []byte { return newest }
+	if report := r.verify(c); report.Events != int64(len(r.records)) {
+		t.Errorf("%+v", report.Cosigned)
+	}
+	fork := newRing(t, 8, 400)
+	fork.signer = r.signer
+	fork.bid(101)
+	other := cosign(fork)
+	r.alter = map[string]func([]byte) []byte{"/sync/cosigned": func(joined []byte) []byte { return follow.JoinCosigned([]byte("a\n\n- b\n"), other) }}
+	if _, err := Verify(t.Context(), c); err == nil || !strings.Contains(err.Error(), "two histories") {
+		t.Errorf("another history is cosigned: %v", err)
+	}
+}
+
+// flip flips a bit in the middle.
+func flip(b []byte) []byte {
+	if len(b) > 0 {
+		b[len(b)/2] ^= 1
+	}
+	return b
+}
+
+// Whatever a ring alters, it is found, and nothing is remembered of it.
+func TestAltered(t *testing.T) {
+	const seed = 4
+	other := newRing(t, seed+1, 400)
+	for name, c := range map[string]struct {
+		alter map[string]func([]byte) []byte
+		says  string
+	}{
+		"an event":             {map[string]func([]byte) []byte{"/log/tile/entries/000": flip}, ""},
+		"an event is left out": {map[string]func([]byte) []byte{"/log/tile/entries/000": func(b []byte) []byte { return b[2+binary.BigEndian.Uint16(b):] }}, "entries"},
+		"a text":               {map[string]func([]byte) []byte{"/log/texts/000": flip}, ""},
+		"the checkpoint":       {map[string]func([]byte) []byte{"/log/checkpoint": flip}, ""},
+		"another key":          {map[string]func([]byte) []byte{"/log/checkpoint": func([]byte) []byte { return other.checkpoint() }}, "verif"},
+		"the leaderboard":      {map[string]func([]byte) []byte{"/api/leaderboard": flip}, "/api/leaderboard is not what the events lead to"},
+		"too long":             {map[string]func([]byte) []byte{"/log/checkpoint": func(b []byte) []byte { return append(b, make([]byte, maxNote)...) }}, "may have"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRing(t, seed, 300)
+			r.alter = c.alter
+			memory := t.TempDir()
+			_, err := Verify(t.Context(), r.config(memory))
+			if err == nil || name != "too long" && !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v", err)
+			}
+			if left, _ := os.ReadDir(memory); len(left) > 0 {
+				t.Errorf("it is remembered: %v", left)
+			}
+		})
+	}
+}
+
+// A ring that shows another history than the one it had signed before, or fewer events, is found
+// by what was remembered. The evidence can be checked alone.
+func TestContradiction(t *testing.T) {
+	for _, more := range []int{0, 1, 300} {
+		t.Run(fmt.Sprint(more), func(t *testing.T) {
+			r := newRing(t, 6, 400)
+			fork := newRing(t, 6, 400)
+			r.bid(101)
+			fork.bid(102)
+			for range more {
+				fork.bid(100)
+			}
+			c := r.config(t.TempDir())
+			r.verify(c)
+			c.Site = fork.url
+			_, err := Verify(t.Context(), c)
+			found, ok := errors.AsType[*log.Contradiction](err)
+			if !ok {
+				t.Fatalf("%v", err)
+			}
+			path, err := c.Memory.Evidence(found)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys, _ := log.Keys(r.key)
+			checkEvidence(t, text, keys)
+			c.Site = r.url
+			r.verify(c) // it is remembered as it was
+		})
+	}
+	r := newRing(t, 6, 400)
+	r.bid(101)
+	c := r.config(t.TempDir())
+	r.verify(c)
+	c.Site = newRing(t, 6, 400).url
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "had signed") {
+		t.Errorf("a withheld tail: %v", err)
+	}
+}
+
+// checkEvidence checks that evidence holds, and does not with a bit flipped in any byte.
+func checkEvidence(t *testing.T, text []byte, keys note.Verifiers) {
+	t.Helper()
+	check := func(text []byte) error {
+		e, err := log.ParseContradiction(text)
+		if err == nil {
+			_, _, err = e.Check(keys)
+		}
+		return err
+	}
+	if err := check(text); err != nil {
+		t.Fatal(err)
+	}
+	key := bytes.Index(text, []byte("\nkey ")) // what the file says of keys is not believed
+	end := key + 1 + bytes.IndexByte(text[key+1:], '\n')
+	for i := range text {
+		if i > key+4 && i < end {
+			continue
+		}
+		altered := bytes.Clone(text)
+		altered[i] ^= 1 << (i % 8)
+		if err := check(altered); !errors.Is(err, log.ErrEvidence) {
+			t.Fatalf("bit %d of byte %d: %v", i%8, i, err)
+		}
+	}
+}
+
+// proof gives the proof of an event.
+func (r *ring) proof(index int) []byte {
+	hashes, err := tlog.ProveRecord(int64(len(r.records)), int64(index), r)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return (&log.Proof{Entry: r.records[index].Event, Index: int64(index), Hashes: hashes, Checkpoint: r.checkpoint()}).Text()
+}
+
+// A receipt names the event that is in the log, and no bit of it can be another.
+func TestReceipt(t *testing.T) {
+	r := newRing(t, 7, 300)
+	r.bid(250)
+	index := len(r.records) - 1
+	for range 20 {
+		r.bid(100)
+	}
+	keys, err := log.Keys(r.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := r.proof(index)
+	receipt, err := ReadReceipt(text, keys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bid, ok := receipt.Event.(*core.Bid); !ok || bid.Amount != 250 || receipt.Index != int64(index) || receipt.At.Origin != origin {
+		t.Errorf("%+v", receipt)
+	}
+	for bit := range 8 * len(text) {
+		altered := bytes.Clone(text)
+		altered[bit/8] ^= 1 << (bit % 8)
+		if _, err := ReadReceipt(altered, keys, nil); !errors.Is(err, ErrWrong) {
+			t.Fatalf("bit %d of byte %d, %q: %v", bit%8, bit/8, text[bit/8], err)
+		}
+	}
+}
+
+var updateSaved = flag.Bool("update-saved", false, "make the files in testdata anew")
+
+// testdata has a ring as --save keeps it, with its key, a receipt, and evidence of another history.
+// They are verified without a network, here and by the tests of the command.
+func TestSaved(t *testing.T) {
+	at := func(name string) string { return filepath.Join("testdata", name) }
+	if *updateSaved {
+		if err := os.RemoveAll("testdata"); err != nil {
+			t.Fatal(err)
+		}
+		r, fork := newRing(t, 3, 200), newRing(t, 3, 200)
+		for len(r.records) <= log.TileWidth {
+			r.bid(250)
+			fork.bid(251)
+		}
+		c := r.config(t.TempDir())
+		c.Save = at("ring")
+		r.verify(c)
+		c.Site, c.Save = fork.url, ""
+		fork.bid(100)
+		_, err := Verify(t.Context(), c)
+		found, ok := errors.AsType[*log.Contradiction](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		for name, text := range map[string][]byte{"key": []byte(r.key), "bid.tlog-proof": r.proof(len(r.records) - 1), "contradiction": found.Text()} {
+			if err := os.WriteFile(at(name), text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	key, err := os.ReadFile(at("key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Save: at("ring"), Keys: []string{string(key)}, Capacity: 10_000, Say: func(uint64, uint64) {}}
+	if report, err := Verify(t.Context(), c); err != nil || report.At.N != log.TileWidth+1 || report.Trust != Given {
+		t.Errorf("%v: %+v", err, report)
+	}
+}
+
+// What a verification costs, the first time and, from a folder that was saved, the second.
+func BenchmarkVerify(b *testing.B) {
+	for _, events := range []int{100_000, 1_000_000} {
+		b.Run(strconv.Itoa(events), func(b *testing.B) {
+			r := newRing(b, 3, 300)
+			for len(r.records) < events {
+				r.bid(100)
+			}
+			for b.Loop() {
+				c := r.config(b.TempDir())
+				c.Save = b.TempDir()
+				first, second := time.Now(), time.Duration(0)
+				report := r.verify(c)
+				took := time.Since(first)
+				r.bid(100)
+				first = time.Now()
+				again := r.verify(c)
+				second = time.Since(first)
+				b.ReportMetric(took.Seconds(), "s/first")
+				b.ReportMetric(float64(report.Bytes), "B/first")
+				b.ReportMetric(second.Seconds(), "s/second")
+				b.ReportMetric(float64(again.Bytes), "B/second")
+			}
+		})
+	}
+}
+
+func TestConcentration(t *testing.T) {
+	for _, c := range []struct {
+		payers Payers
+		want   Concentration
+	}{
+		{Payers{}, Concentration{}},
+		{Payers{"": 500, "a": 100, "b": 300, "c": 100}, Concentration{Accounts: 3, Total: 500, Largest: 300, Ten: 500, Half: 1, Unnamed: 500}},
+		{Payers{"a": 100, "b": 100, "c": 100, "d": 100}, Concentration{Accounts: 4, Total: 400, Largest: 100, Ten: 400, Half: 2}},
+	} {
+		if got := c.payers.Concentration(); got != c.want {
+			t.Errorf("%v: %+v, not %+v", c.payers, got, c.want)
+		}
+	}
+}
