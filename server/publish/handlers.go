@@ -57,6 +57,8 @@ type handlers struct {
 // {sha256} is in hexadecimal:
 //
 //	GET /sync/checkpoint         the newest signed checkpoint
+//	GET /sync/cosigned           the log's newest cosigned checkpoint, behind the newest signed
+//	                             checkpoint of the same size
 //	GET /sync/keys               what the origin has signed about the keys that sign it
 //	GET /sync/events?from=N      records from event number N to the end of its
 //	                             block, or as far as they are signed
