@@ -86,7 +86,7 @@ func (f *fakeWitness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		bend(w, req)
 	case inner == nil:
-		http.Error(w, "not yet", 503)
+		http.Error(w, "not yet", http.StatusServiceUnavailable)
 	case req.Method == http.MethodGet && inner.Latest() != nil:
 		w.Write(inner.Latest())
 	case req.URL.Path == "/w/add-checkpoint":
