@@ -226,11 +226,13 @@ func (p *Publisher) keepAsking(ctx context.Context) {
 
 // round is one round of questions: what is to be cosigned.
 type round struct {
-	statement, signed []byte
-	at                tlog.Checkpoint
-	when              int64 // of the statement
-	books             Books
-	keys              note.Verifiers
+	statement []byte
+	signed    []byte // the log's checkpoint, with the cosignatures that it has already
+	stored    []byte // as it was cosigned before, nil if another size was
+	at        tlog.Checkpoint
+	when      int64 // of the statement
+	books     Books
+	keys      note.Verifiers
 }
 
 // ask has the newest position cosigned by the witnesses that have not cosigned it. It returns when
@@ -269,8 +271,8 @@ func (p *Publisher) ask(ctx context.Context) error {
 	p.mu.Lock()
 	p.w.sizes = maps.Clone(p.w.known)
 	p.mu.Unlock()
-	if by, err := p.c.Witnesses.Check(cosigned); err != nil || len(by) == 0 || bytes.Equal(cosigned, r.signed) {
-		return nil // too few, or none has come
+	if by, err := p.c.Witnesses.Check(cosigned); err != nil || len(by) == 0 || bytes.Equal(cosigned, r.stored) {
+		return nil // too few, or nothing new
 	}
 	if err := durable.Write(filepath.Join(p.c.Dir, witnessedName), follow.JoinCosigned(r.statement, cosigned), 0o600); err != nil {
 		return err
@@ -300,8 +302,18 @@ func (p *Publisher) nextRound() (r round) {
 		return round{} // the log says so already
 	}
 	r.keys = p.keyList()
-	if same {
-		r.signed = cosigned
+	if !same {
+		return r
+	}
+	// Other keys may sign the log than when it was cosigned.
+	var witnesses []note.Verifier
+	for _, w := range p.c.Witnesses.Witnesses {
+		witnesses = append(witnesses, w.Key)
+	}
+	_, lines, _ := bytes.Cut(cosigned, []byte("\n\n"))
+	r.stored = cosigned
+	if signed, err := tlog.AddSignatures(r.signed, lines, note.VerifierList(witnesses...)); err == nil {
+		r.signed = signed
 	}
 	return r
 }

@@ -227,6 +227,28 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 	}
 }
 
+// When the key of the log changes, the cosignatures that are there stay worth something.
+func TestCosignaturesOutlastAKey(t *testing.T) {
+	r, a, b := witnessed(t)
+	r.ask()
+	r.cosigned(1, a, b)
+	_, next, err := r.Announce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.bent(nil)
+	if err := r.Ask(t.Context(), longEnough); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := follow.Keys(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.VerifyCosigned(r.Cosigned(), keys); err != nil || strings.Count(string(r.Cosigned()), "— witness.test/") != 2 || a.questions() != "" {
+		t.Errorf("%v: %s; asked %s", err, r.Cosigned(), a.questions())
+	}
+}
+
 // Whatever one witness does, the other one's cosignature counts, and signing goes on.
 func TestAWitnessThatFailsDelaysNothing(t *testing.T) {
 	hang := make(chan struct{})
