@@ -74,10 +74,15 @@ func TestAWitnessedRing(t *testing.T) {
 		t.Errorf("what is not cosigned is shown: %d %s", r.Status, r.Body)
 	}
 	// The witness refuses what it does not know.
-	if r := witness.send(http.MethodPost, "/add-checkpoint", []byte("old 0\n\nanother.test\n1\n"+strings.Repeat("A", 43)+"=\n\n— another.test AAAAAAA=\n")); r.Status != http.StatusNotFound {
-		t.Errorf("another log: %d %s", r.Status, r.Body)
-	}
-	if r := witness.send(http.MethodPost, "/add-checkpoint", []byte("x")); r.Status != http.StatusBadRequest {
-		t.Errorf("no request: %d %s", r.Status, r.Body)
+	for body, want := range map[string]int{"x": http.StatusBadRequest,
+		"old 0\n\nanother.test\n1\n" + strings.Repeat("A", 43) + "=\n\n— another.test AAAAAAA=\n": http.StatusNotFound} {
+		res, err := http.Post(witness.base+"/add-checkpoint", "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%q: %d", body, res.StatusCode)
+		}
 	}
 }
