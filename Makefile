@@ -222,6 +222,7 @@ soak: wasm
 	$(GO) test -count=1 -timeout 60m -v ./core/coretest -histories 1000
 	$(GO) test -count=1 -timeout 60m -run 'TestHistories' -v ./server/paid -histories 200
 	$(GO) test -count=1 -timeout 60m -run '^(TestPagesInABrowser|TestTheWidgetOnOtherSites)$$' -v ./server/cmd/webring -browser.whole
+	$(GO) test -count=1 -timeout 20m -run 'TestForeignWitnesses' -v ./server/publish -litewitness
 	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/cluster -history.time 10m
 
 # Every fuzz target for $(FUZZ) each.

@@ -42,7 +42,7 @@ func (o *Origin) Watch(s *admin.Server) {
 		s.Add(o.node)
 	}
 	if o.Witnesses != nil {
-		s.Add(witnesses{o})
+		s.Add(WitnessMetrics{o})
 	}
 	s.StartedWith(o.checks)
 }
@@ -118,8 +118,8 @@ func checkWitnesses(w publish.Witnessed) (string, error) {
 	return told, nil
 }
 
-// witnesses are what is collected about the witnesses of the node that leads.
-type witnesses struct{ *Origin }
+// WitnessMetrics are what is collected about the witnesses of the node that leads.
+type WitnessMetrics struct{ *Origin }
 
 var (
 	witnessedDesc    = prometheus.NewDesc("webring_witnessed_sequence", "Events that the witnesses have cosigned, as the file of --witness-policy asks.", nil, nil)
@@ -128,14 +128,14 @@ var (
 )
 
 // Describe is for [prometheus.Collector].
-func (w witnesses) Describe(to chan<- *prometheus.Desc) {
+func (w WitnessMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{witnessedDesc, witnessedAgeDesc, witnessUpDesc} {
 		to <- d
 	}
 }
 
 // Collect is for [prometheus.Collector].
-func (w witnesses) Collect(to chan<- prometheus.Metric) {
+func (w WitnessMetrics) Collect(to chan<- prometheus.Metric) {
 	l := w.Leader()
 	if l == nil {
 		return

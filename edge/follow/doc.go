@@ -21,6 +21,8 @@
 // except over a long gap. Whatever is wrong, on the way or at the origin, readers go on
 // seeing the last good state, and the log says what was refused.
 //
+// With a policy ([Config].Policy), only what its witnesses have cosigned is followed (cosigned.go).
+//
 // The core comes with the binary. A checkpoint names the origin's core, but an edge with
 // another one just serves as long as both come to the same states. When they do not, answers
 // are marked stale, and the log and the folder say that this edge is to be upgraded

@@ -175,14 +175,18 @@ func (w *Witness) Add(body []byte) Answer {
 		return refusal(422, "The consistency proof does not lead from the old size to this checkpoint.")
 	}
 	signed, err := note.Sign(&note.Note{Text: n.Text, Sigs: n.Sigs}, w.c.Signer)
-	if err == nil {
+	// What is on disk already need not be written again: anybody may send it again.
+	news := at != w.at || !bytes.HasPrefix(w.latest, []byte(n.Text+"\n"))
+	if err == nil && news {
 		err = durable.Write(w.path(), signed, 0o600)
 	}
 	if err != nil {
 		w.c.Log.Error("witness: a checkpoint cannot be kept; it is not cosigned", "origin", w.c.Origin, "err", err)
 		return refusal(500, "The checkpoint cannot be kept here, so it is not cosigned.")
 	}
-	w.latest, w.at = signed, at
+	if news {
+		w.latest, w.at = signed, at
+	}
 	all, err := note.Open(signed, note.VerifierList(w.c.Signer.Key()))
 	if err != nil {
 		panic(err) // it was signed with this key

@@ -13,5 +13,5 @@
 // The files: source.go and handlers.go (what is asked and answered), stream.go (the event
 // stream), limits.go (limits on long answers), key.go (the signing key, and how another one takes
 // its place), publisher.go (checkpoints), until.go (signed times never go back), snapshots.go,
-// relay.go (another node's checkpoints).
+// relay.go (another node's checkpoints), witnesses.go (cosignatures), log.go (tiles and proofs).
 package publish

@@ -57,6 +57,8 @@ type handlers struct {
 // {sha256} is in hexadecimal:
 //
 //	GET /sync/checkpoint         the newest signed checkpoint
+//	GET /sync/cosigned           the log's newest cosigned checkpoint, behind the newest signed
+//	                             checkpoint of the same size
 //	GET /sync/keys               what the origin has signed about the keys that sign it
 //	GET /sync/events?from=N      records from event number N to the end of its
 //	                             block, or as far as they are signed
@@ -88,7 +90,6 @@ func newHandlers(s *Switch, baseURL func() string) *handlers {
 func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) {
 	return map[string]func(*fasthttp.RequestCtx, string, bool){
 		"/sync/checkpoint":        h.checkpoint,
-		"/log/checkpoint":         h.logCheckpoint,
 		"/sync/cosigned":          h.cosigned,
 		"/sync/keys":              h.keys,
 		"/sync/events":            h.events,
@@ -109,17 +110,6 @@ func (h *handlers) checkpoint(ctx *fasthttp.RequestCtx, client string, known boo
 		return
 	}
 	note := h.source().Checkpoint()
-	if note == nil {
-		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
-		return
-	}
-	answer(ctx, "text/plain; charset=utf-8", forASecond)
-	ctx.Response.SetBodyRaw(note)
-}
-
-// logCheckpoint answers with the checkpoint of the log, for auditors and witnesses.
-func (h *handlers) logCheckpoint(ctx *fasthttp.RequestCtx, _ string, _ bool) {
-	note := h.source().LogCheckpoint()
 	if note == nil {
 		h.problem(ctx, api.NotFound, "There is no checkpoint yet.")
 		return

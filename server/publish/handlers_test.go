@@ -67,11 +67,9 @@ func (s *held) Keys() []byte { return nil }
 
 func (s *held) Cosigned() []byte { return nil }
 
-func (s *held) Log() (uint64, publish.Books) { return 0, nil }
-
 func (s *held) LogCheckpoint() []byte { return nil }
 
-func (s *held) Proving(uint64) []byte { return nil }
+func (s *held) Log() ([]byte, uint64, publish.Books) { return nil, 0, nil }
 
 func (s *held) Changed() <-chan struct{} {
 	s.mu.Lock()
@@ -125,7 +123,7 @@ func serve(t testing.TB, routes routes) *node {
 		if pattern := "/sync/snapshot/"; strings.HasPrefix(path, pattern) {
 			path = pattern + "{sha256}"
 		}
-		if strings.HasPrefix(path, "/log/") && path != "/log/checkpoint" {
+		if strings.HasPrefix(path, "/log/") {
 			path = publish.LogPattern
 		}
 		h := &ctx.Request.Header

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -20,7 +21,7 @@ const forGood = "public, max-age=31536000, immutable"
 
 // log answers below /log/, as C2SP tlog-tiles says:
 //
-//	GET /log/checkpoint            the checkpoint, with cosignatures: [handlers.logCheckpoint]
+//	GET /log/checkpoint            the newest checkpoint; while witnesses cosign, the newest cosigned one
 //	GET /log/tile/{level}/{n}      a tile of hashes
 //	GET /log/tile/entries/{n}      a bundle of events
 //	GET /log/texts/{n}             the texts of a bundle of events, as far as they were not redacted
@@ -29,12 +30,30 @@ const forGood = "public, max-age=31536000, immutable"
 // Tiles and bundles can be partial. They are whole or absent: none reaches beyond the checkpoint.
 func (h *handlers) log(ctx *fasthttp.RequestCtx, client string, known bool) {
 	path := string(ctx.Path())
-	size, books := h.source().Log()
-	if word, ok := strings.CutPrefix(path, proofPrefix); ok {
-		h.proof(ctx, word, books)
-		return
+	source := h.source()
+	served := source.LogCheckpoint()
+	checkpoint, size, books := source.Log()
+	if known && checkpoint != nil {
+		served = checkpoint // a node of this ring follows the cosignatures by themselves
 	}
-	h.tile(ctx, path, size, books)
+	switch {
+	case path == tlog.CheckpointPath && served != nil:
+		answer(ctx, "text/plain; charset=utf-8", forASecond)
+		ctx.Response.SetBodyRaw(served)
+	case checkpoint == nil:
+		h.problem(ctx, api.NotFound, "There is no checkpoint of the log yet.")
+	case strings.HasPrefix(path, proofPrefix):
+		// Cosignatures are worth more to who keeps a proof than a newer checkpoint.
+		text, _, _ := strings.Cut(string(served), "\n\n")
+		word := strings.TrimPrefix(path, proofPrefix)
+		index, ok := parseNumber(word)
+		if c, err := tlog.ParseCheckpoint(text + "\n"); ok && err == nil && index < uint64(c.N) && uint64(c.N) <= size {
+			checkpoint, size = served, uint64(c.N)
+		}
+		h.proof(ctx, word, checkpoint, size, books)
+	default:
+		h.tile(ctx, path, size, books)
+	}
 }
 
 // tile answers with a tile or a bundle.
@@ -75,16 +94,14 @@ func (h *handlers) tile(ctx *fasthttp.RequestCtx, path string, size uint64, book
 	ctx.Response.SetBodyRaw(body)
 }
 
-// proof answers with the proof of an event in the tree of a checkpoint: the one with cosignatures if
-// it has the event.
-func (h *handlers) proof(ctx *fasthttp.RequestCtx, word string, books Books) {
+// proof answers with the proof of an event.
+func (h *handlers) proof(ctx *fasthttp.RequestCtx, word string, checkpoint []byte, size uint64, books Books) {
 	index, ok := parseNumber(word)
-	signed := h.source().Proving(index)
-	if !ok || signed == nil {
+	if !ok || index >= size {
 		h.problem(ctx, api.NotFound, "The log has no event of this number, or not yet.")
 		return
 	}
-	hashes, err := xtlog.ProveRecord(sizeOf(signed), int64(index), books.HashReader())
+	hashes, err := xtlog.ProveRecord(int64(size), int64(index), books.HashReader())
 	if err != nil {
 		panic(err)
 	}
@@ -92,37 +109,8 @@ func (h *handlers) proof(ctx *fasthttp.RequestCtx, word string, books Books) {
 	if err != nil {
 		panic(err)
 	}
-	p := tlog.Proof{Entry: records[0].Event, Index: int64(index), Hashes: hashes, Checkpoint: signed}
+	p := tlog.Proof{Entry: records[0].Event, Index: int64(index), Hashes: hashes, Checkpoint: checkpoint}
 	answer(ctx, "text/plain; charset=utf-8", forNobody)
-	ctx.Response.Header.Set("Content-Disposition", `inline; filename="event-`+word+`.tlog-proof"`)
+	ctx.Response.Header.Set("Content-Disposition", `inline; filename="event-`+strconv.FormatUint(index, 10)+`.tlog-proof"`)
 	ctx.Response.SetBodyRaw(p.Text())
-}
-
-// sizeOf is the size of a checkpoint of this ring's log, 0 for none.
-func sizeOf(signed []byte) int64 {
-	text, _, _ := strings.Cut(string(signed), "\n\n")
-	at, _ := tlog.ParseCheckpoint(text + "\n")
-	return at.N
-}
-
-// Proving implements [Source].
-func (p *Publisher) Proving(index uint64) []byte {
-	cosigned := p.LogCheckpoint()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, signed := range [][]byte{cosigned, p.w.newest} {
-		if index < uint64(sizeOf(signed)) {
-			return signed
-		}
-	}
-	return nil
-}
-
-// Proving implements [Source].
-func (r *Relay) Proving(index uint64) []byte {
-	signed := r.LogCheckpoint()
-	if size := uint64(sizeOf(signed)); index < size && size <= r.c.Books.Size() {
-		return signed
-	}
-	return nil
 }

@@ -288,6 +288,7 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	signed, err := p.key.signText(c.Text(), p.next)
 	var log []byte
 	if err == nil {
+		// Ed25519 signatures are deterministic: a checkpoint of one size is always the same text.
 		log, err = p.key.signText(logCheckpoint(c).Text(), p.next)
 	}
 	if err == nil && keys == nil {
@@ -298,7 +299,8 @@ func (p *Publisher) signNext(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.signed, p.last, p.keys, p.w.newest = signed, c, keys, log
+	p.signed, p.last, p.keys = signed, c, keys
+	p.log, p.logged = log, c.Size
 	if p.w.cosigned != nil && c.Size == uint64(p.w.at.N) {
 		p.w.statement = signed
 	}

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
-	xtlog "golang.org/x/mod/sumdb/tlog"
+	"golang.org/x/mod/sumdb/tlog"
 
 	"webring/core/snap"
 	"webring/edge/durable"
 	"webring/edge/follow"
-	"webring/edge/tlog"
+	logs "webring/edge/tlog"
 )
 
 // RelayConfig says which checkpoints a [Relay] passes on.
@@ -54,8 +54,7 @@ type Relay struct {
 	moved   follow.Signal // the ledger may have more events
 	fresh   follow.Freshness
 	trouble atomic.Pointer[error]
-	joined  atomic.Pointer[[]byte] // what the leader gives as cosigned, nil for nothing
-	log     atomic.Pointer[[]byte] // the checkpoint of the log that the leader gives
+	joined  atomic.Pointer[cosigned] // what the leader gives as cosigned, nil for nothing
 	shown
 }
 
@@ -163,7 +162,7 @@ func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 			return ctx.Err()
 		}
 	}
-	root, err := xtlog.TreeHash(int64(s.At.Size), r.c.Books.HashReader())
+	root, err := tlog.TreeHash(int64(s.At.Size), r.c.Books.HashReader())
 	if err != nil {
 		return err
 	}
@@ -171,13 +170,37 @@ func (r *Relay) accept(ctx context.Context, s follow.Signed) error {
 		return r.troubled(fmt.Errorf("%w: the leader signs another history of %d events than this node has", follow.ErrForked, s.At.Size))
 	}
 	r.trouble.Store(nil)
+	log, logged := r.leadersLog(ctx, s.At)
 	r.mu.Lock()
 	r.signed, r.last = s.Text, s.At
+	if log != nil {
+		r.log, r.logged = log, logged
+	}
 	r.mu.Unlock()
 	r.fresh.Note(r.c.Now().UnixMilli(), s.At.Time)
 	r.changed.Send()
 	r.c.Told(time.UnixMilli(s.At.Time))
 	return nil
+}
+
+// leadersLog gives the leader's checkpoint of the log, if it is of the events that it signs and the
+// ledger here has them; otherwise that of before stays.
+func (r *Relay) leadersLog(ctx context.Context, signed snap.Checkpoint) (log []byte, size uint64) {
+	keys, err := r.verifiers()
+	if err != nil {
+		return nil, 0
+	}
+	if log, err = r.leader.Get(ctx, logs.CheckpointPath, relayNote, true); err != nil {
+		return nil, 0
+	}
+	at, err := logs.OpenCheckpoint(log, keys)
+	if err != nil || uint64(at.N) < signed.Size || uint64(at.N) > r.c.Books.Size() {
+		return nil, 0
+	}
+	if root, err := tlog.TreeHash(at.N, r.c.Books.HashReader()); err != nil || root != at.Hash {
+		return nil, 0
+	}
+	return log, uint64(at.N)
 }
 
 // troubled notes what keeps the relay from passing on what is signed.
@@ -222,22 +245,22 @@ func (r *Relay) learnKeys(ctx context.Context) {
 // relayCosigned is how often the leader is asked what witnesses have cosigned.
 const relayCosigned = 5 * time.Second
 
-// learnCosigned asks for the checkpoint of the log and for what witnesses have cosigned, now and
-// then. What is not signed is not passed on: the statement of the same leader says why.
+// cosigned is what a leader gives as cosigned.
+type cosigned struct {
+	joined []byte
+	at     snap.Checkpoint
+}
+
+// learnCosigned asks for what witnesses have cosigned, now and then. What is not signed is not
+// passed on.
 func (r *Relay) learnCosigned(ctx context.Context) {
 	tick := time.NewTicker(relayCosigned)
 	defer tick.Stop()
 	for {
-		keys, err := r.verifiers()
-		if err == nil {
-			if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
-				if _, err := follow.VerifyCosigned(joined, keys); err == nil {
-					r.joined.Store(&joined)
-				}
-			}
-			if log, err := r.leader.Get(ctx, "/log/checkpoint", relayNote, true); err == nil {
-				if _, err := tlog.OpenCheckpoint(log, keys); err == nil {
-					r.log.Store(&log)
+		if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
+			if keys, err := r.verifiers(); err == nil {
+				if at, err := follow.VerifyCosigned(joined, keys); err == nil {
+					r.joined.Store(&cosigned{joined, at})
 				}
 			}
 		}
@@ -251,16 +274,20 @@ func (r *Relay) learnCosigned(ctx context.Context) {
 
 // LogCheckpoint implements [Source].
 func (r *Relay) LogCheckpoint() []byte {
-	if log := r.log.Load(); log != nil {
-		return *log
+	c := r.joined.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c == nil {
+		return r.choose(nil, 0, 0)
 	}
-	return nil
+	_, log, _ := follow.CutCosigned(c.joined)
+	return r.choose(log, c.at.Size, c.at.Time)
 }
 
 // Cosigned implements [Source].
 func (r *Relay) Cosigned() []byte {
-	if joined := r.joined.Load(); joined != nil {
-		return *joined
+	if c := r.joined.Load(); c != nil {
+		return c.joined
 	}
 	return nil
 }

@@ -31,10 +31,9 @@ type Source interface {
 	// Cosigned gives the newest checkpoint of the log that witnesses have cosigned, behind the newest
 	// signed statement about its size, as [follow.JoinCosigned] joins them; nil for none.
 	Cosigned() []byte
-	// Log gives how many events the log has, those of the newest checkpoint, and the books with them.
-	Log() (size uint64, books Books)
-	// Proving gives a checkpoint of the log that has the event of this number; nil for none.
-	Proving(index uint64) []byte
+	// Log gives the newest signed checkpoint of the log, of how many events it is, and the books with
+	// these; nil as long as there is none.
+	Log() (checkpoint []byte, size uint64, books Books)
 	// Changed gives a channel that is closed when there is a newer checkpoint. To
 	// miss none, get the channel before the checkpoint.
 	Changed() <-chan struct{}
@@ -78,6 +77,9 @@ type shown struct {
 	mu        sync.Mutex
 	books     Books
 	signed    []byte
+	log       []byte // signed checkpoint of the first logged events
+	logged    uint64
+	served    uint64 // the largest size that LogCheckpoint has given
 	keys      []byte // signed; nil after a change until the next checkpoint is
 	last      snap.Checkpoint
 	snapshots []snapshot // on disk, the newest last
@@ -91,10 +93,10 @@ func (s *shown) Checkpoint() []byte {
 }
 
 // Log implements [Source].
-func (s *shown) Log() (size uint64, books Books) {
+func (s *shown) Log() (checkpoint []byte, size uint64, books Books) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last.Size, s.books
+	return s.log, s.logged, s.books
 }
 
 // Keys implements [Source].

@@ -77,8 +77,6 @@ type witnessing struct {
 	at        tlog.Checkpoint  // of cosigned
 	statement []byte           // the newest signed statement about that size
 	when      int64            // the time of the first one, in milliseconds
-	newest    []byte           // the log's newest checkpoint, without cosignatures
-	served    int64            // the largest size that LogCheckpoint has given
 	contrary  error            // why nothing is signed any more
 }
 
@@ -121,18 +119,23 @@ func logCheckpoint(c snap.Checkpoint) tlog.Checkpoint {
 	return tlog.Checkpoint{Origin: c.Origin, Tree: xtlog.Tree{N: int64(c.Size), Hash: c.Root}}
 }
 
-// LogCheckpoint implements [Source]. A checkpoint without cosignatures is of no use to who follows
-// a policy, so the newest cosigned one is preferred, if it is not old.
+// LogCheckpoint implements [Source].
 func (p *Publisher) LogCheckpoint() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	size := int64(p.last.Size)
-	if p.w.cosigned != nil && p.w.at.N >= p.w.served && (p.w.at.N == size || p.last.Time-p.w.when <= logLag.Milliseconds()) {
-		p.w.served = p.w.at.N
-		return p.w.cosigned
+	return p.choose(p.w.cosigned, uint64(p.w.at.N), p.w.when)
+}
+
+// choose gives the cosigned checkpoint, of size events signed at when, or the newest one. A
+// checkpoint without cosignatures is of no use to who follows a policy, so the cosigned one is
+// preferred, if it is not old. The caller holds mu.
+func (s *shown) choose(cosigned []byte, size uint64, when int64) []byte {
+	if cosigned != nil && size >= s.served && (size == s.logged || s.last.Time-when <= logLag.Milliseconds()) {
+		s.served = size
+		return cosigned
 	}
-	p.w.served = size
-	return p.w.newest
+	s.served = max(s.served, s.logged)
+	return s.log
 }
 
 // Cosigned implements [Source].
@@ -227,11 +230,13 @@ func (p *Publisher) keepAsking(ctx context.Context) {
 
 // round is one round of questions: what is to be cosigned.
 type round struct {
-	statement, signed []byte
-	at                tlog.Checkpoint
-	when              int64 // of the statement
-	books             Books
-	keys              note.Verifiers
+	statement []byte
+	signed    []byte // the log's checkpoint, with the cosignatures that it has already
+	stored    []byte // as it was cosigned before, nil if another size was
+	at        tlog.Checkpoint
+	when      int64 // of the statement
+	books     Books
+	keys      note.Verifiers
 }
 
 // ask has the newest position cosigned by the witnesses that have not cosigned it. It returns when
@@ -270,8 +275,8 @@ func (p *Publisher) ask(ctx context.Context) error {
 	p.mu.Lock()
 	p.w.sizes = maps.Clone(p.w.known)
 	p.mu.Unlock()
-	if by, err := p.c.Witnesses.Check(cosigned); err != nil || len(by) == 0 || bytes.Equal(cosigned, r.signed) {
-		return nil // too few, or none has come
+	if by, err := p.c.Witnesses.Check(cosigned); err != nil || len(by) == 0 || bytes.Equal(cosigned, r.stored) {
+		return nil // too few, or nothing new
 	}
 	if err := durable.Write(filepath.Join(p.c.Dir, witnessedName), follow.JoinCosigned(r.statement, cosigned), 0o600); err != nil {
 		return err
@@ -294,15 +299,25 @@ func (p *Publisher) nextRound() (r round) {
 	defer p.signing.Unlock()
 	p.mu.Lock()
 	r.statement, r.books = p.signed, p.ledger
-	r.at, r.when, r.signed = logCheckpoint(p.last), p.last.Time, p.w.newest
+	r.at, r.when, r.signed = logCheckpoint(p.last), p.last.Time, p.log
 	cosigned, same, contrary := p.w.cosigned, p.w.at == r.at, p.w.contrary
 	p.mu.Unlock()
 	if contrary != nil {
 		return round{} // the log says so already
 	}
 	r.keys = p.keyList()
-	if same {
-		r.signed = cosigned
+	if !same {
+		return r
+	}
+	// Other keys may sign the log than when it was cosigned.
+	var witnesses []note.Verifier
+	for _, w := range p.c.Witnesses.Witnesses {
+		witnesses = append(witnesses, w.Key)
+	}
+	_, lines, _ := bytes.Cut(cosigned, []byte("\n\n"))
+	r.stored = cosigned
+	if signed, err := tlog.AddSignatures(r.signed, lines, note.VerifierList(witnesses...)); err == nil {
+		r.signed = signed
 	}
 	return r
 }

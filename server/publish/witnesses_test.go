@@ -86,7 +86,7 @@ func (f *fakeWitness) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		bend(w, req)
 	case inner == nil:
-		http.Error(w, "not yet", 503)
+		http.Error(w, "not yet", http.StatusServiceUnavailable)
 	case req.Method == http.MethodGet && inner.Latest() != nil:
 		w.Write(inner.Latest())
 	case req.URL.Path == "/w/add-checkpoint":
@@ -224,6 +224,28 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 	r.cosigned(5, a, b)
 	if a.questions() != "POST old 0, POST old 4" {
 		t.Errorf("it asked again: %s", a.questions())
+	}
+}
+
+// When the key of the log changes, the cosignatures that are there stay worth something.
+func TestCosignaturesOutlastAKey(t *testing.T) {
+	r, a, b := witnessed(t)
+	r.ask()
+	r.cosigned(1, a, b)
+	_, next, err := r.Announce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.bent(nil)
+	if err := r.Ask(t.Context(), longEnough); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := follow.Keys(next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := follow.VerifyCosigned(r.Cosigned(), keys); err != nil || strings.Count(string(r.Cosigned()), "— witness.test/") != 2 || a.questions() != "" {
+		t.Errorf("%v: %s; asked %s", err, r.Cosigned(), a.questions())
 	}
 }
 

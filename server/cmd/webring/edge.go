@@ -22,6 +22,7 @@ import (
 	"webring/edge/follow"
 	"webring/edge/forward"
 	"webring/edge/hops"
+	"webring/edge/tlog"
 	"webring/edge/voucher"
 	"webring/server"
 	"webring/server/admin"
@@ -255,10 +256,11 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 	source := new(publish.Switch)
 	source.Use(edgeSource{r})
 	all := publish.Handlers(source, baseURL)
-	for _, path := range []string{"/sync/cosigned", "/log/checkpoint"} {
+	for _, path := range []string{"/sync/cosigned", publish.LogPattern} {
 		own := all[path]
 		all[path] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
-			if r.Cosigned() == nil { // without a policy it does not follow cosignatures
+			// Without a policy an edge does not follow cosignatures, and tiles are the origin's.
+			if here := string(ctx.Path()); r.Cosigned() == nil || here != path && here != tlog.CheckpointPath {
 				f.Pass(ctx, client, ctx.IsTLS())
 				return
 			}
@@ -273,7 +275,6 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 		}
 		held(ctx, client, known)
 	}
-	all[publish.LogPattern] = func(ctx *fasthttp.RequestCtx, client string, _ bool) { f.Pass(ctx, client, ctx.IsTLS()) }
 	return all
 }
 
@@ -299,10 +300,7 @@ func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run f
 type edgeSource struct{ *follow.Replica }
 
 // Log implements [publish.Source]: the log is the origin's, to which requests for it are passed on.
-func (edgeSource) Log() (uint64, publish.Books) { return 0, nil }
-
-// Proving implements [publish.Source].
-func (edgeSource) Proving(uint64) []byte { return nil }
+func (edgeSource) Log() ([]byte, uint64, publish.Books) { return nil, 0, nil }
 
 // Snapshot implements [publish.Source].
 func (edgeSource) Snapshot([32]byte) (io.ReadCloser, int64, error) { return nil, 0, snap.ErrNotHeld }

@@ -54,7 +54,7 @@ func exportedMetrics(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range append(admin.NewCounters().All(), &admin.Origin{}, shell.Metrics(), new(admin.Traps).Metric(), new(admin.Edge), admin.Certificates{}, new(server.Node)) {
+	for _, c := range append(admin.NewCounters().All(), &admin.Origin{}, shell.Metrics(), new(admin.Traps).Metric(), new(admin.Edge), admin.Certificates{}, new(server.Node), server.WitnessMetrics{}) {
 		descs := make(chan *prometheus.Desc, 100)
 		c.Describe(descs)
 		close(descs)
