@@ -312,12 +312,14 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	switch {
 	case err != nil:
 		s.Log.Warn("refused payment without an answer from its network", w.log(), "err", err)
-		return nil, errPending
+		return nil, errUndecided
 	case o.State == mpp.Settled:
 	case o.State == mpp.Mismatched:
 		return nil, errMismatched
-	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
-		return nil, errPending // it can still be mined
+	case o.State == mpp.Pending && over && !w.payment.Bearer:
+		return nil, errUndecided // its payer may have sent it
+	case o.State == mpp.Pending && s.mayHaveSent(w) && (over || w.mayBeUnderWay(refused)):
+		return nil, errUndecided // it can still be mined
 	default:
 		return nil, refused
 	}
@@ -355,6 +357,17 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 		return nil, s.storeUnapplied(w, o, string(never.Code))
 	}
 	return nil, s.notStored(w, err)
+}
+
+// mayHaveSent says whether an earlier process can have sent a payment that this one refuses. None
+// sends what ends later than [ChallengeLife] from then, and this process has records of what it
+// has sent itself.
+func (s *Service) mayHaveSent(w *work) bool {
+	last := w.expires
+	if w.payment.Bearer { // it may have come with an earlier challenge
+		last = w.payment.ValidBefore
+	}
+	return !last.After(s.began.Add(ChallengeLife))
 }
 
 // mayBeUnderWay says whether an earlier process may have sent a payment and its record was

@@ -116,13 +116,17 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 		if w.network == nil {
 			continue
 		}
-		if also, ok := s.x402Offer(w.network, ch); ok {
+		if also, ok := s.x402Offer(w.network, ch, now, life); ok {
 			exact = append(exact, also)
+			shortest = min(shortest, time.Duration(also.MaxTimeoutSeconds)*time.Second)
 		}
 	}
 	if len(exact) > 0 {
 		required := x402.Required{Version: x402.Version, Error: told.Detail, Accepts: exact,
 			Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: description, MIMEType: "application/json"}}
+		if says := s.Bazaar(c.Operation); says != nil {
+			required.Extensions = map[string]json.RawMessage{x402.Bazaar: says}
+		}
 		field, err := required.Header()
 		if err != nil {
 			return a, err
