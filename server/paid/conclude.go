@@ -316,9 +316,9 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	case o.State == mpp.Settled:
 	case o.State == mpp.Mismatched:
 		return nil, errMismatched
-	case o.State == mpp.Pending && over && !w.payment.Bearer:
-		return nil, errUndecided // its payer may have sent it
-	case o.State == mpp.Pending && s.mayHaveSent(w) && (over || w.mayBeUnderWay(refused)):
+	case o.State == mpp.Pending && w.payment.Bearer && w.ours:
+		return nil, refused // neither this process nor an earlier one has sent it
+	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
 		return nil, errUndecided // it can still be mined
 	default:
 		return nil, refused
@@ -359,19 +359,9 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	return nil, s.notStored(w, err)
 }
 
-// mayHaveSent says whether an earlier process can have sent a payment that this one refuses. None
-// sends what ends later than [ChallengeLife] from then, and this process has records of what it
-// has sent itself.
-func (s *Service) mayHaveSent(w *work) bool {
-	last := w.expires
-	if w.payment.Bearer { // it may have come with an earlier challenge
-		last = w.payment.ValidBefore
-	}
-	return !last.After(s.began.Add(ChallengeLife))
-}
-
-// mayBeUnderWay says whether an earlier process may have sent a payment and its record was
-// lost. The payment is refused and not mined yet: the refusal is only that its time has passed,
+// mayBeUnderWay says whether its payer may have sent a payment, or an earlier process whose record
+// of that was lost. This process has records of what it has sent itself, and payers of x402 send
+// nothing. The payment is refused and not mined yet: the refusal is only that its time has passed,
 // or that the configuration has changed since its challenge.
 func (w *work) mayBeUnderWay(refused *Problem) bool {
 	last := w.expires

@@ -101,7 +101,7 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	for _, x := range mpp.Accept(c.AcceptPayment, offers) {
 		w := ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
 		shortest = min(shortest, w.life)
-		pinned[pinNonce] = nonce()
+		pinned[pinNonce] = s.nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
 		if err != nil {
 			return a, err
@@ -198,11 +198,15 @@ func expiry(now time.Time, life time.Duration) string {
 	return now.Add(life).UTC().Truncate(time.Second).Format(time.RFC3339)
 }
 
-// nonce makes each challenge unique, also those for equal requests in one second.
-func nonce() string {
-	b := make([]byte, 16)
+// nonce makes each challenge unique, also those for equal requests in one second, and shows this
+// process that it has issued the challenge itself.
+func (s *Service) nonce() string { return s.issuer + random(12) }
+
+// random gives so many random bytes, a multiple of 3, as text.
+func random(bytes int) string {
+	b := make([]byte, bytes)
 	rand.Read(b) // never fails
-	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 22), b))
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // terms are what a challenge asks for: its request parameter, and the same as members of a

@@ -212,6 +212,7 @@ func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (purchase, *Probl
 		return nil, mismatch
 	}
 	w.reservation.Member = pinned[pinMember]
+	w.ours = strings.HasPrefix(pinned[pinNonce], s.issuer)
 	read, err := c.op.parse(c, nil, pinned)
 	if err != nil || read.cents() != w.payment.Cents {
 		// The rules for bodies have changed since.

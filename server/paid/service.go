@@ -154,7 +154,7 @@ const (
 // It is safe for concurrent use.
 type Service struct {
 	Config
-	began      time.Time
+	issuer     string // what the nonces of this process begin with: 8 random characters
 	keys       atomic.Pointer[mpp.Keys]
 	operations map[string]operation
 	networks   []*network
@@ -202,7 +202,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Failpoint == nil {
 		cfg.Failpoint = func(string) {}
 	}
-	s := &Service{Config: cfg, began: cfg.Now(), work: map[string]*work{}, given: map[string]bool{}}
+	s := &Service{Config: cfg, issuer: random(6), work: map[string]*work{}, given: map[string]bool{}}
 	s.keys.Store(&cfg.Keys)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
