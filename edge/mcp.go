@@ -73,8 +73,9 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	id := string(RequestID(ctx))
 	// The request's own context ends with the request, and goroutines of the SDK outlive
 	// it by a moment.
-	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)), func(r describe.Request, authorization []string) *mcp.Reply {
-		return s.ask(from, id, r, authorization)
+	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)), mcp.Sender{
+		Ask:  func(r describe.Request, c mcp.Credentials) *mcp.Reply { return s.ask(from, id, r, c) },
+		X402: string(ctx.QueryArgs().Peek("pay")) == "x402",
 	})
 	var wrong *mcp.MessageError
 	switch {
@@ -112,12 +113,15 @@ const bytesARequest = 64 << 10
 // ask answers a request of a tool as the same one over HTTP, from the client that called the
 // tool: by the same handler, which at an edge passes it on to the origin. id is that of the
 // call, under which all nodes log it.
-func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, authorization []string) *mcp.Reply {
+func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, c mcp.Credentials) *mcp.Reply {
 	// A request that is passed on goes as its bytes say, so there must be bytes.
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s: %s\r\n", r.Method, r.Target, len(r.Body), front.IDField, id)
-	for _, value := range authorization {
+	for _, value := range c.Authorization {
 		fmt.Fprintf(&b, "Authorization: %s\r\n", value)
+	}
+	for _, value := range c.PaymentSignature {
+		fmt.Fprintf(&b, "PAYMENT-SIGNATURE: %s\r\n", value)
 	}
 	if r.IdempotencyKey != "" {
 		fmt.Fprintf(&b, "Idempotency-Key: %s\r\n", r.IdempotencyKey)

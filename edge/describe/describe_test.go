@@ -203,7 +203,7 @@ func TestNetworksHaveOneName(t *testing.T) {
 		t.Error(got)
 	}
 	text := build(t, r, "/llms.txt", Site{})
-	for _, part := range []string{"`tempo` on `eip155:4217`", "`evm` on `eip155:8453`", "`domain` of the offer", "`name` and `version` of the token", "The ledger writes the method name"} {
+	for _, part := range []string{"`tempo` on `eip155:4217`", "`evm` on `eip155:8453`", "`domain` of the offer", "`name` and `version` of the token", "The ledger writes the method name", "client.setSpendControls({ maxAmountPerPayment: "} {
 		if strings.Count(text, part) != 1 {
 			t.Errorf("%q stands there %d times", part, strings.Count(text, part))
 		}

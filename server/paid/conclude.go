@@ -312,12 +312,14 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	switch {
 	case err != nil:
 		s.Log.Warn("refused payment without an answer from its network", w.log(), "err", err)
-		return nil, errPending
+		return nil, errUndecided
 	case o.State == mpp.Settled:
 	case o.State == mpp.Mismatched:
 		return nil, errMismatched
+	case o.State == mpp.Pending && w.payment.Bearer && w.ours:
+		return nil, refused // neither this process nor an earlier one has sent it
 	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
-		return nil, errPending // it can still be mined
+		return nil, errUndecided // it can still be mined
 	default:
 		return nil, refused
 	}
@@ -357,8 +359,9 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	return nil, s.notStored(w, err)
 }
 
-// mayBeUnderWay says whether an earlier process may have sent a payment and its record was
-// lost. The payment is refused and not mined yet: the refusal is only that its time has passed,
+// mayBeUnderWay says whether its payer may have sent a payment, or an earlier process whose record
+// of that was lost. This process has records of what it has sent itself, and payers of x402 send
+// nothing. The payment is refused and not mined yet: the refusal is only that its time has passed,
 // or that the configuration has changed since its challenge.
 func (w *work) mayBeUnderWay(refused *Problem) bool {
 	last := w.expires

@@ -493,7 +493,7 @@ func (m *method) Exact(request string) (offer x402.Offer, ok bool) {
 		return offer, false
 	}
 	return x402.Offer{Scheme: x402.Scheme, Network: "eip155:1", Amount: fmt.Sprint(asked.Cents), Asset: m.name, PayTo: asked.To,
-		MaxTimeoutSeconds: 25, Extra: x402.Extra{Name: m.name, Version: "1"}}, true
+		MaxTimeoutSeconds: 90, Extra: x402.Extra{Name: m.name, Version: "1"}}, true
 }
 
 func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {

@@ -32,6 +32,7 @@ type work struct {
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
 	named   bool      // the site that is to join names its account
+	ours    bool      // this process has issued the challenge
 
 	held        bool          // its first request is still waiting; guarded by Service.mu
 	stopWaiting chan struct{} // closed when that waits no longer; nil for work that no request began
