@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/edge/pages"
 )
@@ -106,6 +107,9 @@ func (s *Shell) joinForm(cfg *Config) error {
 
 var syncPrefix = []byte("/sync/")
 
+// serversPrefix begins the paths of MCP servers. Their names have a slash, which clients escape.
+var serversPrefix = []byte(describe.ServersPath + "/")
+
 const apiPrefix = "/api/"
 
 // dispatch finds the handler of a request, or says why there is none.
@@ -116,7 +120,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	path := front.Path(target)
-	if front.EscapesSlash(path) {
+	if front.EscapesSlash(path) && !bytes.HasPrefix(path, serversPrefix) {
 		s.problem(ctx, noSuchPath)
 		return
 	}

@@ -71,6 +71,8 @@ func Documents() []Document {
 		{Path: "/feeds/joins.json", Media: feedMedia, MaxAge: movingAge, make: joins.json, About: "New members, as JSON Feed.", id: "getJoinsFeed"},
 		{Path: "/feeds/lead.atom", Media: atomMedia, MaxAge: movingAge, make: lead.atom, About: "The leader, as Atom.", id: "getLeadAtom"},
 		{Path: "/feeds/lead.json", Media: feedMedia, MaxAge: movingAge, make: lead.json, About: "The leader, as JSON Feed.", id: "getLeadFeed"},
+		{Path: ServersPath, Media: jsonMedia, MaxAge: movingAge, make: func(s *Source) []byte { return servers(s, func(string) string { return "" }) },
+			About: "The members that are MCP servers, as an MCP registry (API v0.1) for editors.", id: "getServers"},
 		{Path: "/ring.opml", Media: opmlMedia, MaxAge: movingAge, make: opml, About: "The members' sites as OPML.", id: "getOPML"},
 	}
 }
