@@ -126,7 +126,7 @@ func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	}
 	get(describe.ServersPath+"/{name:*}", s.servers)
 	// The parts of documents that a large ring has several of, and the skills.
-	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
+	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/openwebring/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
 	if s.originData != nil {
 		folders = append(folders, "/feeds/members/{name:*}")
 	}

@@ -31,7 +31,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 		"/ai-catalogs/agent-1.json", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/join-webring/SKILL.md", "/widget.js", "/badge/beta.svg",
 		"/", "/leaderboard", "/leaderboard?page=2", "/ring", "/ring?kind=agent", "/categories/tools", "/categories/gone", "/members/alpha", "/members/eta", "/join", "/join?opening=first", "/embed?from=beta", "/docs",
 		"/problems/member_removed", "/feeds/members/beta.atom", "/feeds/members/beta.json",
-		"/v0.1/servers?limit=1", "/v0.1/servers?updated_since=2026-01-01T00:00:00Z")
+		"/openwebring/1.json", "/v0.1/servers?limit=1", "/v0.1/servers?updated_since=2026-01-01T00:00:00Z")
 	for _, d := range describe.Documents() {
 		targets = append(targets, d.Path)
 	}
