@@ -35,6 +35,7 @@ func (s *Shell) routes(cfg Config) error {
 	s.documents(get)
 	s.originDocuments(get)
 	s.router.POST(mcpPath, s.callTool)
+	s.router.POST(describe.AgentPath, s.callAgent)
 	if err := s.joinForm(&cfg); err != nil {
 		return err
 	}
@@ -254,6 +255,9 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, m methods) {
 	}
 	if string(path) == mcpPath {
 		fields = "Content-Type, Content-Encoding, Api-Version, X-Request-Id, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
+	}
+	if string(path) == describe.AgentPath {
+		fields = "Content-Type, Content-Encoding, Api-Version, X-Request-Id, A2A-Version, A2A-Extensions"
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	setHeader(ctx, "Allow", methods)

@@ -66,6 +66,7 @@ func Documents() []Document {
 		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, make: skillIndex, About: "Skills for agents: join, bid, change a listing.", id: "getSkills"},
 		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
 		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
+		{Path: agentCardPath, Media: jsonMedia, MaxAge: settledAge, make: agentCard, About: "Card of the A2A agent, which reads the ring.", id: "getAgentCard"},
 		{Path: openWebringPath, Media: jsonMedia, MaxAge: settledAge, make: openWebring, About: "The ring for directories of webrings (OpenWebring).", id: "getOpenWebring"},
 		{Path: securityPath, Media: plainMedia, MaxAge: settledAge, make: security, About: "Security contact (RFC 9116).", id: "getSecurity"},
 		{Path: "/feeds/joins.atom", Media: atomMedia, MaxAge: movingAge, make: joins.atom, About: "New members, as Atom.", id: "getJoinsAtom"},
