@@ -84,7 +84,7 @@ func (s *Shell) callAgent(ctx *fasthttp.RequestCtx) {
 	}
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
-	e.SetEscapeHTML(false) // a document stays as it is
+	e.SetEscapeHTML(false)                   // a document stays as it is
 	if err := e.Encode(answer); err != nil { // a document of the core that does not have its form
 		s.log.Error("edge: agent", "err", err)
 		s.problem(ctx, internal)
