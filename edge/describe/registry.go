@@ -2,6 +2,7 @@ package describe
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -26,8 +27,10 @@ const (
 	serversLimit, mostServers = 30, 100
 	// latest is the version that stands for the newest one.
 	latest = "latest"
-	// searchedWords and searchedLength bound what the origin looks for.
+	// searchedWords and searchedLength, in bytes, bound what the origin looks for.
 	searchedWords, searchedLength = 8, 100
+	// longestVersion is more than any version here takes.
+	longestVersion = 30
 )
 
 // Servers gives a document of the API of MCP registries, at ServersPath or below it. given
@@ -54,6 +57,41 @@ type listed struct {
 	Meta   node `json:"_meta"`
 }
 
+// wanted is what a client asks of the list. The cursor of a page has all of it, since editors
+// ask for the next page with nothing but the cursor and the limit.
+type wanted struct {
+	at      int    // members to pass over
+	search  string // words, as the origin takes them
+	since   time.Time
+	version string
+}
+
+// cursor is short enough to be looked at as a parameter, and needs no escapes.
+func (w *wanted) cursor() string {
+	since := ""
+	if !w.since.IsZero() {
+		since = w.since.UTC().Format(time.RFC3339Nano)
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{strconv.Itoa(w.at), w.search, since, w.version}, "\n")))
+}
+
+// readCursor is the opposite of cursor.
+func readCursor(text string) (w wanted, ok bool) {
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	parts := strings.Split(string(b), "\n")
+	if err != nil || len(parts) != 4 {
+		return w, false
+	}
+	w.search, w.version = parts[1], parts[3]
+	if parts[2] != "" {
+		if w.since, err = time.Parse(time.RFC3339, parts[2]); err != nil {
+			return w, false
+		}
+	}
+	w.at, err = strconv.Atoi(parts[0])
+	return w, err == nil && w.at >= 0 && w.at <= maxPart*readSize && w.search == searched(w.search, "") && len(w.version) <= longestVersion
+}
+
 // servers is a page of the list.
 func servers(s *Source, given func(name string) string) []byte {
 	ring := s.ring()
@@ -65,48 +103,55 @@ func servers(s *Source, given func(name string) string) []byte {
 	if err != nil || limit < 1 || limit > mostServers {
 		return invalid("limit", "an integer from 1 to "+strconv.Itoa(mostServers))
 	}
-	at, err := strconv.Atoi(cmp.Or(given("cursor"), "0"))
-	if err != nil || at < 0 || at > maxPart*readSize {
-		return invalid("cursor", "the nextCursor of a page")
-	}
-	since := time.Time{}
-	if given("updated_since") != "" {
-		if since, err = time.Parse(time.RFC3339, given("updated_since")); err != nil {
+	w := wanted{search: searched(given("search"), reverseHost(ring.Base)), version: given("version")}
+	nothing := w.search == "" && given("search") != "" || len(w.version) > longestVersion
+	if since := given("updated_since"); since != "" {
+		if w.since, err = time.Parse(time.RFC3339, since); err != nil {
 			return invalid("updated_since", "a time such as 2026-01-02T15:04:05Z")
 		}
 	}
-	version := given("version")
+	if cursor := given("cursor"); cursor != "" {
+		var ok bool
+		if w, ok = readCursor(cursor); !ok {
+			return invalid("cursor", "the nextCursor of a page")
+		}
+	}
+	if w.version == latest {
+		w.version = "" // there is one version of each
+	}
 	piece := readSize
-	if since.IsZero() && (version == "" || version == latest) {
+	if w.since.IsZero() && w.version == "" {
 		piece = limit // each member that is read is in the page
 	}
 	var list []Member
 	total := 0
-	if search := given("search"); search == "" {
-		list, total = s.members("mcp", at, piece)
-	} else {
-		list, total = s.search(searched(search, reverseHost(ring.Base)), at, piece)
+	switch {
+	case nothing: // can be found
+	case w.search == "":
+		list, total = s.members("mcp", w.at, piece)
+	default:
+		list, total = s.search(w.search, w.at, piece)
 	}
 	found := []listed{}
 	for _, m := range list {
 		if len(found) == limit {
 			break
 		}
-		at++
-		if !m.updated().Before(since) && (version == "" || version == latest || version == m.version()) {
+		w.at++
+		if !m.updated().Before(w.since) && (w.version == "" || w.version == m.version()) {
 			found = append(found, registryEntry(s, &ring, &m))
 		}
 	}
 	metadata := node{"count": len(found)}
-	if at < total && len(list) > 0 {
-		metadata["nextCursor"] = strconv.Itoa(at)
+	if w.at < total && len(list) > 0 {
+		metadata["nextCursor"] = w.cursor()
 	}
 	return s.json(node{"servers": found, "metadata": metadata})
 }
 
 // search reads a part of the MCP servers that have words beginning with each of these.
 func (s *Source) search(words string, offset, limit int) (list []Member, total int) {
-	if words == "" || s.err != nil {
+	if s.err != nil {
 		return nil, 0
 	}
 	var doc struct {
@@ -120,14 +165,14 @@ func (s *Source) search(words string, offset, limit int) (list []Member, total i
 	return doc.Members, doc.Total
 }
 
-// searched gives the words of a search, as the ring's own search takes them. Whoever searches for a
-// whole name means the part that is the member's own.
+// searched gives the words of a search, as the ring's own search takes them: at most 8, in a bounded
+// number of bytes. Whoever searches for a whole name means the part that is the member's own.
 func searched(search, space string) string {
 	words := strings.FieldsFunc(strings.TrimPrefix(search, space+"/"), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	})
-	all := []rune(strings.Join(words[:min(len(words), searchedWords)], " "))
-	return strings.TrimSpace(string(all[:min(len(all), searchedLength)]))
+	all := strings.Join(words[:min(len(words), searchedWords)], " ")
+	return strings.TrimSpace(strings.ToValidUTF8(all[:min(len(all), searchedLength)], ""))
 }
 
 // serverVersions answers for one server: rest is its name, "/versions", and perhaps which one.
@@ -172,8 +217,10 @@ func isSlug(s string) bool {
 // registryEntry is a member in the registry.
 func registryEntry(s *Source, ring *Ring, m *Member) listed {
 	server := memberServer(s, ring, m)
+	entry := server.entry(RegistrySchema, shortened(m.about(ring), cardAbout), m.URL)
+	delete(entry, "$schema") // editors refuse entries that name a newer one than theirs
 	return listed{
-		Server: server.entry(RegistrySchema, shortened(m.about(ring), cardAbout), m.URL),
+		Server: entry,
 		Meta: node{
 			"io.modelcontextprotocol.registry/official": node{"status": "active", "isLatest": true,
 				"publishedAt": m.Joined.Format(time.RFC3339Nano), "updatedAt": m.updated().Format(time.RFC3339Nano)},

@@ -71,6 +71,13 @@ func (g *registry) crawl(query string) (slugs []string, pages int) {
 	cursor := ""
 	for pages < 1000 {
 		doc, code := g.get(ServersPath + "?" + query + "&cursor=" + cursor)
+		if pages > 0 { // editors keep the limit alone
+			values, _ := url.ParseQuery(query)
+			again, code := g.get(ServersPath + "?limit=" + values.Get("limit") + "&cursor=" + cursor)
+			if code != "" || fmt.Sprint(again) != fmt.Sprint(doc) || len(cursor) > 300 || url.QueryEscape(cursor) != cursor {
+				g.t.Fatalf("%s: by the cursor %s alone: %v", query, cursor, again)
+			}
+		}
 		if code != "" {
 			g.t.Fatalf("%s: %v", query, doc)
 		}
@@ -151,9 +158,35 @@ func TestMembersAreARegistryOfServers(t *testing.T) {
 			t.Errorf("%s: %q, not %q: %v", target, code, want, doc)
 		}
 	}
-	if slugs, _ := g.crawl("cursor=5000000"); len(slugs) != 0 {
-		t.Errorf("beyond the end: %v", slugs)
+	for _, w := range []wanted{{at: maxPart * readSize}, {version: "9.9.9"}, {since: time.Now().AddDate(100, 0, 0)}} {
+		if read, ok := readCursor(w.cursor()); !ok || read.at != w.at || read.version != w.version || !read.since.Equal(w.since) {
+			t.Errorf("%+v is read as %+v", w, read)
+		}
+		if doc, code := g.get(ServersPath + "?cursor=" + w.cursor()); code != "" || at(doc, "metadata", "count") != 0.0 {
+			t.Errorf("%+v: %v", w, doc)
+		}
 	}
+	for _, w := range []wanted{{at: -1}, {at: maxPart*readSize + 1}, {search: "a\nb"}, {search: "a&kind=agent"}, {version: strings.Repeat("1", 31)}} {
+		if doc, code := g.get(ServersPath + "?cursor=" + w.cursor()); code != api.InvalidParameter {
+			t.Errorf("%+v: %v", w, doc)
+		}
+	}
+}
+
+// FuzzCursor reads cursors of strangers.
+func FuzzCursor(f *testing.F) {
+	for _, w := range []wanted{{at: 30}, {at: 1, search: "tide tables", since: noon, version: "0.0.1"}} {
+		f.Add(w.cursor())
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		w, ok := readCursor(text)
+		if !ok {
+			return
+		}
+		if again, ok := readCursor(w.cursor()); !ok || again.at != w.at || again.search != w.search || again.version != w.version || !again.since.Equal(w.since) {
+			t.Errorf("%q: %+v, and then %+v", text, w, again)
+		}
+	})
 }
 
 // The origin is asked for words of the kind that it takes, whatever a client searches for.
@@ -170,9 +203,13 @@ func TestSearchesAreTheOriginsOwn(t *testing.T) {
 	}
 	for search, want := range map[string]string{
 		"tide tables": "tide+tables", "example.ring/tide-tables": "tide+tables", "a.b/c": "a+b+c", "%C3%A9t%C3%A9": "%C3%A9t%C3%A9", "!!! ": "",
-		strings.Repeat("w ", 20): "w+w+w+w+w+w+w+w", strings.Repeat("w", 300): strings.Repeat("w", searchedLength),
+		strings.Repeat("w ", 20): "w+w+w+w+w+w+w+w", strings.Repeat("w", 300): strings.Repeat("w", searchedLength), strings.Repeat("%E6%BD%AE", 100): strings.Repeat("%E6%BD%AE", 33),
 	} {
 		asked = nil
+		longest := wanted{maxPart * readSize, searched(strings.Repeat("\u6f6e", 99), ""), noon.Add(1), strings.Repeat("1", longestVersion)}
+		if len(longest.cursor()) > 300 {
+			t.Error(longest.cursor())
+		}
 		doc, code := g.get(ServersPath + "?limit=5&search=" + strings.ReplaceAll(search, " ", "+"))
 		if want == "" {
 			if code != "" || asked != nil || at(doc, "metadata", "count") != 0.0 {
