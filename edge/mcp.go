@@ -93,10 +93,7 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.Response.Header.SetContentType(a.Media)
-	if more := len(a.Body) / bytesARequest; more > 0 {
-		limiter, client := s.countedIn(ctx)
-		ctx.SetUserValue(countedKey{}, limiter.Charge(client, s.now(), more))
-	}
+	s.countBytes(ctx, len(a.Body))
 	f := content.Form{Body: a.Body}
 	if len(a.Body) >= leastCoded {
 		f, _ = new(content.Forms).Pick(&content.Passing, a.Body, &ctx.Request.Header)
@@ -109,6 +106,14 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 // limit. A longer one counts as so many more: documents are made into results anew for each
 // call.
 const bytesARequest = 64 << 10
+
+// countBytes counts a request as several, by the length of its answer.
+func (s *Shell) countBytes(ctx *fasthttp.RequestCtx, length int) {
+	if more := length / bytesARequest; more > 0 {
+		limiter, client := s.countedIn(ctx)
+		ctx.SetUserValue(countedKey{}, limiter.Charge(client, s.now(), more))
+	}
+}
 
 // ask answers a request of a tool as the same one over HTTP, from the client that called the
 // tool: by the same handler, which at an edge passes it on to the origin. id is that of the

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/edge/pages"
 )
@@ -34,6 +35,7 @@ func (s *Shell) routes(cfg Config) error {
 	s.documents(get)
 	s.originDocuments(get)
 	s.router.POST(mcpPath, s.callTool)
+	s.router.POST(describe.AgentPath, s.callAgent)
 	if err := s.joinForm(&cfg); err != nil {
 		return err
 	}
@@ -106,6 +108,9 @@ func (s *Shell) joinForm(cfg *Config) error {
 
 var syncPrefix = []byte("/sync/")
 
+// serversPrefix begins the paths of MCP servers. Their names have a slash, which clients escape.
+var serversPrefix = []byte(describe.ServersPath + "/")
+
 const apiPrefix = "/api/"
 
 // dispatch finds the handler of a request, or says why there is none.
@@ -116,7 +121,7 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	path := front.Path(target)
-	if front.EscapesSlash(path) {
+	if front.EscapesSlash(path) && !bytes.HasPrefix(path, serversPrefix) {
 		s.problem(ctx, noSuchPath)
 		return
 	}
@@ -250,6 +255,9 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, m methods) {
 	}
 	if string(path) == mcpPath {
 		fields = "Content-Type, Content-Encoding, Api-Version, X-Request-Id, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
+	}
+	if string(path) == describe.AgentPath {
+		fields = "Content-Type, Content-Encoding, Api-Version, X-Request-Id, A2A-Version, A2A-Extensions"
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	setHeader(ctx, "Allow", methods)

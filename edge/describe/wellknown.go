@@ -223,10 +223,7 @@ func catalogPart(s *Source, kind string, n int) []byte {
 // and version. For an agent the entry is the ring's document about it, since the ring does not
 // know which card the agent publishes.
 func memberEntry(s *Source, ring *Ring, m *Member) node {
-	about := m.Description
-	if about == "" {
-		about = "A member of " + ring.Name + "."
-	}
+	about := m.about(ring)
 	e := entryOf(ring.Base, m.Slug, m.Kind, m.Name, "application/json", about)
 	e["tags"] = []string{m.Kind, m.Category, m.Health}
 	if m.Verified != "" { // the site has proved that it is in the ring
@@ -239,7 +236,7 @@ func memberEntry(s *Source, ring *Ring, m *Member) node {
 		return e
 	}
 	e["type"] = cardMedia
-	server := Server{Name: reverseHost(ring.Base) + "/" + m.Slug, Version: unknownVersion, Title: m.Name, URL: memberPage(s, ring.Base, m.Slug)}
+	server := memberServer(s, ring, m)
 	e["data"] = server.entry(cardSchema, shortened(about, cardAbout), m.URL)
 	return e
 }

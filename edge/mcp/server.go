@@ -141,6 +141,17 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 	}
 }
 
+// Read gives the document that a tool which only reads answers, or a problem document, to a call
+// outside of MCP.
+func (s *Server) Read(ctx context.Context, t describe.Tool, arguments json.RawMessage) []byte {
+	result, err := s.tool(t)(ctx, &sdk.CallToolRequest{Params: &sdk.CallToolParamsRaw{Name: t.Name, Arguments: arguments}})
+	if err != nil {
+		s.log.Error("mcp: a read", "tool", t.Name, "err", err)
+		result = s.refused(api.Internal, "The call failed here. It is not your fault. Try again later.")
+	}
+	return []byte(result.Content[0].(*sdk.TextContent).Text)
+}
+
 // read answers a call with the document of its read.
 func (s *Server) read(t *describe.Tool, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	q, err := t.Request(arguments)
