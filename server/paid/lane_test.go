@@ -93,6 +93,27 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 	}
 }
 
+// A payment that is mined after it was given up is the operator's: its money is found, and can
+// be credited.
+func TestAPaymentThatIsMinedAfterItWasGivenUp(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		ch, credential := r.strand(paid.OpBid, fund, "mallory", 150)
+		time.Sleep(2 * time.Hour)
+		if v := r.stored(ch); v.State != ledger.Failed || v.Body != nil || strings.Contains(string(v.Payment), "salt") {
+			t.Errorf("%+v", v)
+		}
+		r.network.change(func() { r.network.fates["mallory"] = fate{} })
+		all, err := r.service.Scan(t.Context(), time.Now().Add(-24*time.Hour), false)
+		if err != nil || len(all) != 1 || all[0].Missing != 150 || all[0].Transfer.Payer != "mallory" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		a := r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
+		if a.shows("outcome", "pending"); !strings.Contains(string(a.Body), "give the operator the transaction") {
+			t.Errorf("%s", a.Body)
+		}
+	})
+}
+
 // The power fails when a payment has lapsed, and the next process knows it.
 func TestPowerFailsWhenAPaymentHasLapsed(t *testing.T) {
 	for _, step := range []string{"commit:2", "head:2", "lapsed"} {

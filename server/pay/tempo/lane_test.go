@@ -172,7 +172,6 @@ func TestOutcomeInALane(t *testing.T) {
 		{name: "nonce used, not deep", mined: []int64{1, 2}, used: 10, want: mpp.Pending},
 		{name: "nonce used, deep", mined: []int64{1, 2, 3}, used: 10, want: mpp.Gone},
 		{name: "nonce used, deep, before its end", ends: true, mined: []int64{1, 2, 3}, used: 10, want: mpp.Gone},
-		{name: "nonce used in a block that was dropped", mined: []int64{1, 2, 3}, used: never, want: mpp.Pending},
 		{name: "nonce used by itself", mined: []int64{1, 2, 3}, used: 10, want: mpp.Settled,
 			spoil: func(n *fakeNode, p mpp.Payment) { n.receipt = paidReceipt(p, 10) }},
 		{name: "nonce used by itself, of which one node knows nothing yet", mined: []int64{1, 2, 3}, used: 10, want: mpp.Settled,
@@ -213,12 +212,27 @@ func TestOutcomeInALane(t *testing.T) {
 			}
 		}
 	}
-	// A node that gives no believable nonce says nothing.
+	// A block in which another transaction used the nonce is dropped, and the payment is mined
+	// instead.
 	n, m, _ := newFake(t)
 	p, err := m.Decode(wallet(7).Pay(challenge(t, m), inLane(uint64(0), 7, false)))
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, step := range []struct {
+		used  uint64
+		mined any
+		want  mpp.State
+	}{{10, nil, mpp.Pending}, {never, nil, mpp.Pending}, {11, paidReceipt(p, 11), mpp.Settled}} {
+		n.count(nil, 8, step.used)
+		n.mine(1)
+		n.receipt = step.mined
+		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != step.want {
+			t.Errorf("used by block %d: %+v, %v; want %v", step.used, got, err, step.want)
+		}
+	}
+	// A node that gives no believable nonce says nothing.
+	n.receipt = nil
 	for _, nonsense := range []any{nil, "0x", "many", paytest.NodeError{Code: -32000, Text: "no state"}} {
 		n.bendTo("eth_getTransactionCount", nonsense)
 		if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) || got.State != mpp.Pending {
