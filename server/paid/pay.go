@@ -159,6 +159,9 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 	if err != nil {
 		return nil, err
 	}
+	if end := s.Now().Add(shortHold).UTC().Truncate(time.Second); payment.Endless && end.Before(payment.ValidBefore) {
+		payment.ValidBefore = end
+	}
 	c.payer = payment.Payer
 	c.about.network, c.about.payment, c.about.cents = n.Network(), &payment, payment.Cents
 	w := &work{network: n, payment: payment, client: c.Client, began: c.about.began, realm: ch.Realm,
@@ -279,6 +282,8 @@ func (s *Service) mayRepeat(c *Call, r *ledger.Reservation, held, ours bool) err
 		}
 	}
 	switch {
+	case !held && same && r.State == ledger.Reserved && !r.Lapsed.IsZero():
+		return errLapsed
 	case !held && same && r.State == ledger.Reserved:
 		return errPending
 	case !held && same && r.State == ledger.Applied && ours && s.give(r):
@@ -349,7 +354,10 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 			return unapplied(r)
 		}
 		outcome, detail = "failed", "Its payment failed, so nothing was paid. Send the request without a credential to get a new challenge."
-		if r.Outcome == mpp.Mismatched.String() {
+		switch r.Outcome {
+		case outcomeGivenUp:
+			outcome, detail = "pending", "Its transaction was not mined for so long that this ring no longer waits for it. It can be mined as long as its nonce is unused: use the nonce for another transaction before you pay again. If it was mined, give the operator the transaction."
+		case mpp.Mismatched.String():
 			detail = "Its transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."
 		}
 	}
@@ -454,6 +462,15 @@ var (
 	// errUndecided is for a payment that was refused and may have been made all the same.
 	errUndecided = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "This payment is not taken now, and it is not known yet whether it was made before. Do not pay again. Send the same request with the same credential later."}
+	errLapsed = &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
+		Detail: "The transaction of this credential has not been mined, and holds nothing any more. It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
+			"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."}
+	errOwnLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
+		Detail: "A transaction of this account without a validBefore still waits to be mined. Use its nonce for another transaction and try again in a minute, or sign with a validBefore. Nothing was charged."}
+	errAllLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
+		Detail: "Too many transactions without a validBefore wait to be mined. Sign with a validBefore, or pay from an account that has paid here before. Nothing was charged."}
+	errNonceHeld = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonUsed,
+		Detail: "Another payment of this account with the same nonce is being settled here. Sign with the next nonce. Nothing was charged."}
 	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: fmt.Sprintf("This account has %d payments in progress, which is the most it may have. Repeat this request later. Nothing was sent or charged by it.", maxOpenPerPayer)}
 	errFirstOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,

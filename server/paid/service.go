@@ -145,6 +145,8 @@ const (
 	holdAfter = 10 * time.Second
 	// pendingRetry is what clients are told to wait for an open payment.
 	pendingRetry = 5
+	// lapsedRetry is that for one that has lapsed.
+	lapsedRetry = 60
 	// MaxSkew is how far our clock and a chain's newest block may be apart
 	// while payments are taken.
 	MaxSkew = ledger.MaxSkew
@@ -169,7 +171,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	closed bool
-	work   map[string]*work // by every replay key that is claimed or open
+	work   map[string]*work // by every replay key and nonce that is claimed or open
 	given  map[string]bool  // ids of challenges answered by a 2xx, until the ledger knows
 }
 
