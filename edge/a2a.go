@@ -3,7 +3,7 @@ package edge
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -96,6 +96,18 @@ func (s *Shell) callAgent(ctx *fasthttp.RequestCtx) {
 	ctx.Response.SetBodyRaw(body.Bytes())
 }
 
+// readTools are the tools that the agent has, by name. They are made once: to make them takes
+// long, and a message may name as many as fit into it.
+var readTools = sync.OnceValue(func() map[string]describe.Tool {
+	tools := map[string]describe.Tool{}
+	for _, t := range describe.Tools() {
+		if !t.Sends() && !t.Makes() {
+			tools[t.Name] = t
+		}
+	}
+	return tools
+})
+
 // askAgent gives the result of a call, or why there is none, and its id.
 func (s *Shell) askAgent(ctx *fasthttp.RequestCtx) (id json.RawMessage, result any, failed *agentError) {
 	var c agentCall
@@ -137,10 +149,8 @@ func (s *Shell) askAgent(ctx *fasthttp.RequestCtx) (id json.RawMessage, result a
 		if p.Data == nil || json.Unmarshal(p.Data, &call) != nil {
 			continue
 		}
-		tools := describe.Tools()
-		i := slices.IndexFunc(tools, func(t describe.Tool) bool { return t.Name == call.Tool && !t.Sends() && !t.Makes() })
-		if i >= 0 {
-			part = map[string]any{"data": json.RawMessage(s.mcp.Read(ctx, tools[i], call.Arguments)), "mediaType": "application/json"}
+		if tool, reads := readTools()[call.Tool]; reads {
+			part = map[string]any{"data": json.RawMessage(s.mcp.Read(ctx, tool, call.Arguments)), "mediaType": "application/json"}
 			break
 		}
 	}

@@ -62,6 +62,7 @@ func TestDocumentsArePublished(t *testing.T) {
 		wantProblem(t, s.Get(path), api.NotFound)
 	}
 	wantProblem(t, s.Get("/v0.1/servers/example.ring%2Fbeta"), api.NotFound)
+	wantProblem(t, s.Get("/v0.1/servers/x%2F"), api.NotFound)
 	wantProblem(t, s.Get("/v0.1/servers/example.ring%2Fnobody/versions"), api.UnknownMember)
 	wantProblem(t, s.Get("/v0.1/servers?limit=0"), api.InvalidParameter)
 	wantProblem(t, s.Get("/v0.1/servers?search=x"), api.OriginUnavailable) // this node has no origin

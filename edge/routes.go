@@ -127,7 +127,8 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 	}
 	path = front.DecodePath(path)
 	h := &ctx.Request.Header
-	if short := path[:len(path)-1]; s.endsInSlash(path) {
+	// A slash at the end that is escaped is none: it is part of a name.
+	if short := path[:len(path)-1]; s.endsInSlash(path) && front.Path(target)[len(front.Path(target))-1] == '/' {
 		if !h.IsOptions() { // a browser follows no redirect of a preflight
 			s.toPath(ctx, target)
 			return

@@ -61,7 +61,7 @@ func (s *Server) send(ctx context.Context, t *describe.Tool, arguments json.RawM
 		for _, raw := range c.payments {
 			text := base64.StdEncoding.EncodeToString(raw)
 			if len(text) > maxCredential {
-				return s.refused(api.CredentialTooLarge, "A payment by x402 can have at most 12288 characters."), nil
+				return s.refused(api.CredentialTooLarge, "A payment by x402 can have at most 12288 bytes."), nil
 			}
 			with.PaymentSignature = append(with.PaymentSignature, text)
 		}

@@ -382,7 +382,7 @@ func newCaller(fields http.Header, body []byte, from Sender) *caller {
 			c.credentials = append(c.credentials, found)
 		}
 	}
-	if found := member(member(params, "_meta"), paymentKey); len(found) > 0 {
+	if found := member(member(params, "_meta"), paymentKey); len(found) > 0 && string(found) != "null" {
 		c.payments = append(c.payments, found)
 	}
 	return c

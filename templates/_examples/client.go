@@ -14,9 +14,12 @@ const ring = "https://ring.example"
 // call sends a request, with a credential if there is one. A 402 is no failure: nothing was
 // charged, and the document has the price and the offers to pay it.
 func call(method, path string, body any, credential string) (status int, document map[string]any) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		log.Fatal(err)
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			log.Fatal(err)
+		}
 	}
 	req, err := http.NewRequest(method, ring+path, bytes.NewReader(text))
 	if err != nil {

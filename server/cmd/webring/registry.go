@@ -46,6 +46,9 @@ func registryEntry(fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		if *to != "" && *to == *file {
+			return fmt.Errorf("--out and --registry-key name the same file, %s; the key needs one of its own", *to)
+		}
 		var key ed25519.PrivateKey
 		made := false
 		if *file != "" {
