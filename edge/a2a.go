@@ -3,11 +3,9 @@ package edge
 import (
 	"bytes"
 	"encoding/json"
-	"sync"
 
 	"github.com/valyala/fasthttp"
 
-	"webring/core/api"
 	"webring/edge/describe"
 )
 
@@ -68,19 +66,13 @@ type agentCall struct {
 //
 // Document: the Agent2Agent protocol, version 1.0, "JSON-RPC Protocol Binding".
 func (s *Shell) callAgent(ctx *fasthttp.RequestCtx) {
-	if why := s.foreignOrigin(ctx); why != "" {
-		s.problem(ctx, refusal{api.OriginNotAllowed, why, ""})
-		return
-	}
-	if !jsonBody(&ctx.Request.Header) {
-		s.problem(ctx, notJSON)
+	if !s.mayCall(ctx) {
 		return
 	}
 	id, result, failed := s.askAgent(ctx)
-	answer := map[string]any{"jsonrpc": "2.0", "id": id}
-	if answer["result"] = result; failed != nil {
-		delete(answer, "result")
-		answer["error"] = failed
+	answer := map[string]any{"jsonrpc": "2.0", "id": id, "result": result}
+	if failed != nil {
+		answer = map[string]any{"jsonrpc": "2.0", "id": id, "error": failed}
 	}
 	var body bytes.Buffer
 	e := json.NewEncoder(&body)
@@ -95,18 +87,6 @@ func (s *Shell) callAgent(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.SetContentType("application/json")
 	ctx.Response.SetBodyRaw(body.Bytes())
 }
-
-// readTools are the tools that the agent has, by name. They are made once: to make them takes
-// long, and a message may name as many as fit into it.
-var readTools = sync.OnceValue(func() map[string]describe.Tool {
-	tools := map[string]describe.Tool{}
-	for _, t := range describe.Tools() {
-		if !t.Sends() && !t.Makes() {
-			tools[t.Name] = t
-		}
-	}
-	return tools
-})
 
 // askAgent gives the result of a call, or why there is none, and its id.
 func (s *Shell) askAgent(ctx *fasthttp.RequestCtx) (id json.RawMessage, result any, failed *agentError) {
@@ -149,8 +129,8 @@ func (s *Shell) askAgent(ctx *fasthttp.RequestCtx) (id json.RawMessage, result a
 		if p.Data == nil || json.Unmarshal(p.Data, &call) != nil {
 			continue
 		}
-		if tool, reads := readTools()[call.Tool]; reads {
-			part = map[string]any{"data": json.RawMessage(s.mcp.Read(ctx, tool, call.Arguments)), "mediaType": "application/json"}
+		if doc, reads := s.mcp.Read(ctx, call.Tool, call.Arguments); reads {
+			part = map[string]any{"data": json.RawMessage(doc), "mediaType": "application/json"}
 			break
 		}
 	}

@@ -46,18 +46,24 @@ func (r toolReader) Serve(target []byte, to *api.Response) {
 	*to = api.Response{Status: d.Status, Body: d.Body}
 }
 
-// callTool takes one message of an MCP client, or a batch, each message of which is counted as
-// a request.
-func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
+// mayCall says whether a message to the MCP server or the agent is JSON, and from no page that may
+// not send it. If it may not be sent, its answer says why.
+func (s *Shell) mayCall(ctx *fasthttp.RequestCtx) bool {
 	if why := s.foreignOrigin(ctx); why != "" {
 		s.problem(ctx, refusal{api.OriginNotAllowed, why, ""})
-		return
+		return false
 	}
 	if !jsonBody(&ctx.Request.Header) {
 		s.problem(ctx, notJSON)
-		return
+		return false
 	}
-	if !s.countMore(ctx, mcp.Messages(Body(ctx))-1) {
+	return true
+}
+
+// callTool takes one message of an MCP client, or a batch, each message of which is counted as
+// a request.
+func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
+	if !s.mayCall(ctx) || !s.countMore(ctx, mcp.Messages(Body(ctx))-1) {
 		return
 	}
 	fields := http.Header{}

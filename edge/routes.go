@@ -120,15 +120,15 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, badTarget)
 		return
 	}
-	path := front.Path(target)
-	if front.EscapesSlash(path) && !bytes.HasPrefix(path, serversPrefix) {
+	raw := front.Path(target)
+	if front.EscapesSlash(raw) && !bytes.HasPrefix(raw, serversPrefix) {
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	path = front.DecodePath(path)
+	path := front.DecodePath(raw)
 	h := &ctx.Request.Header
 	// A slash at the end that is escaped is none: it is part of a name.
-	if short := path[:len(path)-1]; s.endsInSlash(path) && front.Path(target)[len(front.Path(target))-1] == '/' {
+	if short := path[:len(path)-1]; raw[len(raw)-1] == '/' && s.endsInSlash(path) {
 		if !h.IsOptions() { // a browser follows no redirect of a preflight
 			s.toPath(ctx, target)
 			return

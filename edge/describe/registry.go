@@ -166,7 +166,7 @@ func (s *Source) search(words string, offset, limit int) (list []Member, total i
 }
 
 // searched gives the words of a search, as the ring's own search takes them: at most 8, in a bounded
-// number of bytes. Whoever searches for a whole name means the part that is the member's own.
+// number of bytes. A search for a whole name is one for the part that is the member's own.
 func searched(search, space string) string {
 	words := strings.FieldsFunc(strings.TrimPrefix(search, space+"/"), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)

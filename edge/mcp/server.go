@@ -8,7 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -141,15 +141,19 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 	}
 }
 
-// Read gives the document that a tool which only reads answers, or a problem document, to a call
-// outside of MCP.
-func (s *Server) Read(ctx context.Context, t describe.Tool, arguments json.RawMessage) []byte {
+// Read gives the document that the tool of this name answers, or a problem document, to a call
+// outside of MCP. ok is false if there is no such tool that only reads.
+func (s *Server) Read(ctx context.Context, name string, arguments json.RawMessage) (document []byte, ok bool) {
+	t, known := tools()[name]
+	if !known || t.Sends() || t.Makes() {
+		return nil, false
+	}
 	result, err := s.tool(t)(ctx, &sdk.CallToolRequest{Params: &sdk.CallToolParamsRaw{Name: t.Name, Arguments: arguments}})
 	if err != nil {
 		s.log.Error("mcp: a read", "tool", t.Name, "err", err)
 		result = s.refused(api.Internal, "The call failed here. It is not your fault. Try again later.")
 	}
-	return []byte(result.Content[0].(*sdk.TextContent).Text)
+	return []byte(result.Content[0].(*sdk.TextContent).Text), true
 }
 
 // read answers a call with the document of its read.
@@ -356,14 +360,15 @@ func callerOf(ctx context.Context) *caller {
 // stateless is the revision of the protocol since which there are no sessions.
 const stateless = "2026-07-28"
 
-var sending = func() (names []string) {
+// tools has all tools by name. They are made once: to make them takes long, and one message may
+// name as many as fit into it.
+var tools = sync.OnceValue(func() map[string]describe.Tool {
+	all := map[string]describe.Tool{}
 	for _, t := range describe.Tools() {
-		if t.Sends() {
-			names = append(names, t.Name)
-		}
+		all[t.Name] = t
 	}
-	return names
-}()
+	return all
+})
 
 // newCaller reads the metadata of a message as it was sent: the SDK does not keep what
 // is next to params, nor the spelling of a credential.
@@ -373,7 +378,8 @@ func newCaller(fields http.Header, body []byte, from Sender) *caller {
 	var method, name string
 	_ = json.Unmarshal(member(body, "method"), &method)
 	_ = json.Unmarshal(member(params, "name"), &name)
-	if c.sends = method == "tools/call" && slices.Contains(sending, name); !c.sends {
+	t, known := tools()[name]
+	if c.sends = method == "tools/call" && known && t.Sends(); !c.sends {
 		return c
 	}
 	// MPP has it in params for MCP, and next to params for any JSON-RPC.

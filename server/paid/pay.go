@@ -233,7 +233,7 @@ func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (purchase, *Probl
 	if no == nil {
 		return o, nil
 	}
-	// A client whose clock is wrong sees that by the time here.
+	// The time here shows a client that its clock is wrong.
 	detail := no.Detail + "; the time here is " + now.UTC().Format(time.RFC3339)
 	if no.Code == mpp.CodeExpired {
 		detail += ", and the challenge was good until " + w.expires.UTC().Format(time.RFC3339)
@@ -441,6 +441,9 @@ func (s *Service) claimed(c *Call) error {
 	}
 	return nil
 }
+
+// undecided says whether p leaves open what became of a payment.
+func undecided(p *Problem) bool { return p == errPending || p == errUndecided }
 
 // keyUsed is the answer to a request under the Idempotency-Key of r, if it does not carry the
 // credential of r.

@@ -102,7 +102,7 @@ func (s *Service) x402Response(c *Call, a *Answer) {
 		_, r.Payer = account(of.payment.Payer)
 	}
 	switch {
-	case p == errPending || p == errUndecided:
+	case undecided(p):
 		r.ErrorReason = x402.Pending
 	case p == errNoPayment:
 		r.ErrorReason = x402.InvalidPayload

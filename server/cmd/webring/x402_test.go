@@ -63,7 +63,7 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 	pay(edge, "/api/bid", `{"member":"other","amount":"1.50"}`, 200)
 	pay(s, "/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
 
-	// Whoever signs late or has a clock that is half a minute off pays, and base64 may be spelled
+	// A client that signs late, or has a clock that is half a minute off, pays, and base64 may be spelled
 	// in any way. Over MCP it is the same payment.
 	const bid = `{"member":"exactly","amount":"1.00"}`
 	spell := func(e *base64.Encoding) func(string) string {

@@ -135,7 +135,7 @@ func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) 
 // [Method.Outcome] says it, Failed or Mismatched as soon as a receipt shows it. Gone
 // needs a deep block after which it cannot be mined. Where that is not of the last minutes,
 // or the transaction can have been replaced, it also needs the proof that Outcome wants: a
-// node may have forgotten the receipts of then, and not those of now.
+// node may have forgotten the receipts of that time, and still have later ones.
 func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
 	tx, err := m.reopen(p)
 	if err != nil {

@@ -61,7 +61,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		return err
 	}
 	if lane := questions[len(questions)-1]; !tx.expiring() {
-		// Before the simulation, whose errors do not say what to do about a nonce.
+		// The nonce comes first: the simulation fails for it, too, and does not say what to do.
 		if lane.Error != nil {
 			return node.Unavailable(lane.Error)
 		}
