@@ -66,6 +66,8 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 		{"not mined yet", func(*ring) {}, 503, api.PaymentPending, amounts{"bob": 0, "mallory paid": 0, "open": 1}, 30 * time.Minute},
 		{"not mined, and its network silent since", func(r *ring) { r.network.change(func() { r.network.down = true }) }, 503, api.PaymentPending,
 			amounts{"bob": 0, "mallory paid": 0, "open": 1}, 3 * time.Hour},
+		{"not mined, and its network stands still since", func(r *ring) { r.network.change(func() { r.network.frozen = time.Now() }) }, 503, api.PaymentPending,
+			amounts{"bob": 0, "mallory paid": 0, "open": 1}, 3 * time.Hour},
 		{"never mined", func(*ring) {}, 409, api.CredentialReused, amounts{"bob": 0, "mallory paid": 0, "open": 0}, 62 * time.Minute},
 	} {
 		inRing(t, c.name, func(t *testing.T, r *ring) {
@@ -91,6 +93,24 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A payment that was given up can still be mined, so its Idempotency-Key stays used: a client
+// that lost its credential does not pay twice.
+func TestAPaymentThatWasGivenUpKeepsItsKey(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		const key = "one"
+		r.network.fates["mallory"] = fate{after: 24 * time.Hour}
+		ch := r.challenge(paid.OpBid, fund)
+		r.handle(keyed(paid.OpBid, fund, key, r.sign(ch, "mallory", 150, counted("mallory:7")))).is(503, api.PaymentPending)
+		time.Sleep(2 * time.Hour)
+		if v := r.stored(ch); v.State != ledger.Failed {
+			t.Fatalf("not given up: %+v", v)
+		}
+		r.handle(keyed(paid.OpBid, fund, key)).is(409, api.IdempotencyKeyUsed).shows("outcome", "pending")
+		r.handle(keyed(paid.OpBid, fund, key, r.sign(r.challenge(paid.OpBid, fund), "mallory", 150))).is(409, api.IdempotencyKeyUsed)
+		r.has(amounts{"ada": 100, "mallory paid": 0, "open": 0})
+	})
 }
 
 // A payment that is mined after it was given up is the operator's: its money is found, and can

@@ -420,8 +420,9 @@ func (s *Service) earlier(v *ledger.View, key, payer, slug string) (*ledger.Rese
 		}
 	}
 	for _, r := range some {
-		// An open payment blocks its key however long it takes, a failed one only if its money came.
-		came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
+		// An open payment blocks its key however long it takes, a failed one only if its money came,
+		// or can still come.
+		came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String() || r.Outcome == outcomeGivenUp
 		if blocks := r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife)); blocks && (payer == "" || payer == r.Payer) {
 			return r, err
 		}
@@ -469,7 +470,7 @@ var (
 		Detail: "The transaction of this credential has not been mined, and holds nothing any more. It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
 			"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."}
 	errOwnLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
-		Detail: "A transaction of this account without a validBefore still waits to be mined. Use its nonce for another transaction and try again in a minute, or sign with a validBefore. Nothing was charged."}
+		Detail: "A transaction of this account without a validBefore still waits to be mined. Use its nonce for another transaction and try again in a minute. Only for another request may you sign with a validBefore instead: the one that waits can still have its effect. Nothing was charged by this one."}
 	errAllLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
 		Detail: "Too many transactions without a validBefore wait to be mined. Sign with a validBefore, or pay from an account that has paid here before. Nothing was charged."}
 	errNonceHeld = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonUsed,

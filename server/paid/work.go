@@ -467,8 +467,8 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 }
 
 // lapse has the open payment of w, which was not mined in time and can still be, give up what
-// it holds; since is when it did that. [givenUpAfter] later it gives up the payment, too, and
-// gives the answer to its credential.
+// it holds; since is when it did that. When the network has a block from [givenUpAfter] later,
+// it gives up the payment, too, and gives the answer to its credential.
 func (s *Service) lapse(w *work, since *time.Time) (gaveUp, err error) {
 	if now := s.Now(); since.IsZero() {
 		err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
@@ -481,8 +481,8 @@ func (s *Service) lapse(w *work, since *time.Time) (gaveUp, err error) {
 			s.Log.Warn("payment not mined in time; it holds nothing any more, and counts if it is mined", w.log())
 		}
 		return nil, err
-	} else if now.Before(since.Add(givenUpAfter)) {
-		return nil, nil
+	} else if !w.network.now().block.After(since.Add(givenUpAfter)) {
+		return nil, nil // a network that stands still has not had the time
 	}
 	var ended *ledger.Reservation
 	err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
