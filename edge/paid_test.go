@@ -295,7 +295,7 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 			named = append(named, strings.Clone(ctx.UserValue("sha256").(string)))
 		},
 	}})
-	for range 20 {
+	for range 80 {
 		r := s.Get("/sync/keys")
 		if r.Status != 200 || r.Body != "events" {
 			t.Fatalf("%d %s", r.Status, r.Body)
@@ -320,7 +320,7 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 	tell := func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, " ", known) }
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1, EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/keys": tell}})
-	for range 10 {
+	for range 40 {
 		if r := s.Get("/sync/keys?from=0"); r.Body != "127.0.0.1 false" {
 			t.Fatalf("%q", r.Body)
 		}

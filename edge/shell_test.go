@@ -164,7 +164,7 @@ func TestTheRateLimitIsReplaced(t *testing.T) {
 	wantFields(t, s.Do("POST", "/api/bid", "{}"), "RateLimit-Limit", "2", "RateLimit-Remaining", "0")
 	wantProblem(t, s.Get("/api/categories"), api.RateLimited)
 	wantFields(t, forwarded(), "RateLimit-Limit", "2", "RateLimit-Remaining", "1")
-	for range 20 {
+	for range 80 {
 		if r := s.Get("/sync/keys"); r.Status != 200 {
 			t.Fatalf("a follower: %d %s", r.Status, r.Body)
 		}
