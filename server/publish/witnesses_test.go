@@ -174,9 +174,9 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 		t.Error("cosigned before the witnesses answered")
 	}
 	r.ask()
-	r.cosigned(2, a, b)
+	r.cosigned(1, a, b)
 	before := r.Cosigned()
-	r.serves(2, a, b)
+	r.serves(1, a, b)
 	a.bent(nil)
 	r.ask()
 	if a.questions() != "" || !bytes.Equal(r.Cosigned(), before) {
@@ -184,11 +184,11 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 	}
 	r.join("x", "y", "z")
 	r.present()
-	r.serves(2, a, b) // cosignatures are worth a minute
+	r.serves(1, a, b) // cosignatures are worth a minute
 	r.ask()
-	r.cosigned(5, a, b)
-	r.serves(5, a, b)
-	if a.questions() != "POST old 2" {
+	r.cosigned(4, a, b)
+	r.serves(4, a, b)
+	if a.questions() != "POST old 1" {
 		t.Errorf("asked %s", a.questions())
 	}
 	// A later statement about the same events takes the place of the one before.
@@ -199,31 +199,30 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 	if statement, _, _ := follow.CutCosigned(r.Cosigned()); !bytes.Equal(statement, r.Checkpoint()) {
 		t.Errorf("the statement is %s", statement)
 	}
-	r.cosigned(5, a, b)
+	r.cosigned(4, a, b)
 	// A restart has it before anybody is asked.
 	r.close()
 	a.bent(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", 500) })
 	b.bent(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "down", 500) })
 	r.open()
-	r.cosigned(5, a, b)
-	r.until("the event about a snapshot", func(c snap.Checkpoint) bool { return c.Size == 6 })
+	r.cosigned(4, a, b)
 	a.bent(nil)
 	r.join("zz")
 	r.setTime(time.Now().Add(10 * time.Minute))
 	r.Published(nil)
-	r.until("a later time", func(c snap.Checkpoint) bool { return c.Size == 7 && c.Time > time.Now().Add(9*time.Minute).UnixMilli() })
-	r.serves(7) // not for longer
+	r.until("a later time", func(c snap.Checkpoint) bool { return c.Time > time.Now().Add(9*time.Minute).UnixMilli() })
+	r.serves(5) // not for longer
 	r.ask()
-	r.cosigned(7, a)
-	r.serves(7, a)
-	if a.questions() != "POST old 0, POST old 5" {
+	r.cosigned(5, a)
+	r.serves(5, a)
+	if a.questions() != "POST old 0, POST old 4" {
 		t.Errorf("after a restart it asked %s", a.questions())
 	}
 	// The other one adds its signature later, and the one that has signed is not asked again.
 	b.bent(nil)
 	r.ask()
-	r.cosigned(7, a, b)
-	if a.questions() != "POST old 0, POST old 5" {
+	r.cosigned(5, a, b)
+	if a.questions() != "POST old 0, POST old 4" {
 		t.Errorf("it asked again: %s", a.questions())
 	}
 }
@@ -232,7 +231,7 @@ func TestWitnessesCosignTheLog(t *testing.T) {
 func TestCosignaturesOutlastAKey(t *testing.T) {
 	r, a, b := witnessed(t)
 	r.ask()
-	r.cosigned(2, a, b)
+	r.cosigned(1, a, b)
 	_, next, err := r.Announce()
 	if err != nil {
 		t.Fatal(err)
@@ -282,25 +281,25 @@ func TestAWitnessThatFailsDelaysNothing(t *testing.T) {
 				case <-req.Context().Done():
 				}
 			})
-		}, "deadline", "POST old 2"},
-		{"without this log", status(404, "text/plain", "unknown"), "status 404", "POST old 2"},
-		{"without this key", status(403, "text/plain", "no"), "status 403", "POST old 2"},
-		{"busy", status(429, "text/plain", "later"), "status 429", "POST old 2"},
-		{"broken", status(500, "text/plain", "no"), "status 500", "POST old 2"},
+		}, "deadline", "POST old 1"},
+		{"without this log", status(404, "text/plain", "unknown"), "status 404", "POST old 1"},
+		{"without this key", status(403, "text/plain", "no"), "status 403", "POST old 1"},
+		{"busy", status(429, "text/plain", "later"), "status 429", "POST old 1"},
+		{"broken", status(500, "text/plain", "no"), "status 500", "POST old 1"},
 		{"elsewhere", func(_ *ring, a *fakeWitness) {
 			a.bent(func(w http.ResponseWriter, req *http.Request) {
 				http.Redirect(w, req, "/elsewhere", http.StatusPermanentRedirect)
 			})
-		}, "status 308", "POST old 2"},
-		{"without a signature", status(200, "text/plain", ""), "malformed", "POST old 2"},
-		{"with a signature of a stranger", status(200, "text/plain", "— x AAAAAAA=\n"), "no verifiable signatures", "POST old 2"},
-		{"endless", status(200, "text/plain", strings.Repeat("— x AAAAAAA=\n", 1<<16)), "an answer of more", "POST old 2"},
-		{"with a size that is none", status(409, size, "x\n"), "409 without the size", "POST old 2"},
-		{"with a size of no type", status(409, "text/plain", "0\n"), "409 without the size", "POST old 2"},
-		{"with the same size again and again", status(409, size, "2\n"), "409 again", "POST old 2"},
-		{"with a wrong size again and again", status(409, size, "3\n"), "409 again", "POST old 2, POST old 3"},
-		{"with a size that it cannot show", status(409, size, "99\n"), "does not show that checkpoint: status 404", "POST old 2, GET"},
-		{"refusing a proof, and showing nothing", status(422, "text/plain", "no"), "does not show that checkpoint", "POST old 2, GET"},
+		}, "status 308", "POST old 1"},
+		{"without a signature", status(200, "text/plain", ""), "malformed", "POST old 1"},
+		{"with a signature of a stranger", status(200, "text/plain", "— x AAAAAAA=\n"), "no verifiable signatures", "POST old 1"},
+		{"endless", status(200, "text/plain", strings.Repeat("— x AAAAAAA=\n", 1<<16)), "an answer of more", "POST old 1"},
+		{"with a size that is none", status(409, size, "x\n"), "409 without the size", "POST old 1"},
+		{"with a size of no type", status(409, "text/plain", "0\n"), "409 without the size", "POST old 1"},
+		{"with the same size again and again", status(409, size, "1\n"), "409 again", "POST old 1"},
+		{"with a wrong size again and again", status(409, size, "2\n"), "409 again", "POST old 1, POST old 2"},
+		{"with a size that it cannot show", status(409, size, "99\n"), "does not show that checkpoint: status 404", "POST old 1, GET"},
+		{"refusing a proof, and showing nothing", status(422, "text/plain", "no"), "does not show that checkpoint", "POST old 1, GET"},
 		{"with a size that this ring has not signed", func(r *ring, a *fakeWitness) {
 			a.bent(func(w http.ResponseWriter, req *http.Request) {
 				if req.Method == http.MethodGet {
@@ -311,13 +310,13 @@ func TestAWitnessThatFailsDelaysNothing(t *testing.T) {
 				w.WriteHeader(409)
 				io.WriteString(w, "99\n")
 			})
-		}, "not signed with this ring's key", "POST old 2, GET"},
-		{"that has lost everything", func(r *ring, a *fakeWitness) { a.begin(r); a.bent(nil) }, "", "POST old 2, POST old 0"},
+		}, "not signed with this ring's key", "POST old 1, GET"},
+		{"that has lost everything", func(r *ring, a *fakeWitness) { a.begin(r); a.bent(nil) }, "", "POST old 1, POST old 0"},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			r, a, b := witnessed(t)
 			r.ask()
-			r.cosigned(2, a, b)
+			r.cosigned(1, a, b)
 			c.happen(r, a)
 			r.join("x", "y")
 			r.present()
@@ -333,7 +332,7 @@ func TestAWitnessThatFailsDelaysNothing(t *testing.T) {
 			if c.says == "" {
 				by = append(by, a)
 			}
-			r.cosigned(4, by...)
+			r.cosigned(3, by...)
 			if a.questions() != c.then {
 				t.Errorf("asked %q", a.questions())
 			}
@@ -373,7 +372,7 @@ func TestAContradictionStopsTheSigner(t *testing.T) {
 			r, a, b := witnessed(t, func(p *publish.Config) { p.Until = until })
 			r.join("x", "y")
 			r.ask()
-			r.cosigned(4, a, b)
+			r.cosigned(3, a, b)
 			secret, err := os.ReadFile(r.config.KeyPath)
 			if err != nil {
 				t.Fatal(err)
@@ -432,9 +431,8 @@ func TestAContradictionStopsTheSigner(t *testing.T) {
 			b.bent(nil)
 			a.begin(r)
 			r.open()
-			r.until("the event about a snapshot", func(c snap.Checkpoint) bool { return c.Size == 7 })
 			r.ask()
-			r.cosigned(7, a, b)
+			r.cosigned(5, a, b)
 		})
 	}
 }
@@ -444,7 +442,7 @@ func TestALedgerThatWasRolledBack(t *testing.T) {
 	r, a, b := witnessed(t)
 	r.join("x", "y")
 	r.ask()
-	r.cosigned(4, a, b)
+	r.cosigned(3, a, b)
 	r.close()
 	r.store = ledgertest.NewStore()
 	if err := os.Remove(filepath.Join(r.dir, "head")); err != nil {
@@ -459,7 +457,7 @@ func TestALedgerThatWasRolledBack(t *testing.T) {
 func TestARelayPassesOnWhatIsCosigned(t *testing.T) {
 	r, a, b := witnessed(t)
 	r.ask()
-	r.cosigned(2, a, b)
+	r.cosigned(1, a, b)
 	n := serve(t, publish.Handlers(only(r), func() string { return "https://ring.test" }))
 	x := relay(t, r, r.books, n.base)
 	comes(t, "what is cosigned", func() bool {
