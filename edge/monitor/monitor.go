@@ -25,8 +25,6 @@ const (
 	leaderboardPath = "/api/leaderboard"
 	maxLeaderboard  = 4 << 20
 	maxNote         = 16 << 10
-	// ahead is how many bundles are fetched at a time.
-	ahead = 8
 	// unsigned is for how many seconds a position that is shown may lack a signature, and
 	// behind for how many the leaderboard may be of an earlier position than was signed.
 	unsigned, behind = 20, 5
@@ -333,7 +331,11 @@ func (r *run) replay(ctx context.Context, shown answer) error {
 	r.Payers = Payers{}
 	var tree snap.Tree
 	var refusal error
-	err := r.bundles(ctx, func(records []snap.Record) {
+	get := func(ctx context.Context, path string, most int64) ([]byte, error) {
+		a, err := r.from.get(ctx, path, most)
+		return a.body, err
+	}
+	err := log.Records(ctx, get, 0, uint64(r.At.N), func(records []snap.Record) error {
 		for _, record := range records {
 			tree.Add(record.Event)
 			if refusal == nil {
@@ -347,7 +349,11 @@ func (r *run) replay(ctx context.Context, shown answer) error {
 			}
 		}
 		r.Say(tree.Size(), uint64(r.At.N))
+		return nil
 	})
+	if errors.Is(err, log.ErrBundle) {
+		err = wrong("%w", err)
+	}
 	if err == nil && tree.Root() != r.At.Hash {
 		err = wrong("the events do not lead to the signed root of %d events", r.At.N)
 	}
