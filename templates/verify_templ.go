@@ -42,7 +42,7 @@ func (v Verify) HTML() templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Verify the leaderboard</h1><p class=\"lede\">Don't trust us. Check. The ledger of all payments is public and signed. Replay it and you get the same leaderboard, byte for byte.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<h1>Verify the leaderboard</h1><p class=\"lede\">Don't trust us. Check. Every payment is an event in a public, signed log. Replay it and you get the same leaderboard, byte for byte.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -88,7 +88,7 @@ func (v Verify) HTML() templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, " <h2>In this browser</h2><p>Your browser fetches the ledger and the ring's program, replays every event, and checks the signature, the ledger root and the state digest. Then it compares its leaderboard with <a href=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 8, " <h2>In this browser</h2><p>Your browser fetches the log and the ring's program, replays every event, and checks the checkpoint's signature, the root hash and the state digest. Then it compares its leaderboard with <a href=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -114,7 +114,7 @@ func (v Verify) HTML() templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "\">leaderboard page</a>. It accepts only the program named in the signature, no position older than the signed one, and times within 5 minutes of your clock. It loads nothing until you start it: the program is 3 MB (1 MB compressed), and the ledger grows with the ring. It remembers the checkpoint, and at your next visit checks that the ledger continues it.</p><p>What it cannot know: whether this site sent an honest script, whether others are shown another ledger, and who the payers are. The command below checks without this site's script.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "\">leaderboard page</a>. It accepts only the program named in the signature, no position older than the signed one, and times within 5 minutes of your clock. It loads nothing until you start it: the program is 3 MB (1 MB compressed), and the log grows with the ring. It remembers the checkpoint, and at your next visit checks that the log continues it.</p><p>What it cannot know: whether this site sent an honest script, whether others are shown another log, unless witnesses cosign it, and who the payers are. The command below checks without this site's script.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -257,6 +257,10 @@ type Docs struct {
 	Answers map[string]string // to the examples, by the ids of operations
 }
 
+func (v Docs) verifications() string {
+	return "webring verify " + v.About.Base + "\nwebring verify --receipt FILE"
+}
+
 func (v Docs) examples() string {
 	return "curl " + quotedURL(v.About.Base+"/api/leaderboard?limit=3") + "\n" +
 		"curl " + quotedURL(v.About.Base+"/api/ring/next") + "\n" +
