@@ -98,7 +98,8 @@ type run struct {
 	signed  []byte   // the checkpoint
 	earlier [][]byte // other checkpoints, which it must continue
 
-	statement []byte // what the ring signs about its state, which is a checkpoint too
+	statement []byte     // what the ring signs about its state, which is a checkpoint too
+	states    [][16]byte // the digest of the state after each event
 }
 
 // Verify fetches the whole log of a ring, checks it, folds it in a core of its own, and
@@ -379,6 +380,10 @@ func (r *run) fold(state *core.State, record snap.Record) error {
 		return fmt.Errorf("more than %d members have joined: give a higher --capacity", r.Capacity)
 	case err != nil:
 		return wrong("event %d, which the rules do not allow: %w", state.Seq(), err)
+	}
+	r.states = append(r.states, state.Digest())
+	if s, ok := e.(*core.Snapshotted); ok && r.states[s.Size-1] != s.State {
+		return wrong("event %d says that the snapshot of %d events has another state than the events lead to: the snapshot is a lie", state.Seq()-1, s.Size)
 	}
 	r.Payers.add(e)
 	if r.Each != nil {

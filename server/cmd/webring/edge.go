@@ -138,6 +138,9 @@ func (n *edgeNode) run(ctx context.Context) (err error) {
 		return err
 	}
 	n.watched.Replica = r
+	if policy != nil {
+		n.config.Witnessed = func() (int64, time.Time) { return policy.Witnessed(r.LogCheckpoint()) }
+	}
 	n.watch.Add(&n.watched)
 	end := func() {}
 	run := sync.OnceFunc(func() { end = inBackground(r.Run) })

@@ -158,7 +158,11 @@ type Transfer struct {
 	At        time.Time `json:"at"`        // of its block
 	Senders   int       `json:"-"`         // how many accounts the money came from, at most
 	Payee     string    `json:"-"`         // whom it reached, as [Payment.Payee]; "" if not known, or several
+	Bound     []Bound   `json:"-"`         // the payments that its token names in the transaction, if it was asked
 }
+
+// Bound names a payment as the token logs it: its payer, and [Payment.Binding].
+type Bound struct{ Payer, Binding string }
 
 // ErrNoTransfer says that a transaction is not on the chain, or brought the
 // recipient nothing.

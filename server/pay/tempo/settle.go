@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/pay/mpp"
@@ -291,11 +290,6 @@ func (r *receipt) check(tx *transaction) error {
 	return nil
 }
 
-// transferWithMemoTopic marks an event of TIP-20 tokens that follows
-// [node.TransferTopic]'s. All addresses and the memo are indexed; the data is the
-// amount.
-var transferWithMemoTopic = crypto.Keccak256Hash([]byte("TransferWithMemo(address,address,uint256,bytes32)"))
-
 // paid says that the transaction's effect was to pay us: the currency itself
 // logged the transfer, and right after it the same transfer with our memo.
 // The status alone proves nothing.
@@ -316,13 +310,13 @@ func (tx *transaction) isTransfer(l node.Log) bool {
 }
 
 func (tx *transaction) isTransferWithMemo(l node.Log) bool {
-	return l.Is(tx.token, node.Number(tx.amount), transferWithMemoTopic, common.Hash(node.Word(tx.sender)), common.Hash(node.Word(tx.recipient)), common.Hash(tx.memo))
+	return l.Is(tx.token, node.Number(tx.amount), node.MemoTopic, common.Hash(node.Word(tx.sender)), common.Hash(node.Word(tx.recipient)), common.Hash(tx.memo))
 }
 
 // topics are those of the transfers that would answer the same challenge, under
 // whatever transaction hash.
 func (tx *transaction) topics() []any {
 	return []any{
-		transferWithMemoTopic, common.BytesToHash(tx.sender[:]), common.BytesToHash(tx.recipient[:]), common.Hash(tx.memo),
+		node.MemoTopic, common.BytesToHash(tx.sender[:]), common.BytesToHash(tx.recipient[:]), common.Hash(tx.memo),
 	}
 }
