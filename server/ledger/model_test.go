@@ -344,11 +344,12 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 		if got := view.Open(); len(got) != len(open) || len(got) > 0 && !reflect.DeepEqual(got, open) {
 			t.Fatalf("step %d: open are %v, want %v", step, got, open)
 		}
-		each, eachHolding := 0, 0
+		each, eachHolding, eachLapsed := 0, 0, 0
 		view.EachOpen(func(*ledger.Reservation) { each++ })
 		view.EachHolding(func(*ledger.Reservation) { eachHolding++ })
-		if each != len(open) || eachHolding != holding {
-			t.Fatalf("step %d: each of %d is open, and %d hold; want %d, %d", step, each, eachHolding, len(open), holding)
+		view.EachLapsed(func(*ledger.Reservation) { eachLapsed++ })
+		if each != len(open) || eachHolding != holding || eachLapsed != each-holding {
+			t.Fatalf("step %d: each of %d is open, %d hold and %d have lapsed; want %d, %d", step, each, eachHolding, eachLapsed, len(open), holding)
 		}
 		if n := view.OpenPayments(); n != holding {
 			t.Fatalf("step %d: %d open payments, want %d", step, n, holding)

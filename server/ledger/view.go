@@ -69,7 +69,7 @@ func (v *View) OpenOfPayer(payer string) (count int, cents int64) {
 }
 
 // OpenPayments is how many payments are open in all and have not lapsed.
-func (v *View) OpenPayments() int { return len(v.l.index.open) - v.l.index.lapsed }
+func (v *View) OpenPayments() int { return len(v.l.index.open) - len(v.l.index.lapsed) }
 
 // OpenSince is when the oldest open payment was brought that has not lapsed, if there is one.
 func (v *View) OpenSince() (since time.Time, some bool) {
@@ -105,6 +105,13 @@ func (v *View) EachHolding(f func(r *Reservation)) {
 			f(r)
 		}
 	})
+}
+
+// EachLapsed calls f with each open reservation that has lapsed, in no order. f must not change it.
+func (v *View) EachLapsed(f func(r *Reservation)) {
+	for _, r := range v.l.index.lapsed {
+		f(r)
+	}
 }
 
 // EachOpen calls f with each open reservation, those that have lapsed, too, in no order. f must

@@ -605,9 +605,9 @@ const (
 func (w *work) mayLapse(v *ledger.View) error {
 	r := w.reservation
 	var lapsed *ledger.Reservation
-	v.EachOpen(func(o *ledger.Reservation) {
+	v.EachLapsed(func(o *ledger.Reservation) {
 		same := o.Operation == r.Operation && o.Member == r.Member && o.URLKey == r.URLKey && (o.URLKey != "" || o.Cents == r.Cents)
-		if o.Payer == r.Payer && !o.Lapsed.IsZero() && (w.payment.Endless || same) {
+		if o.Payer == r.Payer && (w.payment.Endless || same) {
 			lapsed = o
 		}
 	})
