@@ -58,7 +58,7 @@ func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reser
 	applied, err = s.apply(w, o, evidence{})
 	if errors.Is(err, errEvidence) {
 		if !o.Deep {
-			s.Log.Info("payment waits for its block to be final: its money may have no effect of its own", w.log(), "settled_by", settledBy(w, o))
+			s.Log.Info("payment waits for its block to be final", w.log(), "settled_by", settledBy(w, o))
 			return nil, false, nil
 		}
 		var e evidence
