@@ -104,14 +104,14 @@ func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *
 		s.Log.Error("whether a payer has paid before is not known", logged(id, p), "err", err)
 	}
 	x.Apart = s.apart(n, x.Payer, paid)
-	was := s.gas.FullUntil(n.Network(), false, anybody, s.Now())
+	was := s.gas.FullUntil(n.Network(), x.Code, anybody, s.Now())
 	old, added := s.gas.Add(x)
 	if !added {
 		return
 	}
 	s.Log.Warn("gas wasted on a payment", logged(id, p), "payer", x.Payer, "wasted_by", x.Transaction, "gas", x.Gas, "late", x.Late)
 	if was.IsZero() {
-		s.tellFull(n)
+		s.tellFull(n, x.Code)
 	}
 	s.storeWaste(old, x)
 }
@@ -159,11 +159,12 @@ func (s *Service) forgive(n *network, id string, p mpp.Payment, o mpp.Outcome) {
 // anybody stands for a client that has wasted nothing.
 const anybody = "anybody"
 
-// tellFull logs that waste leaves no room on a network, if it does.
-func (s *Service) tellFull(n *network) {
-	if until := s.gas.FullUntil(n.Network(), false, anybody, s.Now()); !until.IsZero() {
+// tellFull logs that waste leaves no room on a network, for accounts with code or for others, if
+// it does.
+func (s *Service) tellFull(n *network, code bool) {
+	if until := s.gas.FullUntil(n.Network(), code, anybody, s.Now()); !until.IsZero() {
 		s.Log.Error("no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted",
-			"method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339))
+			"smart_accounts_only", code, "method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339))
 	}
 }
 

@@ -193,8 +193,20 @@ func TestSmartAccountsJoinAndBid(t *testing.T) {
 			t.Errorf("%s again: %d %s", name, r.Status, r.Body)
 		}
 	}
-	if s.authorized() != 600 || s.submissions() != 6 {
-		t.Errorf("%d cents in %d transactions, want 600 in 6", s.authorized(), s.submissions())
+	// Another signature of the same authorisation, for another offer, is the same payment.
+	as := paytest.As(s.smart(one), one)
+	first := one.Exact(s.exact("/api/bid", bid), as)
+	second := one.Exact(s.exact("/api/bid", bid), as, func(d *paytest.EVMDraft) {
+		d.Nonce, d.ValidBefore, d.Sign = first.Draft.Nonce, first.Draft.ValidBefore, one.HighS
+	})
+	if r := s.present("/api/bid", bid, first.Header()); r.Status != 200 {
+		t.Errorf("the first signature: %d %s", r.Status, r.Body)
+	}
+	if r := s.present("/api/bid", bid, second.Header()); r.Status != 409 || r.code(t) != "credential_reused" {
+		t.Errorf("the second signature: %d %s", r.Status, r.Body)
+	}
+	if s.authorized() != 700 || s.submissions() != 7 {
+		t.Errorf("%d cents in %d transactions, want 700 in 7", s.authorized(), s.submissions())
 	}
 
 	// The first agrees where gas costs nothing.
@@ -217,13 +229,13 @@ func TestSmartAccountsJoinAndBid(t *testing.T) {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}
 	}
-	if s.authorized() != 600 || s.submissions() != 6 {
-		t.Errorf("%d cents in %d transactions, want 600 in 6", s.authorized(), s.submissions())
+	if s.authorized() != 700 || s.submissions() != 7 {
+		t.Errorf("%d cents in %d transactions, want 700 in 7", s.authorized(), s.submissions())
 	}
 	if err := s.chain.PutAccount(t.Context(), later, one.Address()); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.present("/api/bid", bid, early); r.Status != 200 || s.authorized() != 700 {
+	if r := s.present("/api/bid", bid, early); r.Status != 200 || s.authorized() != 800 {
 		t.Errorf("once it is deployed: %d %s", r.Status, r.Body)
 	}
 }

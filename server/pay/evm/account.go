@@ -57,7 +57,7 @@ func unwrap(signature []byte) (own []byte, wrapped bool, err error) {
 // code. Its code could be deployed together with the transfer, but what that costs, and what
 // it calls, would be for the payer to choose and for the gas account to pay.
 func (a *authorization) undeployed() *mpp.Rejection {
-	if !a.any {
+	if !a.whole {
 		return mpp.Refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
 	}
 	return mpp.Refuse(mpp.ReasonAbsent, "the account has no code on this chain, and this signature is not by a key of its address. "+

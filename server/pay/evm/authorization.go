@@ -26,7 +26,7 @@ type authorization struct {
 	validBefore uint64 // Unix seconds; the block must be earlier
 	nonce       common.Hash
 	signature   []byte // of a key: r, s and v, which is 27 or 28; of an account with code: any
-	any         bool   // it is submitted by the function that takes a signature of any length
+	whole       bool   // it is submitted by the function that takes a signature of any length
 }
 
 // challengeNonce binds an authorisation to a challenge (draft-evm-charge-00,
@@ -61,14 +61,14 @@ func (a *authorization) arguments() []byte {
 // The functions transferWithAuthorization: with v, r and s apart, which every token has, and
 // with a signature of any length, which tokens have that ask accounts with code.
 var (
-	selector    = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
-	anySelector = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)")
+	selector      = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
+	wholeSelector = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)")
 )
 
 // calldata is the call that submits a. It is what is stored of a payment.
 func (a *authorization) calldata() []byte {
-	if a.any {
-		return slices.Concat(anySelector, a.arguments(), node.Number(7*32), packed(a.signature))
+	if a.whole {
+		return slices.Concat(wholeSelector, a.arguments(), node.Number(7*32), packed(a.signature))
 	}
 	return slices.Concat(selector, a.arguments(), node.Number(uint64(a.signature[64])), a.signature[:64])
 }
@@ -84,13 +84,13 @@ func readCalldata(data []byte) (*authorization, error) {
 	a := &authorization{
 		from: common.BytesToAddress(word(0)), to: common.BytesToAddress(word(1)),
 		value: low(2), validAfter: low(3), validBefore: low(4), nonce: common.Hash(word(5)),
-		any: bytes.HasPrefix(data, anySelector),
+		whole: bytes.HasPrefix(data, wholeSelector),
 	}
 	rest := data[4+8*32:]
 	switch n := low(7); {
-	case a.any && n <= uint64(len(rest)):
+	case a.whole && n <= uint64(len(rest)):
 		a.signature = rest[:n]
-	case !a.any && len(rest) == 32:
+	case !a.whole && len(rest) == 32:
 		a.signature = slices.Concat(word(7), rest, []byte{byte(low(6))})
 	default:
 		return nil, other
@@ -162,7 +162,7 @@ func (p spelled) read(signed string) (*authorization, error) {
 	case len(own) > maxSignature:
 		return nil, mpp.Refuse(mpp.ReasonForm, fmt.Sprintf("the signature is longer than %d bytes", maxSignature))
 	}
-	a.signature, a.any = own, wrapped || len(own) != 65
+	a.signature, a.whole = own, wrapped || len(own) != 65
 	for _, field := range []struct {
 		text string
 		into []byte
