@@ -3,6 +3,7 @@ package evm
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -58,7 +59,7 @@ func unwrap(signature []byte) (own []byte, wrapped bool, err error) {
 // it calls, would be for the payer to choose and for the gas account to pay.
 func (a *authorization) undeployed() *mpp.Rejection {
 	if !a.whole {
-		return mpp.Refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
+		return mpp.Refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain. If the account is a smart account, it must be deployed on this chain first")
 	}
 	return mpp.Refuse(mpp.ReasonAbsent, "the account has no code on this chain, and this signature is not by a key of its address. "+
 		"If it is a smart account, deploy it on this chain first, for example by sending any transaction from it. Then pay the new challenge. Nothing was charged")
@@ -87,23 +88,24 @@ func (m *Method) HasCode(ctx context.Context, p mpp.Payment) (bool, error) {
 var accepted = slices.Concat(node.Selector("isValidSignature(bytes32,bytes)"), make([]byte, 28))
 
 // disowned says what an account's code has against an authorisation that would revert, nil if
-// nothing, or if it has no code. It asks the code as the token does, once with the gas that is
-// paid for at most, and once with more, to tell code that refuses from code that needs more.
+// nothing, or if it has no code. It asks the code as the token does, once with half of the gas
+// that is paid for, as the token needs some too, and once with much more, to tell code that
+// refuses from code that needs more.
 func (m *Method) disowned(ctx context.Context, a *authorization) *mpp.Rejection {
 	var code, answer, generous hexutil.Bytes
 	data := hexutil.Bytes(slices.Concat(node.Selector("isValidSignature(bytes32,bytes)"), a.digest(m.domain), node.Number(64), packed(a.signature)))
 	ask := func(answer *hexutil.Bytes, gas uint64) rpc.BatchElem {
 		return rpc.BatchElem{Method: "eth_call", Result: answer, Args: []any{map[string]any{"to": a.from, "data": data, "gas": hexutil.Uint64(gas)}, "latest"}}
 	}
-	questions := []rpc.BatchElem{askCode(&code, a.from, "latest"), ask(&answer, maxGas), ask(&generous, 10*maxGas)}
+	questions := []rpc.BatchElem{askCode(&code, a.from, "latest"), ask(&answer, maxGas/2), ask(&generous, 5*maxGas)}
 	if err := m.Node.Ask(ctx, questions...); err != nil || questions[0].Error != nil || len(code) == 0 {
 		return nil
 	}
-	accepts := func(q rpc.BatchElem, answer []byte) bool { return q.Error == nil && bytes.HasPrefix(answer, accepted) }
+	silent := func(q rpc.BatchElem) bool { return errors.Is(node.Refused(q.Error), mpp.ErrUnavailable) }
 	switch {
-	case accepts(questions[1], answer):
+	case slices.ContainsFunc(questions[1:], silent) || bytes.HasPrefix(answer, accepted):
 		return nil
-	case accepts(questions[2], generous):
+	case bytes.HasPrefix(generous, accepted):
 		return mpp.Refuse(mpp.ReasonGas, fmt.Sprintf("the account's code takes too much gas to check the signature: the ring pays for %d units in all", maxGas))
 	}
 	return mpp.Refuse(mpp.ReasonSigner, "the account's code does not accept the signature")
