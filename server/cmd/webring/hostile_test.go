@@ -20,11 +20,13 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/mod/sumdb/note"
+	xtlog "golang.org/x/mod/sumdb/tlog"
 
 	"webring/core"
 	"webring/core/api"
 	"webring/core/coretest"
 	"webring/core/snap"
+	"webring/edge/tlog"
 	"webring/server/devchain"
 )
 
@@ -44,6 +46,7 @@ type hostile struct {
 	state   *core.State
 	tree    snap.Tree
 	records []snap.Record
+	hashes  []xtlog.Hash
 	at      snap.Checkpoint
 	signed  []byte
 	changed chan struct{}
@@ -101,6 +104,11 @@ func (h *hostile) apply(s coretest.Step) error {
 	if err := h.state.Apply(s.EventBytes, s.TextBytes); err != nil {
 		return err
 	}
+	hashes, err := xtlog.StoredHashes(int64(h.tree.Size()), s.EventBytes, h)
+	if err != nil {
+		return err
+	}
+	h.hashes = append(h.hashes, hashes...)
 	h.tree.Add(s.EventBytes)
 	h.records = append(h.records, snap.Record{Event: s.EventBytes, Texts: s.TextBytes})
 	return nil
@@ -221,6 +229,10 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for n := from; n < min(h.at.Size, uint64(len(h.records))) && (n == from || n%snap.BlockEvents != 0); n++ {
 			b = snap.AppendRecord(b, h.records[n])
 		}
+	default:
+		if b == nil {
+			b = h.tile(r.URL.Path)
+		}
 	}
 	h.mu.Unlock()
 	if bend != nil {
@@ -235,6 +247,41 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Write(b)
+}
+
+// ReadHashes implements [xtlog.HashReader].
+func (h *hostile) ReadHashes(indexes []int64) (hashes []xtlog.Hash, err error) {
+	for _, i := range indexes {
+		if i >= int64(len(h.hashes)) {
+			return nil, errors.New("not yet")
+		}
+		hashes = append(hashes, h.hashes[i])
+	}
+	return hashes, nil
+}
+
+// tile is a tile or a bundle of the log, nil if it has none there.
+func (h *hostile) tile(path string) (b []byte) {
+	t, texts, ok := tlog.ParsePath(path)
+	if !ok {
+		return nil
+	}
+	if t.L >= 0 {
+		b, _ = xtlog.ReadTileData(t, h)
+		return b
+	}
+	first := t.N * tlog.TileWidth
+	if first+int64(t.W) > int64(len(h.records)) {
+		return nil
+	}
+	for _, r := range h.records[first:][:t.W] {
+		if texts {
+			b = tlog.AppendEntry(b, r.Texts)
+		} else {
+			b = tlog.AppendEntry(b, r.Event)
+		}
+	}
+	return b
 }
 
 func (h *hostile) stream(w http.ResponseWriter, r *http.Request) {
