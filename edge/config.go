@@ -121,6 +121,10 @@ type Config struct {
 	// from its origin. nil: there is nothing at these paths.
 	OriginData OriginData
 
+	// Witnessed says how many events of the log witnesses have cosigned, 0 for none, and when
+	// the last of them did. nil: there is no policy that names some.
+	Witnessed func() (size int64, at time.Time)
+
 	// Stale says whether what Core shows may be behind the ring. Then every
 	// answer carries "Webring-Stale: true". nil stands for never. It is called
 	// for each request.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"webring/core/api"
 	"webring/edge/hops"
@@ -66,6 +67,7 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 		case "/api/ring/alpha/events":
 			return api.Document{Status: 200, Media: "application/json", MaxAge: 30, Body: []byte(`{"member":"alpha","events":[` +
 				`{"id":1025,"at":"2026-11-24T10:00:00.000Z","type":"outbid","member":"alpha","by":"beta","was_rank":1,"rank":2,"seq":9},` +
+				`{"id":1024,"at":"2026-11-24T10:00:00.000Z","type":"bid","member":"alpha","amount_usd":"7.25","seq":9,"payment":{"network":"tempo:1"}},` +
 				`{"id":512,"at":"2026-11-24T09:00:00.000Z","type":"of a later version","member":"alpha"}]}`)}
 		case "/api/ring/beta/events":
 			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
@@ -114,6 +116,9 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 		if r := s.Get(path); r.Status != 200 || !strings.Contains(r.Body, want) {
 			t.Errorf("%s does not say %s: %d %s", path, want, r.Status, r.Body)
 		}
+	}
+	if r := s.Get("/members/alpha"); strings.Count(r.Body, "/log/proof/") != 1 || !strings.Contains(r.Body, `href="../log/proof/8" type="text/plain" download="alpha-8.tlog-proof">Bid $7.25</a>`) {
+		t.Errorf("the page offers no proof: %s", r.Body)
 	}
 	if r := s.Get("/members/alpha", "Accept", "text/markdown"); !strings.Contains(r.Body, "**7\u202f654** went on") {
 		t.Errorf("%s", r.Body)
@@ -181,5 +186,25 @@ func TestSearchesAreTheOrigins(t *testing.T) {
 	wantProblem(t, s.Do("POST", "/api/ring?q=a", ""), api.MethodNotAllowed)
 	if other := s.Get("/api/ring?kind=mcp"); other.Status != 200 {
 		t.Errorf("status %d", other.Status)
+	}
+}
+
+// The page about the ledger says how far witnesses have cosigned it, where a policy names some.
+func TestVerifySaysWhatIsWitnessed(t *testing.T) {
+	ring := newRing(t)
+	_, second := ring.Head()
+	var size int64
+	for _, c := range []struct {
+		size int64
+		says string
+	}{{0, "have not cosigned the log yet"}, {4711, "<strong>Witnessed to 4\u202f711 events</strong>"}, {4711, ">40 seconds ago</time>"}} {
+		size = c.size
+		s := serve(t, Config{Core: ring, Witnessed: func() (int64, time.Time) { return size, time.Unix(second-45, 0) }})
+		if r := s.Get("/verify"); !strings.Contains(r.Body, c.says) || r.Header.Get("Cache-Control") == "" {
+			t.Errorf("no %q: %s", c.says, r.Body)
+		}
+	}
+	if r := serve(t, Config{Core: ring}).Get("/verify"); strings.Contains(r.Body, "itnesses have") || strings.Contains(r.Body, "Witnessed") {
+		t.Errorf("without a policy: %s", r.Body)
 	}
 }

@@ -154,6 +154,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 		Client:     templates.Client,
 		Deprecated: s.deprecated,
 		OriginData: cfg.OriginData,
+		Witnessed:  cfg.Witnessed,
 	}
 }
 

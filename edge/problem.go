@@ -109,7 +109,7 @@ const (
 )
 
 // programFolders are the paths below which only programs ask.
-var programFolders = [...]string{"/api", mcpPath, "/sync"}
+var programFolders = [...]string{"/api", mcpPath, "/sync", "/log"}
 
 // asker says what kind of client asks for a path, percent-decoded, with these fields.
 func asker(path []byte, h content.Fields) audience {

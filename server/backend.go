@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -86,6 +87,9 @@ func (o *Origin) Fill(cfg *edge.Config) {
 		cfg.Stale = o.node.stale
 	}
 	cfg.Sync = publish.Handlers(&o.answers.source, o.Core.BaseURL)
+	if o.Witnesses != nil {
+		cfg.Witnessed = func() (int64, time.Time) { return o.answers.source.Witnessed(o.Witnesses) }
+	}
 	o.takeHops(cfg)
 }
 

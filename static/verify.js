@@ -505,7 +505,7 @@
   var Contradiction = class extends Error {
     /** @param {string} evidence the file that proves it */
     constructor(evidence) {
-      super("this ring has signed two histories: it shows another ledger than the one that it signed before");
+      super("this ring has signed two histories: it shows another log than the one that it signed before");
       this.evidence = evidence;
     }
   };
@@ -963,19 +963,19 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     const log = async (path, most) => {
       const { bytes: some } = await get(at(path), most, doubt ? "reload" : "default");
       bytes += some.length;
-      if (bytes > MOST_BYTES) throw new Error(`the ledger has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
+      if (bytes > MOST_BYTES) throw new Error(`the log has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
       return some;
     };
     for (const earlier of before ? [before, first] : [first]) await continues(`${words} ${last?.key ?? ""}`, earlier, to, log);
     const digest = sha2563(core);
     if (to.core !== digest) {
       throw new Error(
-        `the ledger is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); while the ring is upgraded that can be so, then try again after it, or use webring edge`
+        `the log is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); while the ring is upgraded that can be so, then try again after it, or use webring edge`
       );
     }
     if (to.size > MOST_EVENTS) {
       throw new Error(
-        `the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`
+        `the log has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`
       );
     }
     const guest = new Guest(await WebAssembly.compile(core));
@@ -1063,7 +1063,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     for (let i = 0; i < most; i++) {
       if (shown[i] === own[i]) continue;
       const around = (b) => new TextDecoder().decode(b.subarray(Math.max(0, i - 40), i + 40));
-      return `At byte ${count(i)} the ring shows \u201C${around(shown)}\u201D, and the ledger gives \u201C${around(own)}\u201D.`;
+      return `At byte ${count(i)} the ring shows \u201C${around(shown)}\u201D, and the log gives \u201C${around(own)}\u201D.`;
     }
     return "";
   }
@@ -1073,21 +1073,15 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     yield ["Members", found.members];
     yield ["As of", found.as.toISOString()];
     yield ["SHA-256 of the leaderboard that is shown", found.document];
-    yield ["Root of the ledger", to.root];
+    yield ["Root hash of the log", to.root];
     yield ["Digest of the state", to.state];
     yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
     yield ["Verifier key", found.key];
-    yield [
-      "Your last visit",
-      found.before ? `${count(found.before.size)} events, which this ledger continues` : "none that this browser knows"
-    ];
-    yield [
-      "Your next visit",
-      found.remembered ? "checks that its ledger continues this one" : "knows nothing: this browser does not store it"
-    ];
+    yield ["Your last visit", found.before ? `${count(found.before.size)} events, which this log continues` : "none that this browser knows"];
+    yield ["Your next visit", found.remembered ? "checks that its log continues this one" : "knows nothing: this browser does not store it"];
     yield ["What this cannot show", UNKNOWN];
   }
-  var UNKNOWN = "This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. The ring can show others another ledger, unless witnesses cosign it. And its operator can be one of those who pay.";
+  var UNKNOWN = "This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. The ring can show others another log, unless witnesses cosign it. And its operator can be one of those who pay.";
   function fileOf(text, name, words) {
     const link = document.createElement("a");
     [link.href, link.download, link.textContent] = [URL.createObjectURL(new Blob([text], { type: "text/plain" })), name, words];
@@ -1122,7 +1116,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       const { root = "", module = "" } = form.dataset;
       const found = await verify2(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
       good = !found.difference && !found.late;
-      verdict = "The same to the byte. The ledger that the key signs gives the leaderboard that is shown.";
+      verdict = "The same to the byte. The log that the key signs gives the leaderboard that is shown.";
       if (found.late) verdict = `Not of now. ${found.late}`;
       if (found.difference) verdict = `Not the same. ${found.difference}`;
       const list = document.createElement("dl");

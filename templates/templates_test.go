@@ -119,7 +119,7 @@ func TestThePagesOfARing(t *testing.T) {
 	owned, asleep := rows[1], rows[0]
 	owned.Owner, asleep.Owner, asleep.Claimed = "0x00000000000000000000000000000000000000bb", "0x00000000000000000000000000000000000000aa", true
 	golden(t, "member", textOf(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
-		Hops: &brought}.HTML()))
+		Hops: &brought, Proofs: []Proof{{42, "bid", "7.25", When{rows[0].Joined, "31 January"}}, {7, "joined", "", When{rows[0].Joined, "30 January"}}}}.HTML()))
 	golden(t, "member-asleep", textOf(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows)}.HTML()))
 	golden(t, "embed", textOf(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }

@@ -161,6 +161,15 @@ type Member struct {
 	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops // nil when they are not known
+	Proofs     []Proof
+}
+
+// Proof is an event about a member's money that is in the log.
+type Proof struct {
+	Index  uint64 // in the log
+	What   string // "joined", "bid" or "credited"
+	Amount string // USD, "" where it is not known
+	At     When
 }
 
 // Join is the page on which a draft can be checked, and the answer to a check.
@@ -230,6 +239,10 @@ type Verify struct {
 	Base     string // the ring's URL, without a slash at its end
 	Verifier string // path of the script
 	Module   string // path of the core as WebAssembly, or ""
+	// Policy says that witnesses must cosign, and Witnessed how many events they have cosigned.
+	Policy      bool
+	Witnessed   int64
+	WitnessedAt When
 }
 
 func (v Verify) command() string {
@@ -242,6 +255,10 @@ type Docs struct {
 	About   describe.Ring
 	Member  string            // slug in the examples, "" in an empty ring
 	Answers map[string]string // to the examples, by the ids of operations
+}
+
+func (v Docs) verifications() string {
+	return "webring verify " + v.About.Base + "\nwebring verify --receipt FILE"
 }
 
 func (v Docs) examples() string {

@@ -179,3 +179,19 @@ func plural(n int, one, more string) string {
 	}
 	return more
 }
+
+// The link to a proof: its address below the ring, the name of the file, and the words.
+
+func (p Proof) path() string { return "/log/proof/" + strconv.FormatUint(p.Index, 10) }
+
+func (p Proof) file(slug string) string {
+	return slug + "-" + strconv.FormatUint(p.Index, 10) + ".tlog-proof"
+}
+
+func (p Proof) words() string {
+	what := map[string]string{"joined": "Joined", "bid": "Bid", "credited": "Credit"}[p.What]
+	if p.Amount == "" {
+		return what
+	}
+	return what + " " + Dollars(p.Amount)
+}

@@ -19,7 +19,7 @@ const withheld = () => ({ status: 404, body: "" });
 const flip = (body) => { body[body.length >> 1] ^= 1; return { body }; };
 const words = (of, by) => (body) => ({ body: Buffer.from(body.toString().replace(of, by)) });
 
-// What a site shows that has the whole ledger and no key: answers of the core at positions and
+// What a site shows that has the whole log and no key: answers of the core at positions and
 // times of its choice, and of a core of its own, which says one word otherwise.
 const DAY = 86_400;
 const get = async (path) => new Uint8Array(await (await fetch(plan.nodes[0] + path)).arrayBuffer());
@@ -41,7 +41,7 @@ found.expect("a module of its own", "it lies", lie.body.includes("to_fake_first_
 const same = /^The same to the byte\. /;
 const { name, key, ...signings } = plan.memory;
 const remembered = (which) => [remember, { place: `verified ${name}`, last: JSON.stringify({ key, signed: signings[which] }) }];
-const forked = /^Not verified: this ring has signed two histories: it shows another ledger than the one that it signed before\.$/;
+const forked = /^Not verified: this ring has signed two histories: it shows another log than the one that it signed before\.$/;
 
 // Each: what passes otherwise, the verdict, and what runs in the page before its own script: what the
 // browser remembers, or by how much the reader's clock is ahead.
@@ -49,19 +49,19 @@ const altered = {
   "a bundle of events": [{ [entries]: flip }, /^Not verified: /],
   "a bundle of texts": [{ [texts]: flip }, /^Not verified: events /],
   "a bundle that is withheld": [{ [entries]: withheld }, /^Not verified: \/log\/tile\/entries\/.* was answered with status 404\.$/],
-  "a ledger that goes on": [{}, same, remembered("earlier")],
+  "a log that goes on": [{}, same, remembered("earlier")],
   "tiles that are altered": [{ [tiles]: flip }, /^Not verified: the tiles of the log do not lead to the signed root\.$/, remembered("earlier")],
   "tiles that are withheld": [{ [tiles]: withheld }, /^Not verified: \/log\/tile\/0\/.* was answered with status 404\.$/, remembered("earlier")],
   "another history": [{}, forked, remembered("forged")],
   "another history, whose tiles are altered": [{ [tiles]: flip }, /^Not verified: the tiles of the log do not lead to the signed root\.$/, remembered("forged")],
-  "a ledger that has become shorter": [{}, /^Not verified: the ring shows .* events, and had signed .* when you verified it last\.$/, remembered("longer")],
+  "a log that has become shorter": [{}, /^Not verified: the ring shows .* events, and had signed .* when you verified it last\.$/, remembered("longer")],
   "the leaderboard": [{ [leaderboard]: words(/"rank":1\b/, '"rank":7') }, /^Not the same\. /],
   "the checkpoint": [{ [checkpoint]: words(/\ntime \d/, "\ntime 9") }, /^Not verified: /],
   "an old leaderboard": [{ [leaderboard]: async () => shown(core, size >> 1, now()) }, /^Not verified: the leaderboard is of .* were signed before .* an old one\.$/],
   "a leaderboard of next year": [{ [leaderboard]: async () => shown(core, size, now() + 365 * DAY) }, /^Not of now\. This is the leaderboard as it was at .*; your clock says /],
   "a signature of yesterday": [{ [leaderboard]: async () => shown(core, size, now() + DAY) }, /^Not of now\. .* the newest signature is of /, [clock, DAY * 1000]],
   "a reader whose clock is wrong": [{}, /^Not of now\. .* If your clock is wrong, set it /, [clock, -DAY * 1000]],
-  "a module of its own": [{ [program]: () => ({ body: own }), [leaderboard]: () => lie }, /^Not verified: the ledger is signed by another build of the core \(/],
+  "a module of its own": [{ [program]: () => ({ body: own }), [leaderboard]: () => lie }, /^Not verified: the log is signed by another build of the core \(/],
 };
 
 const browser = await launch(plan.chromium);
@@ -83,7 +83,7 @@ if (plan.firefox) {
     found.expect(`${what} in Firefox`, `it says ${verdict} and ${visit}`, verdict.test(said) && visit.test(result), said + result);
   };
   await presses("the first visit", same, /none that this browser knows/);
-  await presses("the second visit", same, /events, which this ledger continues/);
+  await presses("the second visit", same, /events, which this log continues/);
   await page.evaluate(...remembered("forged"));
   await presses("another history", forked, /^Save the evidence\./);
   await other.close();
@@ -124,7 +124,7 @@ async function visit(where, base, key, changes, verdict, first) {
   if (key) await page.fill("#key", key);
   const { said, result } = await press(page);
   found.expect(where, `it says ${verdict}`, verdict.test(said), said);
-  if (first?.[1]?.place && verdict === same) found.expect(where, "it knows the last visit", /events, which this ledger continues/.test(result), result);
+  if (first?.[1]?.place && verdict === same) found.expect(where, "it knows the last visit", /events, which this log continues/.test(result), result);
   if (verdict === forked) {
     const [file] = await Promise.all([page.waitForEvent("download"), page.click("#result a[download]")]);
     console.log(JSON.stringify({ do: readFileSync(await file.path(), "utf8") }));

@@ -43,6 +43,10 @@ func openAPI(s *Source) []byte {
 	if s.has("/docs") {
 		docs["apiReference"] = ring.Base + "/docs"
 	}
+	if !s.has(logCheckpoint) {
+		delete(paths, logCheckpoint)
+		delete(paths, logProof)
+	}
 	all := Operations()
 	by := codesByStatus(all)
 	for i := range all {
@@ -72,6 +76,9 @@ func openAPI(s *Source) []byte {
 	}
 	return s.json(doc)
 }
+
+// Paths of the log. Nodes that nobody can follow have none.
+const logCheckpoint, logProof = "/log/checkpoint", "/log/proof/{index}"
 
 // openapi is one document being put together.
 type openapi struct {

@@ -41,6 +41,9 @@ type Site struct {
 	// OriginData answers a GET for data of the origin that is not in the ledger;
 	// nil when the node has none of it.
 	OriginData func(ctx context.Context, path, query string) api.Document
+	// Witnessed says how many events of the log witnesses have cosigned, and when the last of
+	// them did; nil without a policy.
+	Witnessed func() (size int64, at time.Time)
 	// Deprecated says since when a path is the old surface; nil for none.
 	Deprecated map[string]Deprecation
 }

@@ -33,6 +33,7 @@ type facts struct {
 	Draft  string // JSON of a registration
 	Member string // slug of the earliest member, "" in an empty ring
 	News   bool   // members have feeds
+	Log    bool   // the node has the log
 	Tools  []string
 	Lists  []list
 }
@@ -71,7 +72,7 @@ func llms(s *Source) []byte {
 	if first, _ := s.members("", 0, 1); len(first) > 0 {
 		f.Member = first[0].Slug
 	}
-	f.News = s.has("/feeds/members/x.atom")
+	f.News, f.Log = s.has("/feeds/members/x.atom"), s.has(logCheckpoint)
 	reads, links := list{Title: "Reads"}, list{Title: "Links to put on a page"}
 	documents, optional := list{Title: "Documents"}, list{Title: "Optional", Links: pagesOf(s)}
 	for i := range optional.Links {

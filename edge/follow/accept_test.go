@@ -13,6 +13,7 @@ import (
 	"webring/core"
 	"webring/core/coretest"
 	"webring/core/snap"
+	log "webring/edge/tlog"
 )
 
 // Whatever is sent instead of the truth is refused by its name, what was shown
@@ -20,17 +21,24 @@ import (
 func TestRefusals(t *testing.T) {
 	replaceRecord := func(o *fakeOrigin, change func(*snap.Record)) {
 		o.bend = func(path string, b []byte) []byte {
-			if path != "/sync/events" {
+			t, texts, ok := log.ParsePath(path)
+			if !ok || t.L >= 0 {
 				return b
 			}
-			records, err := snap.DecodeRecords(b)
-			if err != nil || len(records) == 0 {
-				o.t.Fatalf("%v %v", records, err)
+			all, err := log.Entries(b)
+			if err != nil || len(all) == 0 {
+				o.t.Fatalf("%v %v", all, err)
 			}
-			change(&records[0])
+			last := o.records[len(o.records)-1]
+			last = snap.Record{Event: bytes.Clone(last.Event), Texts: bytes.Clone(last.Texts)}
+			change(&last)
+			all[len(all)-1] = last.Event
+			if texts {
+				all[len(all)-1] = last.Texts
+			}
 			b = nil
-			for _, r := range records {
-				b = snap.AppendRecord(b, r)
+			for _, one := range all {
+				b = log.AppendEntry(b, one)
 			}
 			return b
 		}

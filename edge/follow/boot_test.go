@@ -13,6 +13,7 @@ import (
 	"webring/core"
 	"webring/core/coretest"
 	"webring/core/snap"
+	log "webring/edge/tlog"
 )
 
 func TestBootingFromASnapshotTakesTheEventsAfterIt(t *testing.T) {
@@ -25,8 +26,8 @@ func TestBootingFromASnapshotTakesTheEventsAfterIt(t *testing.T) {
 			o.sign()
 			f := o.booted(func(c *Config) { c.Replay = replay })
 			f.agrees(o)
-			first := slices.IndexFunc(o.asked, func(p string) bool { return strings.HasPrefix(p, "/sync/events") })
-			if want := map[bool]string{false: "/sync/events?from=10", true: "/sync/events?from=0"}[replay]; o.asked[first] != want {
+			first := slices.IndexFunc(o.asked, func(p string) bool { return strings.HasPrefix(p, entriesPath) })
+			if want := map[bool]string{false: log.EntriesPath(0, 10), true: log.EntriesPath(0, 12)}[replay]; o.asked[first] != want {
 				t.Errorf("asked for %q", o.asked)
 			}
 			if replay && slices.ContainsFunc(o.asked, func(p string) bool { return strings.HasPrefix(p, "/sync/snapshot") }) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"webring/core/snap"
+	log "webring/edge/tlog"
 )
 
 // maxCarried is how many bytes of records may come with a checkpoint.
@@ -99,17 +100,7 @@ func (c carried) extend(tree *snap.Tree, to snap.Checkpoint) []snap.Record {
 	}
 	*tree = ahead
 	if at > c.from {
-		records = cloneRecords(records)
+		records = log.Clone(records)
 	}
 	return records
-}
-
-// cloneRecords returns records in memory of their own. Decoded records alias the memory of
-// the whole range that they came in, which could not be freed before all of them.
-func cloneRecords(records []snap.Record) []snap.Record {
-	own := make([]snap.Record, len(records))
-	for i, r := range records {
-		own[i] = snap.Record{Event: bytes.Clone(r.Event), Texts: bytes.Clone(r.Texts)}
-	}
-	return own
 }

@@ -23,10 +23,10 @@ func TestASnapshotContinuesWhatWasSignedBefore(t *testing.T) {
 		from     string // of the first events that are asked for
 		evidence bool
 	}{
-		"the same history":                    {tiles: whole, from: "/sync/events?from=6"},
-		"the same history, without tiles":     {tiles: none, from: "/sync/events?from=0"},
+		"the same history":                    {tiles: whole, from: log.EntriesPath(0, 6)},
+		"the same history, without tiles":     {tiles: none, want: errAbsent},
 		"a forged history":                    {forged: true, tiles: whole, want: ErrForked, evidence: true},
-		"a forged history, without tiles":     {forged: true, tiles: none, want: ErrForked, from: "/sync/events?from=0"},
+		"a forged history, without tiles":     {forged: true, tiles: none, want: errAbsent},
 		"a forged history, with other tiles":  {forged: true, tiles: altered, want: ErrEvents},
 		"the same history, with other tiles":  {tiles: altered, want: ErrEvents},
 		"the same history, with short tiles":  {tiles: short, want: ErrEvents},
@@ -82,7 +82,7 @@ func TestASnapshotContinuesWhatWasSignedBefore(t *testing.T) {
 			}
 			asked := ""
 			for _, path := range o.asked {
-				if asked == "" && strings.HasPrefix(path, "/sync/events") {
+				if asked == "" && strings.HasPrefix(path, entriesPath) {
 					asked = path
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"webring/core/snap"
+	log "webring/edge/tlog"
 )
 
 // spoiled is a cache that answers something wrong.
@@ -35,7 +36,7 @@ func (c spoiled) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // After a wrong answer, caches are bypassed.
 func TestASpoiledCacheIsPassedBy(t *testing.T) {
-	for _, path := range []string{"/sync/events", "/sync/snapshot/"} {
+	for _, path := range []string{entriesPath, textsPath, "/sync/snapshot/"} {
 		o := newOrigin(t)
 		o.join("a", "b")
 		o.snapshot()
@@ -93,7 +94,7 @@ func TestAReplicaWaitsAsLongAsItIsAskedTo(t *testing.T) {
 	followed(t, func(t *testing.T, o *fakeOrigin, f *follower) {
 		o.mu.Lock()
 		o.busy = func(path string, _ bool) string {
-			if path == "/sync/events" {
+			if strings.HasPrefix(path, entriesPath) {
 				return "7"
 			}
 			return ""
@@ -171,7 +172,6 @@ func TestWithoutASlotTheReplicaAsks(t *testing.T) {
 // far brings an origin so far ahead of its last checkpoint that a replica does not hold what
 // is between in memory.
 func far(o *fakeOrigin) {
-	o.each = snap.BlockEvents
 	for i := range maxGap + 100 {
 		o.join(fmt.Sprint("n", i))
 	}
@@ -194,15 +194,15 @@ func TestALongGapIsFoldedAsItComes(t *testing.T) {
 	want := f.get("/api/ring")
 	far(o)
 	o.snapshot() // says nothing about how the history at hand goes on
-	ranges := 0
+	bundles := 0
 	watch := func(path string, b []byte) []byte {
-		if path == "/sync/events" {
-			if at, _ := opened.Head(); at != f.at.Size && at%snap.BlockEvents != 0 {
+		if strings.HasPrefix(path, entriesPath) {
+			if at, _ := opened.Head(); at != f.at.Size && at%log.TileWidth != 0 {
 				t.Errorf("the next core is at %d", at)
-			} else if ranges > 0 && at < uint64(ranges)*snap.BlockEvents {
-				t.Errorf("the next core is at %d when range %d is asked for", at, ranges)
+			} else if at+2*log.Ahead*log.TileWidth < uint64(bundles)*log.TileWidth {
+				t.Errorf("the next core is at %d when bundle %d is asked for", at, bundles)
 			}
-			ranges++
+			bundles++
 		}
 		return b
 	}
@@ -214,16 +214,16 @@ func TestALongGapIsFoldedAsItComes(t *testing.T) {
 		"another root":  {func(c *snap.Checkpoint) { c.Root[0] ^= 1 }, ErrEvents},
 		"another state": {func(c *snap.Checkpoint) { c.State[0] ^= 1 }, ErrState},
 	} {
-		ranges, o.bend = 0, watch
+		bundles, o.bend = 0, watch
 		if err := f.accept(t.Context(), o.sign(c.bend)); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if ranges != 9 || f.get("/api/ring") != want {
-			t.Errorf("%s: %d ranges; %s is shown", name, ranges, f.get("/api/ring"))
+		if bundles != 1+(maxGap+100)/log.TileWidth+1 || f.get("/api/ring") != want {
+			t.Errorf("%s: %d bundles; %s is shown", name, bundles, f.get("/api/ring"))
 		}
 		f.failed = nil // no wait before the next one
 	}
-	ranges = 0
+	bundles = 0
 	f.takes(o.sign())
 	f.agrees(o)
 	if n := o.questions("/sync/snapshot"); n > 0 {
@@ -245,7 +245,7 @@ func TestALongGapIsFoldedAsItComes(t *testing.T) {
 type slow struct{ Core }
 
 func (c slow) Apply(records []snap.Record) error {
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(75 * time.Millisecond)
 	return c.Core.Apply(records)
 }
 
@@ -270,8 +270,8 @@ func TestAWaitDoesNotEndWhatIsBeingAccepted(t *testing.T) {
 			cancel()
 		}
 		f.agrees(o)
-		if n := o.questions("/sync/events"); n > 11 {
-			t.Errorf("%d ranges were asked for", n)
+		if n := o.questions(entriesPath); n > 36 {
+			t.Errorf("%d bundles were asked for", n)
 		}
 	})
 }

@@ -182,7 +182,7 @@ func TestReach(t *testing.T) {
 // An origin that sends a byte now and then is given up. What it sends at full speed later
 // is taken.
 func TestAnUpstreamThatDripsIsGivenUp(t *testing.T) {
-	for _, drips := range []string{"/sync/events", "/sync/snapshot/", "/sync/checkpoint"} {
+	for _, drips := range []string{entriesPath, textsPath, "/sync/snapshot/", "/sync/checkpoint"} {
 		synctest.Test(t, func(t *testing.T) {
 			o := newOrigin(t)
 			o.join("a")
@@ -303,8 +303,8 @@ func TestARefusalDoesNotFloodTheLog(t *testing.T) {
 		o.join("a")
 		o.mu.Lock()
 		o.bend = func(path string, b []byte) []byte {
-			if path == "/sync/events" {
-				b[8] ^= 1
+			if strings.HasPrefix(path, entriesPath) {
+				b[len(b)-1] ^= 1
 			}
 			return b
 		}

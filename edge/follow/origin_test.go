@@ -10,7 +10,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,10 +23,14 @@ import (
 	"webring/core/api"
 	"webring/core/coretest"
 	"webring/core/snap"
+	log "webring/edge/tlog"
 	"webring/wasm/host"
 )
 
 const capacity = 10_000
+
+// Where fakeOrigin has bundles of events, and of their texts.
+const entriesPath, textsPath = "/log/tile/entries/", "/log/texts/"
 
 // fakeOrigin is an origin in memory, to be reached by its Client. What it hands
 // out can be bent.
@@ -46,7 +49,6 @@ type fakeOrigin struct {
 	files   map[string][]byte // by path
 	gone    bool
 	streams bool
-	each    uint64                                            // records in a range
 	busy    func(path string, waits bool) (retryAfter string) // "" answers
 	bend    func(path string, body []byte) []byte
 	carry   func(from uint64, records []snap.Record) string // what comes with a checkpoint of a stream
@@ -56,7 +58,7 @@ type fakeOrigin struct {
 
 // emptyOrigin has a key and no events.
 func emptyOrigin(t testing.TB, s signer) *fakeOrigin {
-	return &fakeOrigin{t: t, signer: s.Signer, key: s.word, state: core.NewState(capacity, 1), changed: make(chan struct{}), files: map[string][]byte{}, streams: true, each: 7}
+	return &fakeOrigin{t: t, signer: s.Signer, key: s.word, state: core.NewState(capacity, 1), changed: make(chan struct{}), files: map[string][]byte{}, streams: true}
 }
 
 func newOrigin(t testing.TB) *fakeOrigin {
@@ -180,18 +182,21 @@ func (o *fakeOrigin) RoundTrip(req *http.Request) (*http.Response, error) {
 		res := answer(200, "text/event-stream", nil)
 		res.Body = pr
 		return res, nil
-	case "/sync/events":
-		from, err := strconv.ParseUint(req.URL.Query().Get("from"), 10, 64)
-		if err != nil || from > o.at.Size {
-			return file(nil)
+	default:
+		t, texts, ok := log.ParsePath(path)
+		first := t.N * log.TileWidth
+		if !ok || t.L >= 0 || first+int64(t.W) > int64(len(o.records)) {
+			return file(o.files[path])
 		}
 		b := []byte{}
-		for n := from; n < uint64(len(o.records)) && n-from < o.each && (n == from || n%snap.BlockEvents != 0); n++ {
-			b = snap.AppendRecord(b, o.records[n])
+		for _, r := range o.records[first:][:t.W] {
+			if texts {
+				b = log.AppendEntry(b, r.Texts)
+			} else {
+				b = log.AppendEntry(b, r.Event)
+			}
 		}
 		return file(b)
-	default:
-		return file(o.files[path])
 	}
 }
 

@@ -120,7 +120,7 @@ func (r *Replica) isFar(to snap.Checkpoint) bool {
 //
 // A replica that shows something takes no snapshot: only the records show that the signed
 // history continues the one that was shown. A snapshot would not save much either. [pace]
-// lets six hundred thousand records come at once and half a million a minute after that.
+// lets three hundred thousand records come at once and a quarter of a million a minute after that.
 func (r *Replica) begin(ctx context.Context, to snap.Checkpoint) (c Core, tree snap.Tree, err error) {
 	if r.shown != nil {
 		if c, err = r.reopen(ctx); err != nil {
@@ -131,12 +131,7 @@ func (r *Replica) begin(ctx context.Context, to snap.Checkpoint) (c Core, tree s
 	var rows []byte
 	takes := to.Snapshot.Size > 0 && !r.cfg.Replay
 	if takes && r.floor.Size > 0 && r.floor.Size < to.Snapshot.Size {
-		err := r.proveFloor(ctx, to)
-		if errors.Is(err, errAbsent) {
-			// An origin of an earlier version has no tiles. The events show it as well.
-			r.log.Info("follow: the origin has no tiles to prove that its history goes on; all events are folded", "events", to.Size)
-			takes = false
-		} else if err != nil {
+		if err := r.proveFloor(ctx, to); err != nil {
 			return nil, tree, err
 		}
 	}
@@ -183,11 +178,14 @@ func (r *Replica) proveFloor(ctx context.Context, to snap.Checkpoint) error {
 	return nil
 }
 
-// replay has a core fold the records from a tree to a checkpoint, and returns the last of
-// them. The ledger must go through what was signed before a restart. If the tree is larger,
+// replay has a core fold the records from a tree to a checkpoint, and returns the last records, from
+// the beginning of a bundle if there are few: a backup may be completed from those. The ledger must go through what was signed before a restart. If the tree is larger,
 // [Replica.proveFloor] has shown that.
 func (r *Replica) replay(ctx context.Context, c Core, from snap.Tree, to snap.Checkpoint) (tree snap.Tree, last []snap.Record, err error) {
 	tree, passed := from, from
+	if last, err = r.link.lead(ctx, &from); err != nil {
+		return tree, nil, err
+	}
 	err = r.link.Replay(ctx, &tree, to, func(some []snap.Record) error {
 		if err := r.passFloor(&passed, some); err != nil {
 			return err

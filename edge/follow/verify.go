@@ -1,6 +1,7 @@
 package follow
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"webring/core"
 	"webring/core/snap"
+	log "webring/edge/tlog"
 )
 
 // Why something that came in is not taken. Other errors are the network's.
@@ -93,14 +95,15 @@ func (l *Link) Checkpoint(ctx context.Context) (snap.Checkpoint, error) {
 	return l.cfg.Verify(signed)
 }
 
-// Replay fetches the records from the end of the tree to a checkpoint, and gives each range
-// to fold as it comes. It fails with [ErrEvents] if the records do not lead to the signed
-// root. Only the root shows that they are the origin's. So an error of fold ends the
-// folding at once, and becomes an [ErrState], or stays an [ErrForked], after the last range.
+// Replay fetches the records from the end of the tree to a checkpoint, and gives those of each
+// bundle to fold as they come, with the texts that their events commit to. It fails with
+// [ErrEvents] if the records do not lead to the signed root. Only the root shows that they are
+// the origin's. So an error of fold ends the folding at once, and becomes an [ErrState], or stays
+// an [ErrForked], after the last bundle.
 func (l *Link) Replay(ctx context.Context, tree *snap.Tree, to snap.Checkpoint, fold func([]snap.Record) error) error {
 	var refusal error
-	for tree.Size() < to.Size {
-		records, err := l.events(ctx, tree, to.Size)
+	err := l.records(ctx, tree.Size(), to.Size, func(records []snap.Record) error {
+		err := add(tree, records)
 		if err != nil && !errors.Is(err, errUnknown) {
 			return err
 		}
@@ -110,6 +113,10 @@ func (l *Link) Replay(ctx context.Context, tree *snap.Tree, to snap.Checkpoint, 
 		if refusal == nil {
 			refusal = fold(records)
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	switch err := checkRoot(tree, to); {
 	case err != nil:
@@ -127,25 +134,36 @@ func checkRoot(tree *snap.Tree, to snap.Checkpoint) error {
 	return nil
 }
 
-// events fetches records from the end of the tree, none beyond size, and adds them to the
-// tree. The texts of each are those that its event commits to. The error [errUnknown] comes
-// with all records.
-func (l *Link) events(ctx context.Context, tree *snap.Tree, size uint64) ([]snap.Record, error) {
-	b, err := l.Get(ctx, fmt.Sprintf("/sync/events?from=%d", tree.Size()), snap.MaxRange, l.doubt.Load())
-	if err != nil {
-		return nil, err
+// records gives the records from one position up to another, bundle by bundle, unchecked.
+func (l *Link) records(ctx context.Context, from, to uint64, each func([]snap.Record) error) error {
+	err := log.Records(ctx, l.get, from, to, each)
+	if errors.Is(err, log.ErrBundle) {
+		err = fmt.Errorf("%w: %w", ErrEvents, err)
 	}
-	records, err := snap.DecodeRecords(b)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrEvents, err)
+	return err
+}
+
+// get is [Link.Get], past caches while something was not what was signed.
+func (l *Link) get(ctx context.Context, path string, most int64) ([]byte, error) {
+	return l.Get(ctx, path, most, l.doubt.Load())
+}
+
+// lead fetches the records from the beginning of a bundle up to a position within it, which a tree
+// has. They end in the tree as its smallest parts, which show whether they are those of its events.
+func (l *Link) lead(ctx context.Context, tree *snap.Tree) (lead []snap.Record, err error) {
+	from := tree.Size() - tree.Size()%log.TileWidth
+	var part snap.Tree
+	err = l.records(ctx, from, tree.Size(), func(records []snap.Record) error {
+		lead = records
+		return add(&part, records)
+	})
+	if errors.Is(err, errUnknown) {
+		err = nil
 	}
-	if len(records) == 0 {
-		return nil, fmt.Errorf("follow: no events from %d", tree.Size())
+	if err == nil && !bytes.HasSuffix(tree.Append(nil), part.Append(nil)) {
+		err = fmt.Errorf("%w: from %d to %d they are others", ErrEvents, from, tree.Size())
 	}
-	if more := size - tree.Size(); uint64(len(records)) > more {
-		records = cloneRecords(records[:more])
-	}
-	return records, add(tree, records)
+	return lead, err
 }
 
 // errUnknown: the core of this process does not know the kind of an event. The tree still

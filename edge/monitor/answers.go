@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"webring/edge/tlog"
 )
 
 // answer is what a ring answers at a path. Seq is its Webring-Seq, and date the second of its
@@ -48,7 +50,7 @@ type site struct {
 
 func newSite(url, dir string) *site {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost, transport.ResponseHeaderTimeout = ahead, 30*time.Second
+	transport.MaxIdleConnsPerHost, transport.ResponseHeaderTimeout = tlog.Ahead, 30*time.Second
 	return &site{url: strings.TrimRight(url, "/"), dir: dir, client: &http.Client{
 		Transport: transport, Timeout: requestTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -3,7 +3,6 @@
 //
 //   - monitor.go: a whole verification: the signed checkpoint, the events to its root, their fold
 //     in the core to the signed state, and the leaderboard that the ring shows, byte for byte
-//   - bundles.go: the events and tiles as they are fetched
 //   - answers.go: where they come from: the ring's site, or a folder that was saved
 //   - memory.go: the checkpoint that was verified last, which the next one must continue
 //   - payers.go: how much of the money came from few accounts

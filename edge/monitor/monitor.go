@@ -25,8 +25,6 @@ const (
 	leaderboardPath = "/api/leaderboard"
 	maxLeaderboard  = 4 << 20
 	maxNote         = 16 << 10
-	// ahead is how many bundles are fetched at a time.
-	ahead = 8
 	// unsigned is for how many seconds a position that is shown may lack a signature, and
 	// behind for how many the leaderboard may be of an earlier position than was signed.
 	unsigned, behind = 20, 5
@@ -100,7 +98,8 @@ type run struct {
 	signed  []byte   // the checkpoint
 	earlier [][]byte // other checkpoints, which it must continue
 
-	statement []byte // what the ring signs about its state, which is a checkpoint too
+	statement []byte     // what the ring signs about its state, which is a checkpoint too
+	states    [][16]byte // the digest of the state after each event
 }
 
 // Verify fetches the whole log of a ring, checks it, folds it in a core of its own, and
@@ -333,7 +332,11 @@ func (r *run) replay(ctx context.Context, shown answer) error {
 	r.Payers = Payers{}
 	var tree snap.Tree
 	var refusal error
-	err := r.bundles(ctx, func(records []snap.Record) {
+	get := func(ctx context.Context, path string, most int64) ([]byte, error) {
+		a, err := r.from.get(ctx, path, most)
+		return a.body, err
+	}
+	err := log.Records(ctx, get, 0, uint64(r.At.N), func(records []snap.Record) error {
 		for _, record := range records {
 			tree.Add(record.Event)
 			if refusal == nil {
@@ -347,7 +350,11 @@ func (r *run) replay(ctx context.Context, shown answer) error {
 			}
 		}
 		r.Say(tree.Size(), uint64(r.At.N))
+		return nil
 	})
+	if errors.Is(err, log.ErrBundle) {
+		err = wrong("%w", err)
+	}
 	if err == nil && tree.Root() != r.At.Hash {
 		err = wrong("the events do not lead to the signed root of %d events", r.At.N)
 	}
@@ -373,6 +380,10 @@ func (r *run) fold(state *core.State, record snap.Record) error {
 		return fmt.Errorf("more than %d members have joined: give a higher --capacity", r.Capacity)
 	case err != nil:
 		return wrong("event %d, which the rules do not allow: %w", state.Seq(), err)
+	}
+	r.states = append(r.states, state.Digest())
+	if s, ok := e.(*core.Snapshotted); ok && r.states[s.Size-1] != s.State {
+		return wrong("event %d says that the snapshot of %d events has another state than the events lead to: the snapshot is a lie", state.Seq()-1, s.Size)
 	}
 	r.Payers.add(e)
 	if r.Each != nil {

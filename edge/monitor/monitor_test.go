@@ -60,7 +60,7 @@ func newRing(t testing.TB, seed uint64, steps int) *ring {
 		t.Fatal(err)
 	}
 	for _, s := range coretest.Generate(seed, steps) {
-		if s.Event != nil {
+		if _, lies := s.Event.(*core.Snapshotted); s.Event != nil && !lies { // those of a generated history are of no state
 			r.add(s)
 		}
 	}
@@ -299,6 +299,25 @@ func TestWitnesses(t *testing.T) {
 	r.alter["/log/checkpoint"] = func([]byte) []byte { return other }
 	if _, err := Verify(t.Context(), c); err == nil || !strings.Contains(err.Error(), "two histories") {
 		t.Errorf("another history is cosigned: %v", err)
+	}
+}
+
+// A snapshot that is not of the state that the events lead to is a lie, and the log proves it.
+func TestALyingSnapshot(t *testing.T) {
+	r := newRing(t, 9, 300)
+	tell := func(state [16]byte) {
+		r.add(coretest.NewStep(&core.Snapshotted{Stamp: r.state.LastStamp(), Size: r.state.Seq(), State: state, Digest: [32]byte{1}, Bytes: 1}, nil))
+	}
+	tell(r.state.Digest())
+	r.bid(100)
+	c := r.config(t.TempDir())
+	r.verify(c)
+	lie := r.state.Digest()
+	lie[0] ^= 1
+	tell(lie)
+	r.bid(100)
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "the snapshot is a lie") {
+		t.Errorf("%v", err)
 	}
 }
 

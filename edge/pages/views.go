@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -108,12 +109,36 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	if hops {
 		view.Hops = &sent
 	}
+	view.Proofs = r.proofs(m.Slug)
 	view.Bid = bidAsked(query, &first)
 	if view.Bid == "" {
 		view.Bid = view.Row.Bid.Amount
 	}
 	view.Then = usd(cents(m.Paid) + cents(view.Bid))
 	return drawn(view.HTML())
+}
+
+// mostProofs is how many proofs a member's page offers.
+const mostProofs = 3
+
+// proofs gives the latest payments for a member.
+func (r *reader) proofs(slug string) (latest []templates.Proof) {
+	var news struct {
+		Events []struct {
+			At      time.Time
+			Type    string
+			Amount  string `json:"amount_usd"`
+			Seq     uint64
+			Payment *struct{}
+		}
+	}
+	r.origin("/api/ring/"+slug+"/events", "", &news)
+	for _, e := range news.Events {
+		if e.Payment != nil && e.Seq > 0 && len(latest) < mostProofs {
+			latest = append(latest, templates.Proof{Index: e.Seq - 1, What: e.Type, Amount: e.Amount, At: r.date(e.At)})
+		}
+	}
+	return latest
 }
 
 // bidAsked returns the amount in the query of a member's page, or "" if it is not a valid bid.
@@ -370,6 +395,9 @@ func drawProblems(r *reader, path string, _ *fasthttp.Args) *content.Content {
 // VerifyPath is where a reader's browser recomputes the leaderboard.
 const VerifyPath = "/verify"
 
+// seenAgain is after how many seconds the page is drawn again to show what witnesses have cosigned.
+const seenAgain = 10
+
 // VerifyFields are what the page at VerifyPath carries in place of [Fields].
 const VerifyFields = "Content-Security-Policy: " + templates.VerifyPolicy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
 
@@ -389,8 +417,16 @@ func drawVerify(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	core, _ := Module()
-	return drawn(templates.Verify{
-		Page: frame(&v.about, path, "Verify – "+v.about.Name, "Recompute the leaderboard from the signed ledger, in your browser or with webring edge."),
+	view := templates.Verify{
+		Page: frame(&v.about, path, "Verify – "+v.about.Name, "Recompute the leaderboard from the signed log, in your browser or with webring verify."),
 		Base: r.core.BaseURL(), Verifier: static.Verify.Path, Module: core.Path,
-	}.HTML())
+	}
+	if witnessed := r.pages.site.Witnessed; witnessed != nil {
+		size, at := witnessed()
+		if view.Policy, view.Witnessed = true, size; size > 0 {
+			view.WitnessedAt = r.soonAgo(at)
+		}
+		r.until = min(r.until, r.pages.now().Unix()+seenAgain)
+	}
+	return drawn(view.HTML())
 }

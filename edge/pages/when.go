@@ -68,6 +68,22 @@ func (r *reader) ago(t time.Time) templates.When {
 	return w
 }
 
+// soonAgo is ago for what happens all the time: within two minutes it tells seconds.
+func (r *reader) soonAgo(t time.Time) templates.When {
+	const few = 10 * time.Second
+	n := max(r.now().Sub(t), 0) / few
+	if n >= 12 {
+		return r.ago(t)
+	}
+	w := templates.When{At: t, Words: "just now"}
+	if n > 0 {
+		w.Words = strconv.Itoa(int(n*few/time.Second)) + " seconds ago"
+		r.from(t.Add(n * few))
+	}
+	r.before(t.Add((n + 1) * few))
+	return w
+}
+
 // left says how long it will take until an instant that has not come yet.
 func (r *reader) left(t time.Time) templates.When {
 	w := templates.When{At: t}

@@ -199,6 +199,26 @@ func (p *Policy) Check(signed []byte) (by []Witness, err error) {
 	return by, nil
 }
 
+// Witnessed says of how many events a checkpoint is that the witnesses of the policy have cosigned,
+// and when the last of them did; 0 if too few have.
+func (p *Policy) Witnessed(signed []byte) (size int64, at time.Time) {
+	by, err := p.Check(signed)
+	if err != nil {
+		return 0, at
+	}
+	text, _, _ := strings.Cut(string(signed), "\n\n")
+	c, err := ParseCheckpoint(text + "\n")
+	if err != nil {
+		return 0, at
+	}
+	for _, w := range by {
+		if w.Time.After(at) {
+			at = w.Time
+		}
+	}
+	return c.N, at
+}
+
 // AddSignatures adds signature lines to a signed note: those that verify, of keys that have not
 // signed it before. Lines of other keys are ignored.
 func AddSignatures(signed, lines []byte, keys note.Verifiers) ([]byte, error) {

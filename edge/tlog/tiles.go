@@ -2,7 +2,6 @@ package tlog
 
 import (
 	"encoding/binary"
-	"errors"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -55,19 +54,16 @@ func ParsePath(path string) (t tlog.Tile, texts, ok bool) {
 	return t, false, found && err == nil && t.L >= 0 && t.L < 64
 }
 
-// errEntries: bytes that are no bundle.
-var errEntries = errors.New("tlog: malformed bundle of entries")
-
 // Entries reads a bundle: entries of up to 65 535 bytes, each after its length in two bytes. They
 // alias b.
 func Entries(b []byte) (entries [][]byte, err error) {
 	for len(b) > 0 {
 		if len(b) < 2 {
-			return nil, errEntries
+			return nil, ErrBundle
 		}
 		n := int(binary.BigEndian.Uint16(b))
 		if b = b[2:]; n > len(b) || len(entries) == TileWidth {
-			return nil, errEntries
+			return nil, ErrBundle
 		}
 		entries, b = append(entries, b[:n:n]), b[n:]
 	}

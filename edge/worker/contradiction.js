@@ -11,7 +11,7 @@ import { base64 } from "./tree.js";
 export class Contradiction extends Error {
 	/** @param {string} evidence the file that proves it */
 	constructor(evidence) {
-		super("this ring has signed two histories: it shows another ledger than the one that it signed before");
+		super("this ring has signed two histories: it shows another log than the one that it signed before");
 		this.evidence = evidence;
 	}
 }

@@ -1,4 +1,4 @@
-// What the page /verify does once it is asked to: it replays the ledger in the core, as the
+// What the page /verify does once it is asked to: it replays the log in the core, as the
 // Worker does, and compares a leaderboard with its own. The page is templates/verify.templ.
 
 import { createHash } from "node:crypto";
@@ -130,20 +130,20 @@ async function verify(root, module, pinned, say) {
 	const log = async (/** @type {string} */ path, /** @type {number} */ most) => {
 		const { bytes: some } = await get(at(path), most, doubt ? "reload" : "default");
 		bytes += some.length;
-		if (bytes > MOST_BYTES) throw new Error(`the ledger has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
+		if (bytes > MOST_BYTES) throw new Error(`the log has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
 		return some;
 	};
 	for (const earlier of before ? [before, first] : [first]) await continues(`${words} ${last?.key ?? ""}`, earlier, to, log);
 	const digest = sha256(core);
 	if (to.core !== digest) {
 		throw new Error(
-			`the ledger is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); ` +
+			`the log is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); ` +
 				"while the ring is upgraded that can be so, then try again after it, or use webring edge",
 		);
 	}
 	if (to.size > MOST_EVENTS) {
 		throw new Error(
-			`the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`,
+			`the log has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`,
 		);
 	}
 	const guest = new Guest(await WebAssembly.compile(core));
@@ -276,7 +276,7 @@ function between(shown, own) {
 	for (let i = 0; i < most; i++) {
 		if (shown[i] === own[i]) continue;
 		const around = (/** @type {Uint8Array} */ b) => new TextDecoder().decode(b.subarray(Math.max(0, i - 40), i + 40));
-		return `At byte ${count(i)} the ring shows “${around(shown)}”, and the ledger gives “${around(own)}”.`;
+		return `At byte ${count(i)} the ring shows “${around(shown)}”, and the log gives “${around(own)}”.`;
 	}
 	return "";
 }
@@ -288,25 +288,19 @@ function* terms(/** @type {Found} */ found) {
 	yield ["Members", found.members];
 	yield ["As of", found.as.toISOString()];
 	yield ["SHA-256 of the leaderboard that is shown", found.document];
-	yield ["Root of the ledger", to.root];
+	yield ["Root hash of the log", to.root];
 	yield ["Digest of the state", to.state];
 	yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
 	yield ["Verifier key", found.key];
-	yield [
-		"Your last visit",
-		found.before ? `${count(found.before.size)} events, which this ledger continues` : "none that this browser knows",
-	];
-	yield [
-		"Your next visit",
-		found.remembered ? "checks that its ledger continues this one" : "knows nothing: this browser does not store it",
-	];
+	yield ["Your last visit", found.before ? `${count(found.before.size)} events, which this log continues` : "none that this browser knows"];
+	yield ["Your next visit", found.remembered ? "checks that its log continues this one" : "knows nothing: this browser does not store it"];
 	yield ["What this cannot show", UNKNOWN];
 }
 
 /** What no page of the ring can show. */
 const UNKNOWN =
 	"This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. " +
-	"The ring can show others another ledger, unless witnesses cosign it. And its operator can be one of those who pay.";
+	"The ring can show others another log, unless witnesses cosign it. And its operator can be one of those who pay.";
 
 /** A link to a file that is made here. @type {(text: string, name: string, words: string) => HTMLElement} */
 function fileOf(text, name, words) {
@@ -338,7 +332,7 @@ form.addEventListener("submit", async (event) => {
 		const { root = "", module = "" } = form.dataset;
 		const found = await verify(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
 		good = !found.difference && !found.late;
-		verdict = "The same to the byte. The ledger that the key signs gives the leaderboard that is shown.";
+		verdict = "The same to the byte. The log that the key signs gives the leaderboard that is shown.";
 		if (found.late) verdict = `Not of now. ${found.late}`;
 		if (found.difference) verdict = `Not the same. ${found.difference}`;
 		const list = document.createElement("dl");

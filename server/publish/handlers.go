@@ -33,9 +33,9 @@ const (
 )
 
 // Cache-Control of the answers. A checkpoint that is asked for without waiting may be a
-// second old: shared caches answer followers that ask each second. A snapshot, which is named by its digest, and a whole
-// range of events never change. But words in them may be redacted, so caches may keep
-// them for an hour only.
+// second old: shared caches answer followers that ask each second. A snapshot, which is named by
+// its digest, and the texts of a bundle never change. But words in them may be redacted, so
+// caches may keep them for an hour only.
 const (
 	forNobody  = "no-store"
 	forASecond = "public, max-age=1"
@@ -60,17 +60,17 @@ type handlers struct {
 //	GET /sync/cosigned           the log's newest cosigned checkpoint, behind the newest signed
 //	                             checkpoint of the same size
 //	GET /sync/keys               what the origin has signed about the keys that sign it
-//	GET /sync/events?from=N      records from event number N to the end of its
-//	                             block, or as far as they are signed
 //	GET /sync/snapshot/{sha256}  a snapshot's file, and in the field Webring-Plain-Length
 //	                             how many bytes it has before it is compressed
+//
+// and those of the log ([LogPattern]), of which followers read the bundles.
 //
 // A checkpoint's id is {size}-{time}. A client that accepts text/event-stream gets a
 // stream of checkpoints as they come: the id, and as data the signed note without its
 // last line end. With the Last-Event-ID of the newest checkpoint, the stream begins
 // with the next. If few events of the ledger lie between two checkpoints of a stream,
 // the later one carries them: the field from holds the number of the first, and the
-// fields events their records, as a range has them, in pieces of base64.
+// fields events their records ([snap.AppendRecord]), in pieces of base64.
 //
 // Errors are problem documents. Their types begin with what baseURL returns. A client
 // gets a 429 with Retry-After if there is no room for it. The newest checkpoint needs no room
@@ -92,7 +92,6 @@ func (h *handlers) routes() map[string]func(*fasthttp.RequestCtx, string, bool) 
 		"/sync/checkpoint":        h.checkpoint,
 		"/sync/cosigned":          h.cosigned,
 		"/sync/keys":              h.keys,
-		"/sync/events":            h.events,
 		"/sync/snapshot/{sha256}": h.snapshot,
 		LogPattern:                h.log,
 	}
@@ -138,31 +137,6 @@ func (h *handlers) keys(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 	}
 	answer(ctx, "text/plain; charset=utf-8", forNobody)
 	ctx.Response.SetBodyRaw(keys)
-}
-
-func (h *handlers) events(ctx *fasthttp.RequestCtx, client string, known bool) {
-	values := ctx.QueryArgs().PeekMulti("from")
-	from, ok := parseNumber(string(bytes.Join(values, []byte("&")))) // one alone is a number
-	if !ok {
-		h.problem(ctx, api.InvalidParameter, "from must be the number of an event, counted from 0.")
-		return
-	}
-	h.deliver(ctx, client, known, func() (content, error) {
-		n := snap.BlockEvents - int(from%snap.BlockEvents)
-		records, err := h.source().Events(from, n)
-		if err != nil {
-			return content{}, err
-		}
-		var body []byte
-		for _, r := range records {
-			body = snap.AppendRecord(body, r)
-		}
-		cache := forNobody
-		if len(records) == n {
-			cache = forAWhile
-		}
-		return content{"application/octet-stream", cache, io.NopCloser(bytes.NewReader(body)), len(body)}, nil
-	})
 }
 
 func (h *handlers) snapshot(ctx *fasthttp.RequestCtx, client string, known bool) {

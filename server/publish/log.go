@@ -1,6 +1,8 @@
 package publish
 
 import (
+	"bytes"
+	"io"
 	"strconv"
 	"strings"
 
@@ -8,6 +10,7 @@ import (
 	xtlog "golang.org/x/mod/sumdb/tlog"
 
 	"webring/core/api"
+	"webring/core/snap"
 	"webring/edge/tlog"
 )
 
@@ -33,10 +36,13 @@ func (h *handlers) log(ctx *fasthttp.RequestCtx, client string, known bool) {
 	source := h.source()
 	served := source.LogCheckpoint()
 	checkpoint, size, books := source.Log()
+	t, texts, ok := tlog.ParsePath(path)
 	if known && checkpoint != nil {
 		served = checkpoint // a node of this ring follows the cosignatures by themselves
 	}
 	switch {
+	case ok && t.L < 0:
+		h.bundle(ctx, client, known, t, texts)
 	case path == tlog.CheckpointPath && served != nil:
 		answer(ctx, "text/plain; charset=utf-8", forASecond)
 		ctx.Response.SetBodyRaw(served)
@@ -52,46 +58,48 @@ func (h *handlers) log(ctx *fasthttp.RequestCtx, client string, known bool) {
 		}
 		h.proof(ctx, word, checkpoint, size, books)
 	default:
-		h.tile(ctx, path, size, books)
+		h.tile(ctx, t, ok, size, books)
 	}
 }
 
-// tile answers with a tile or a bundle.
-func (h *handlers) tile(ctx *fasthttp.RequestCtx, path string, size uint64, books Books) {
-	t, texts, ok := tlog.ParsePath(path)
-	level := max(t.L, 0)
+// tile answers with a tile of hashes.
+func (h *handlers) tile(ctx *fasthttp.RequestCtx, t xtlog.Tile, known bool, size uint64, books Books) {
 	last := uint64(t.N)*tlog.TileWidth + uint64(t.W) // of the hashes of this level
-	if !ok || level > 6 || t.N > 1<<40 || last > size>>(tlog.TileHeight*level) {
+	if !known || t.L > 6 || t.N > 1<<40 || last > size>>(tlog.TileHeight*t.L) {
 		h.problem(ctx, api.NotFound, "The log has no such tile, or not yet.")
 		return
 	}
-	if t.L >= 0 {
-		hashes, err := xtlog.ReadTileData(t, books.HashReader())
-		if err != nil {
-			panic(err)
-		}
-		answer(ctx, "application/octet-stream", forGood)
-		ctx.Response.SetBodyRaw(hashes)
-		return
-	}
-	records, err := books.Records(uint64(t.N)*tlog.TileWidth, t.W)
+	hashes, err := xtlog.ReadTileData(t, books.HashReader())
 	if err != nil {
 		panic(err)
 	}
-	var body []byte
-	for _, r := range records {
-		if texts {
-			body = tlog.AppendEntry(body, r.Texts)
-		} else {
-			body = tlog.AppendEntry(body, r.Event)
+	answer(ctx, "application/octet-stream", forGood)
+	ctx.Response.SetBodyRaw(hashes)
+}
+
+// bundle answers with a bundle of events, or with their texts.
+func (h *handlers) bundle(ctx *fasthttp.RequestCtx, client string, known bool, t xtlog.Tile, texts bool) {
+	h.deliver(ctx, client, known, func() (content, error) {
+		if t.N > 1<<40 {
+			return content{}, snap.ErrNotHeld
 		}
-	}
-	cache := forGood
-	if texts {
-		cache = forAWhile
-	}
-	answer(ctx, "application/octet-stream", cache)
-	ctx.Response.SetBodyRaw(body)
+		records, err := h.source().Events(uint64(t.N)*tlog.TileWidth, t.W)
+		if err == nil && len(records) < t.W {
+			err = snap.ErrNotHeld
+		}
+		if err != nil {
+			return content{}, err
+		}
+		cache, of := forGood, func(r snap.Record) []byte { return r.Event }
+		if texts {
+			cache, of = forAWhile, func(r snap.Record) []byte { return r.Texts }
+		}
+		var body []byte
+		for _, r := range records {
+			body = tlog.AppendEntry(body, of(r))
+		}
+		return content{"application/octet-stream", cache, io.NopCloser(bytes.NewReader(body)), len(body)}, nil
+	})
 }
 
 // proof answers with the proof of an event.

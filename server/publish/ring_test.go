@@ -55,7 +55,8 @@ func newRing(t testing.TB, store ledger.Store, edit ...func(*publish.Config)) *r
 	}
 	r.open()
 	t.Cleanup(r.close)
-	r.withSnapshot(1) // so that the one made at the start is out of the way
+	r.withSnapshot(1) // so that the one made at the start is out of the way, and what the ledger says of it
+	r.until("the event about it", func(c snap.Checkpoint) bool { return c.Size > r.own(c.Size) })
 	return r
 }
 

@@ -39,7 +39,7 @@ type Source interface {
 	Changed() <-chan struct{}
 	// Events gives up to n records from event number from, counted from 0, but none
 	// beyond the newest checkpoint: none if from is its size, and an error that wraps
-	// [snap.ErrNotHeld] if from is larger.
+	// [snap.ErrNotHeld] if from is larger or before all that is held.
 	Events(from uint64, n int) ([]snap.Record, error)
 	// Snapshot gives the compressed file with this SHA-256, and its length in bytes.
 	// The caller closes the file. The error wraps [snap.ErrNotHeld] if there is no
@@ -112,7 +112,7 @@ func (s *shown) Changed() <-chan struct{} { return s.changed.Wait() }
 // Events implements [Source].
 func (s *shown) Events(from uint64, n int) ([]snap.Record, error) {
 	s.mu.Lock()
-	books, signed := s.books, s.last.Size
+	books, signed := s.books, max(s.last.Size, s.logged)
 	s.mu.Unlock()
 	if from > signed {
 		return nil, fmt.Errorf("publish: event %d of %d: %w", from, signed, snap.ErrNotHeld)

@@ -101,13 +101,14 @@ func (p *Publisher) Witnessed() (w Witnessed) {
 		return w
 	}
 	w.Size = uint64(p.w.at.N)
-	by, _ := p.c.Witnesses.Check(p.w.cosigned)
-	for _, one := range by {
-		if one.Time.After(w.At) {
-			w.At = one.Time
-		}
-	}
+	_, w.At = p.c.Witnesses.Witnessed(p.w.cosigned)
 	return w
+}
+
+// Witnessed is [tlog.Policy.Witnessed] of what the source gives as cosigned.
+func (w *Switch) Witnessed(policy *tlog.Policy) (size int64, at time.Time) {
+	_, cosigned, _ := follow.CutCosigned(w.source().Cosigned())
+	return policy.Witnessed(cosigned)
 }
 
 // logLag is how long a cosigned checkpoint is served while there are newer ones. Witnesses are asked

@@ -138,6 +138,9 @@ func (n *edgeNode) run(ctx context.Context) (err error) {
 		return err
 	}
 	n.watched.Replica = r
+	if policy != nil {
+		n.config.Witnessed = func() (int64, time.Time) { return policy.Witnessed(r.LogCheckpoint()) }
+	}
 	n.watch.Add(&n.watched)
 	end := func() {}
 	run := sync.OnceFunc(func() { end = inBackground(r.Run) })
@@ -259,23 +262,21 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 	for _, path := range []string{"/sync/cosigned", publish.LogPattern} {
 		own := all[path]
 		all[path] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
-			// Without a policy an edge does not follow cosignatures, and tiles are the origin's.
-			if here := string(ctx.Path()); r.Cosigned() == nil || here != path && here != tlog.CheckpointPath {
-				f.Pass(ctx, client, ctx.IsTLS())
+			if here := string(ctx.Path()); hasBundle(r, here) || r.Cosigned() != nil && (here == path || here == tlog.CheckpointPath) {
+				own(ctx, client, known)
 				return
 			}
-			own(ctx, client, known)
+			f.Pass(ctx, client, ctx.IsTLS()) // cosignatures are not followed without a policy, nor tiles of hashes
 		}
-	}
-	held := all["/sync/events"]
-	all["/sync/events"] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
-		if from, err := ctx.QueryArgs().GetUint("from"); err == nil && uint64(from) < r.First() {
-			f.Pass(ctx, client, ctx.IsTLS())
-			return
-		}
-		held(ctx, client, known)
 	}
 	return all
+}
+
+// hasBundle reports whether a path is that of a bundle whose events an edge has.
+func hasBundle(r *follow.Replica, path string) bool {
+	t, _, ok := tlog.ParsePath(path)
+	first := uint64(t.N) * tlog.TileWidth
+	return ok && t.L < 0 && first >= r.First() && first+uint64(t.W) <= r.Position()
 }
 
 // countHops makes an edge count hops and report them, and show what its origin keeps next to

@@ -222,13 +222,6 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		b = h.signed
-	case "/sync/events":
-		var from uint64
-		fmt.Sscan(r.URL.Query().Get("from"), &from)
-		b = []byte{}
-		for n := from; n < min(h.at.Size, uint64(len(h.records))) && (n == from || n%snap.BlockEvents != 0); n++ {
-			b = snap.AppendRecord(b, h.records[n])
-		}
 	default:
 		if b == nil {
 			b = h.tile(r.URL.Path)

@@ -192,7 +192,7 @@ func (o *origin) proves(answer map[string]any) {
 		args []string
 		says []string
 	}{
-		{[]string{o.base, "--rpc", fmt.Sprintf("tempo:%d=%s", devchain.ChainID, node.RPC)}, []string{"the same to the byte", "the ring itself named it", "events on tempo:"}},
+		{[]string{o.base, "--rpc", fmt.Sprintf("tempo:%d=%s", devchain.ChainID, node.RPC)}, []string{"the same to the byte", "the ring itself named it", "ok     payments", "events on tempo:"}},
 		{[]string{o.base}, []string{"it continues the "}},
 		{[]string{"--receipt", file}, []string{"bid on member ", fmt.Sprint(at(o.t, answer, "bid", "amount_usd"), " USD, paid by ")}},
 	} {

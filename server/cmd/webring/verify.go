@@ -126,13 +126,9 @@ func (v *verifying) outside(words []string, out io.Writer) error {
 	if c.Memory, err = v.remembers(); len(words) == 1 {
 		c.Site, c.Save = words[0], v.save
 	}
-	payments := map[string][]match.Event{}
+	payments := match.Logs{}
 	if len(v.nodes) > 0 {
-		c.Each = func(index uint64, e core.Event) {
-			if p, cents := core.PaymentOf(e); p.Network != "" {
-				payments[p.Network] = append(payments[p.Network], match.Event{Index: index, At: time.UnixMilli(e.When()), Cents: cents, Payment: p})
-			}
-		}
+		c.Each = payments.Add
 	}
 	check := &checks{out: out}
 	if err != nil {
@@ -195,16 +191,30 @@ func tell(c *checks, r *monitor.Report) {
 }
 
 // compare compares payments with the transfers on their networks.
-func (v *verifying) compare(ctx context.Context, c *checks, payments map[string][]match.Event, signed time.Time) error {
+func (v *verifying) compare(ctx context.Context, c *checks, payments match.Logs, signed time.Time) error {
 	const most = 20 // lines of each kind
 	unknown := false
+	for network := range v.nodes {
+		if payments[network] == nil {
+			unknown = true
+			c.note("payments", "unknown: the log names no payment and no payee on %s", network)
+		}
+	}
 	for _, network := range slices.Sorted(maps.Keys(payments)) {
-		if len(v.nodes[network]) == 0 {
-			c.note("payments", "%d events on %s are not compared: no --rpc names a node of it", len(payments[network]), network)
+		log, nodes := payments[network], v.nodes[network]
+		if len(nodes) == 0 {
+			c.note("payments", "%d events on %s are not compared: no --rpc names a node of it", log.Events(), network)
 			continue
 		}
-		r := match.Compare(ctx, network, v.nodes[network], payments[network], signed)
-		c.ok("payments", "%d events on %s have their transfers, by %d nodes", r.Matched, network, len(v.nodes[network]))
+		r := log.Compare(ctx, nodes, signed)
+		say := c.ok
+		if len(r.Wrong)+len(r.Unknown)+r.Unnamed > 0 {
+			say = c.note
+		}
+		say("payments", "%d of %d events on %s have their transfers, by %d nodes", r.Matched, log.Events(), network, len(nodes))
+		if r.Moved > 0 {
+			c.note("payments", "%d events on %s name another transaction than the one with their memo or nonce", r.Moved, network)
+		}
 		if r.Young > 0 {
 			c.note("payments", "%d events or transfers on %s are too new to compare", r.Young, network)
 		}
@@ -214,7 +224,7 @@ func (v *verifying) compare(ctx context.Context, c *checks, payments map[string]
 		}
 		for _, what := range r.Unknown[:min(most, len(r.Unknown))] {
 			unknown = true
-			c.note("payments", "unknown: %s", what)
+			c.note("payments", "unknown: %s: %s", network, what)
 		}
 		for _, what := range r.Wrong[:min(most, len(r.Wrong))] {
 			c.fail("payments", errors.New(what))

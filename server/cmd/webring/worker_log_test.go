@@ -137,6 +137,7 @@ const answersOfModules = `
 func TestAWorkerReadsLogsAsEdgesDo(t *testing.T) {
 	t.Parallel()
 	bundled(t)
+	const example = "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n" // of tlog-cosignature
 	seed := uint64(time.Now().UnixNano())
 	d := rand.New(rand.NewPCG(seed, 1))
 	var questions []asked
@@ -180,9 +181,25 @@ func TestAWorkerReadsLogsAsEdgesDo(t *testing.T) {
 		add("refused", "note", map[string]any{"signed": signed, "keys": otherKey})
 	}
 
-	// The example of tlog-cosignature, under policies of lines that mostly fit together.
-	const example = "example.com/behind-the-sofa\n20852163\nCsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n"
+	// The example of signed-note.
+	const foo = "example.com/foo+530d903a+AekyeRrm56hApGFkyQR4ZCbV54Id2LKaANYcrnKv3U2k"
+	const message = "This is an example message.\n\n— example.com/foo Uw2QOkn8srV1yJGh2VYRlL1Tnagv1YEq6TfXppzi2ONncAlTgK7Ztg1ERYNZXsYjOBH3mFXmRKuwHjG1Yu72IneyaQM=\n"
+	add("ok", "note", map[string]any{"signed": message, "keys": foo})
+	add("refused", "note", map[string]any{"signed": strings.Replace(message, "an", "no", 1), "keys": foo})
+
+	// The example of tlog-policy, and that of tlog-cosignature under it.
 	sofa, sofaKey := newSigner(t, "example.com/behind-the-sofa")
+	given := "log " + sofaKey + "\n"
+	for n, name := range []string{"X1", "X2", "X3", "Y1", "Y2", "Y3"} {
+		given += "witness " + name + " " + cosignerOf(t, byte(n+1)).Verifier() + "\n"
+	}
+	given += "group X-witnesses 2 X1 X2 X3\n\ngroup Y-witnesses any Y1 Y2 Y3\n\ngroup X-and-Y all X-witnesses Y-witnesses\nquorum X-and-Y\n"
+	for by, want := range map[string]string{"\x01\x02\x06": "ok", "\x01\x03\x04\x05": "ok", "\x01\x04\x05\x06": "refused", "\x01\x02\x03": "refused", "": "refused"} {
+		add(want, "check", map[string]any{"policy": given, "signed": string(cosigned(t, sofa, example, []byte(by)...))})
+		add("refused", "check", map[string]any{"policy": given, "signed": string(cosigned(t, other, example, []byte(by)...))})
+	}
+
+	// The same under policies of lines that mostly fit together.
 	lines := []string{"log " + sofaKey, "log " + otherKey, "log " + sofaKey + " https://log.test", "# a comment", "", " \t", "quorum none", "quorum X1", "quorum X", "quorum all-of", "quorum X1 X2", "monitor X1",
 		"witness X1 " + cosignerOf(t, 1).Verifier(), "witness X2\t" + cosignerOf(t, 2).Verifier() + " https://x2.test/w/", "witness Y1 " + cosignerOf(t, 3).Verifier(), "witness none " + cosignerOf(t, 4).Verifier(),
 		"witness X1 " + cosignerOf(t, 5).Verifier(), "witness Y2 " + sofaKey, "witness Y2 " + cosignerOf(t, 1).Verifier()[2:], " group X 2 X1 X2 ", "group X any X1 X2", "group X 3 X1 X2", "group X 0 X1", "group X 01 X1 X2",
@@ -210,9 +227,9 @@ func TestAWorkerReadsLogsAsEdgesDo(t *testing.T) {
 		policies = append(policies, text)
 	}
 	held := 0
-	for _, text := range policies {
-		policy, err := tlog.ParsePolicy([]byte(text))
-		add(taken(err), "policy", map[string]any{"policy": text})
+	for _, lines := range policies {
+		policy, err := tlog.ParsePolicy([]byte(lines))
+		add(taken(err), "policy", map[string]any{"policy": lines})
 		if err != nil {
 			continue
 		}
@@ -229,7 +246,7 @@ func TestAWorkerReadsLogsAsEdgesDo(t *testing.T) {
 			text = text[:at] + string("AB"[len(strings.Trim(text[at:at+1], "B"))]) + text[at+1:]
 		}
 		_, err = policy.Check([]byte(text))
-		add(taken(err), "check", map[string]any{"policy": questions[len(questions)-1].Of["policy"], "signed": text})
+		add(taken(err), "check", map[string]any{"policy": lines, "signed": text})
 		if err == nil {
 			held++
 		}

@@ -271,7 +271,7 @@ func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Blo
 // Events of tokens with EIP-3009; authorizer and nonce are indexed, and there is
 // no data.
 var (
-	usedTopic      = crypto.Keccak256Hash([]byte("AuthorizationUsed(address,bytes32)"))
+	usedTopic      = node.UsedTopic
 	cancelledTopic = crypto.Keccak256Hash([]byte("AuthorizationCanceled(address,bytes32)"))
 )
 

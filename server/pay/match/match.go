@@ -29,16 +29,67 @@ const (
 	before = 24 * time.Hour
 )
 
-// Event is an event about a payment.
-type Event struct {
-	Index uint64
-	At    time.Time
-	Cents int64 // that it gave, negative if it took back
+// Logs is what the log of a ring says of each payment network.
+type Logs map[string]*Log
+
+// Log is what the log of a ring says of one payment network.
+type Log struct {
+	events []event
+	payees map[string]time.Time // since when each is one
+	since  time.Time            // when it first speaks of the network
+	named  time.Time            // when it first names a payee
+}
+
+// event is an event about a payment.
+type event struct {
+	index uint64
+	at    time.Time
+	cents int64 // that it gave, negative if it took back
 	core.Payment
 }
 
+// Events is how many events are about payments on the network.
+func (l *Log) Events() int { return len(l.events) }
+
+// Add takes an event of the log, in the order of the log.
+func (all Logs) Add(index uint64, e core.Event) {
+	at := time.UnixMilli(e.When())
+	if list, ok := e.(*core.Payees); ok {
+		for _, p := range list.List {
+			all.on(p.Network, at).name(p.Account, at)
+		}
+	}
+	if p, cents := core.PaymentOf(e); p.Network != "" {
+		l := all.on(p.Network, at)
+		l.events = append(l.events, event{index, at, cents, p})
+		l.name(p.Payee, at)
+	}
+}
+
+func (all Logs) on(network string, at time.Time) *Log {
+	if all[network] == nil {
+		all[network] = &Log{payees: map[string]time.Time{}, since: at}
+	}
+	return all[network]
+}
+
+// name takes the name of a payee. Those that a ring names first may have been paid before, by
+// events of an earlier version, which name none.
+func (l *Log) name(payee string, at time.Time) {
+	if _, known := l.payees[payee]; known || payee == "" {
+		return
+	}
+	if l.named.IsZero() {
+		l.named = at
+	}
+	if l.payees[payee] = at; at.Equal(l.named) {
+		l.payees[payee] = l.since
+	}
+}
+
 // Node is what one node says. It calls found for each transaction that paid a payee, in the
-// spelling of [core.Payment], since an instant, and gives the time up to which it has searched.
+// spelling of [core.Payment], since an instant, with the payments that the token names in it. It
+// gives the time up to which it has searched.
 type Node func(ctx context.Context, payee string, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error)
 
 // Dial gives the node at a URL, which must be on a network such as "tempo:42431".
@@ -60,109 +111,155 @@ func Dial(network, url string) (Node, error) {
 		if err != nil {
 			return until, err
 		}
-		return payments.Transfers(ctx, since, found)
+		return payments.BoundTransfers(ctx, since, found)
 	}, nil
 }
 
 // Result is what a comparison on one network came to.
 type Result struct {
-	Network string
-	// Matched is how many events have their transfers, Young how many are of a time that a node
-	// does not have yet, and Unnamed how many name no payee and have no transfer to one that
-	// another event names: the ring was of an earlier version.
-	Matched, Young, Unnamed int
-	Transfers               int
+	// Matched is how many events have their transfers, Moved how many name another transaction than
+	// the one with their memo or nonce, Young how many events and transfers are of a time that a
+	// node does not have yet, and Unnamed how many events name no payee and have no transfer to one
+	// that the log names: the ring was of an earlier version.
+	Matched, Moved, Young, Unnamed int
 	// Wrong says what contradicts the log, and Unknown what is not known.
 	Wrong, Unknown []string
 }
 
-// transaction is what is known of one.
+// transaction is what nodes and the log say of one.
 type transaction struct {
-	cents  []int64 // by node
+	cents  []int64              // by node
+	bound  []map[mpp.Bound]bool // the payments that the token names in it, by node
 	at     time.Time
-	events []Event
+	due    bool // it paid one that was a payee then
+	events []event
 }
 
-// Compare compares the events on one network, in the order of the log, with what nodes say. now
-// is when the log was signed. What any node does not say as all others do is unknown.
-func Compare(ctx context.Context, network string, nodes []Node, events []Event, now time.Time) *Result {
-	r := &Result{Network: network}
-	unknown := func(format string, args ...any) { r.Unknown = append(r.Unknown, fmt.Sprintf(format, args...)) }
-	wrong := func(format string, args ...any) { r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...)) }
-	if len(events) == 0 || len(nodes) == 0 {
-		return r
-	}
-	all, payees := map[string]*transaction{}, map[string]bool{}
-	at := func(reference string) *transaction {
-		reference = strings.ToLower(reference)
-		if all[reference] == nil {
-			all[reference] = &transaction{cents: make([]int64, len(nodes))}
+// said is what nodes say.
+type said struct {
+	nodes        []Node
+	transactions map[string]*transaction
+	bound        map[mpp.Bound]*transaction // the last one that names the payment
+	until        time.Time                  // they all have searched up to then
+}
+
+func (s *said) at(reference string) *transaction {
+	reference = strings.ToLower(reference)
+	if s.transactions[reference] == nil {
+		t := &transaction{cents: make([]int64, len(s.nodes)), bound: make([]map[mpp.Bound]bool, len(s.nodes))}
+		for i := range t.bound {
+			t.bound[i] = map[mpp.Bound]bool{}
 		}
-		return all[reference]
+		s.transactions[reference] = t
 	}
-	since := events[0].At
-	for _, e := range events {
-		t := at(e.Transaction)
-		t.events = append(t.events, e)
-		if e.Payee != "" {
-			payees[e.Payee] = true
-		}
-		if e.At.Before(since) {
-			since = e.At
-		}
-	}
-	since = since.Add(-before)
-	horizon := now
-	for i, says := range nodes {
-		for _, payee := range slices.Sorted(maps.Keys(payees)) {
-			until, err := says(ctx, payee, since, func(found mpp.Transfer) error {
-				t := at(found.Reference)
+	return s.transactions[reference]
+}
+
+// ask asks all nodes for the transfers to all payees.
+func (s *said) ask(ctx context.Context, l *Log) error {
+	for i, says := range s.nodes {
+		for _, payee := range slices.Sorted(maps.Keys(l.payees)) {
+			until, err := says(ctx, payee, l.since.Add(-before), func(found mpp.Transfer) error {
+				t := s.at(found.Reference)
 				t.cents[i] += found.Cents
 				t.at = found.At
+				t.due = t.due || !found.At.Before(l.payees[payee])
+				for _, b := range found.Bound {
+					t.bound[i][b], s.bound[b] = true, t
+				}
 				return ctx.Err()
 			})
 			if err != nil {
-				unknown("node %d of %s: %v", i+1, network, err)
-				return r
+				return fmt.Errorf("node %d: %w", i+1, err)
 			}
-			if until.Before(horizon) {
-				horizon = until
+			if until.Before(s.until) {
+				s.until = until
 			}
 		}
 	}
-	if now.Sub(horizon) > patience {
-		unknown("a node of %s is behind: it knows the time up to %s", network, horizon.UTC().Format(time.RFC3339))
+	return nil
+}
+
+// of gives the transaction of an event: the one that it names, or another that the network shows
+// with its memo or nonce, because a stranger has settled the authorisation, or a block was undone.
+func (s *said) of(e event) (t *transaction, moved bool) {
+	t = s.at(e.Transaction)
+	if other := s.bound[e.bound()]; other != nil && !t.names(e) {
+		return other, true
 	}
-	for _, reference := range slices.Sorted(maps.Keys(all)) {
-		t := all[reference]
-		if slices.Max(t.cents) > 0 {
-			r.Transfers++
+	return t, false
+}
+
+func (e event) bound() mpp.Bound {
+	return mpp.Bound{Payer: strings.ToLower(e.Payer), Binding: e.Binding}
+}
+
+// names says whether the token names the payment of an event in t, according to any node.
+func (t *transaction) names(e event) bool {
+	return slices.ContainsFunc(t.bound, func(of map[mpp.Bound]bool) bool { return of[e.bound()] })
+}
+
+// agreed says whether all nodes say the same of t.
+func (t *transaction) agreed() bool {
+	for i := range t.cents {
+		if t.cents[i] != t.cents[0] || !maps.Equal(t.bound[i], t.bound[0]) {
+			return false
 		}
+	}
+	return true
+}
+
+// Compare compares the events with what nodes of the network say. now is when the log was signed.
+// What any node does not say as all others do is unknown.
+func (l *Log) Compare(ctx context.Context, nodes []Node, now time.Time) *Result {
+	r := &Result{}
+	unknown := func(format string, args ...any) { r.Unknown = append(r.Unknown, fmt.Sprintf(format, args...)) }
+	wrong := func(format string, args ...any) { r.Wrong = append(r.Wrong, fmt.Sprintf(format, args...)) }
+	s := &said{nodes: nodes, transactions: map[string]*transaction{}, bound: map[mpp.Bound]*transaction{}, until: now}
+	if err := s.ask(ctx, l); err != nil {
+		unknown("%v", err)
+		return r
+	}
+	if now.Sub(s.until) > patience {
+		unknown("a node is behind: it knows the time up to %s", s.until.UTC().Format(time.RFC3339))
+	}
+	for _, e := range l.events {
+		t, moved := s.of(e)
+		if t.events = append(t.events, e); moved {
+			r.Moved++
+		}
+	}
+	for _, reference := range slices.Sorted(maps.Keys(s.transactions)) {
+		t := s.transactions[reference]
 		var given int64
 		var last time.Time
 		var names []string
-		named := false
+		named, bound := false, true
 		for _, e := range t.events {
-			given, last, named = given+e.Cents, e.At, named || e.Payee != ""
-			names = append(names, strconv.FormatUint(e.Index, 10))
+			given, last, named = given+e.cents, e.at, named || e.Payee != ""
+			bound = bound && (e.Binding == "" || t.names(e))
+			names = append(names, strconv.FormatUint(e.index, 10))
 		}
 		whose := "event " + strings.Join(names, ", ")
 		brought := t.cents[0]
 		switch {
-		case slices.Min(t.cents) != slices.Max(t.cents) && !last.After(horizon) && !t.at.After(horizon):
-			unknown("nodes of %s disagree about transaction %s: %v cents", network, reference, t.cents)
-		case last.After(horizon) || t.at.After(horizon):
-			r.Young += len(t.events)
+		case last.After(s.until) || t.at.After(s.until):
+			r.Young += max(1, len(t.events))
+		case !t.agreed():
+			unknown("nodes disagree about transaction %s: it paid %v cents", reference, t.cents)
 		case brought == 0 && !named && given != 0:
 			r.Unnamed += len(t.events)
 		case brought < given:
 			wrong("%s gave %d cents for transaction %s, which brought %d", whose, given, reference, brought)
+		case len(t.events) == 0 && !t.due:
 		case len(t.events) == 0 && now.Sub(t.at) > patience:
 			wrong("transaction %s paid %d cents at %s and has no event", reference, brought, t.at.UTC().Format(time.RFC3339))
 		case len(t.events) == 0:
 			r.Young++
 		case brought > given:
 			wrong("transaction %s brought %d cents, and %s gave %d", reference, brought, whose, given)
+		case brought > 0 && !bound:
+			wrong("%s names a memo or nonce that transaction %s does not have", whose, reference)
 		default:
 			r.Matched += len(t.events)
 		}

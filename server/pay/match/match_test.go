@@ -3,7 +3,7 @@ package match_test
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,60 +29,105 @@ func says(until time.Time, transfers ...mpp.Transfer) match.Node {
 	}
 }
 
-func paid(reference string, cents int64, ago time.Duration) mpp.Transfer {
-	return mpp.Transfer{Reference: reference, Cents: cents, At: now.Add(-ago)}
+func paid(reference string, cents int64, ago time.Duration, by ...mpp.Bound) mpp.Transfer {
+	return mpp.Transfer{Reference: reference, Cents: cents, At: now.Add(-ago), Bound: by}
 }
 
-func event(index uint64, payee, transaction string, cents int64, ago time.Duration) match.Event {
-	return match.Event{Index: index, At: now.Add(-ago), Cents: cents, Payment: core.Payment{Transaction: transaction, Payee: payee}}
+const network = "evm:1"
+
+// event is an event about a payment. A payee of "" is one of an earlier version.
+func event(payee, transaction string, cents int64, ago time.Duration, by ...mpp.Bound) core.Event {
+	e := &core.Bid{Stamp: now.Add(-ago).UnixMilli(), Amount: cents, Payment: core.Payment{Network: network, Transaction: transaction, Payee: payee}}
+	if len(by) > 0 {
+		e.Payment.Payer, e.Payment.Binding = by[0].Payer, by[0].Binding
+	}
+	return e
+}
+
+func voided(payee, transaction string, cents int64, ago time.Duration, by ...mpp.Bound) core.Event {
+	e := event(payee, transaction, cents, ago, by...).(*core.Bid)
+	return &core.Adjusted{Stamp: e.Stamp, Adjustment: core.Void, Amount: cents, Payment: e.Payment}
+}
+
+func payees(ago time.Duration, accounts ...string) core.Event {
+	e := &core.Payees{Stamp: now.Add(-ago).UnixMilli()}
+	for _, a := range accounts {
+		e.List = append(e.List, core.Payee{Network: network, Account: a})
+	}
+	return e
 }
 
 func TestCompare(t *testing.T) {
 	const long = 5 * time.Hour
-	one, two := event(1, "a", "0x1", 100, long), event(2, "a", "0x2", 250, long)
+	one, two := event("a", "0x1", 100, long), event("a", "0x2", 250, long)
 	first, second := paid("0x1", 100, long), paid("0x2", 250, long)
+	mine, other := mpp.Bound{Payer: "did:1", Binding: "0x5a"}, mpp.Bound{Payer: "did:2", Binding: "0x5a"}
+	bound := event("a", "0x1", 100, long, mine)
 	silent := func(context.Context, string, time.Time, func(mpp.Transfer) error) (time.Time, error) {
 		return time.Time{}, errors.New("no answer")
 	}
+	node := func(transfers ...mpp.Transfer) match.Node { return says(now, transfers...) }
+	type (
+		nodes  = []match.Node
+		events = []core.Event
+		result = match.Result
+	)
 	for name, c := range map[string]struct {
-		nodes   []match.Node
-		events  []match.Event
-		matched int
-		young   int
-		unnamed int
-		wrong   string
-		unknown string
+		nodes  nodes
+		events events
+		want   result // of Wrong and Unknown, a part of the one line
 	}{
-		"all match":          {[]match.Node{says(now, first, second)}, []match.Event{one, two}, 2, 0, 0, "", ""},
-		"two nodes agree":    {[]match.Node{says(now, first, second), says(now, second, first)}, []match.Event{one, two}, 2, 0, 0, "", ""},
-		"a node omits one":   {[]match.Node{says(now, first, second), says(now, first)}, []match.Event{one, two}, 1, 0, 0, "", "disagree about transaction 0x2"},
-		"a node invents one": {[]match.Node{says(now, first), says(now, first, paid("0x9", 5, long))}, []match.Event{one}, 1, 0, 0, "", "disagree about transaction 0x9"},
-		"a node lags":        {[]match.Node{says(now, first, second), says(now.Add(-6*time.Hour), first)}, []match.Event{one, two}, 0, 2, 0, "", "is behind"},
-		"a node is silent":   {[]match.Node{says(now, first, second), silent}, []match.Event{one, two}, 0, 0, 0, "", "no answer"},
-		"no transfer":        {[]match.Node{says(now, first)}, []match.Event{one, two}, 1, 0, 0, "event 2 gave 250 cents for transaction 0x2, which brought 0", ""},
-		"less than it gave":  {[]match.Node{says(now, paid("0x1", 99, long))}, []match.Event{one}, 0, 0, 0, "brought 99", ""},
-		"more than it gave":  {[]match.Node{says(now, paid("0x1", 101, long))}, []match.Event{one}, 0, 0, 0, "brought 101 cents", ""},
-		"no event":           {[]match.Node{says(now, first, second)}, []match.Event{one}, 1, 0, 0, "0x2 paid 250 cents", ""},
-		"an event will come": {[]match.Node{says(now, first, paid("0x2", 250, time.Minute))}, []match.Event{one}, 1, 1, 0, "", ""},
-		"not final yet":      {[]match.Node{says(now.Add(-time.Minute), first)}, []match.Event{one, event(2, "a", "0x2", 250, time.Second)}, 1, 1, 0, "", ""},
-		"an earlier version": {[]match.Node{says(now, first)}, []match.Event{one, event(2, "", "0x2", 250, long), event(3, "", "0x1", 0, long)}, 2, 0, 1, "", ""},
-		"taken back":         {[]match.Node{says(now, first)}, []match.Event{one, two, event(3, "a", "0x2", -250, long)}, 3, 0, 0, "", ""},
-		"spelled otherwise":  {[]match.Node{says(now, paid("0xAB", 1, long))}, []match.Event{event(1, "a", "0xab", 1, long)}, 1, 0, 0, "", ""},
-		"before the first":   {[]match.Node{says(now, first, paid("0x0", 7, 90*time.Hour))}, []match.Event{one}, 1, 0, 0, "", ""},
-		"one for two events": {[]match.Node{says(now, paid("0x1", 200, long))}, []match.Event{one, event(2, "a", "0x1", 100, long)}, 2, 0, 0, "", ""},
-		"no events at all":   {[]match.Node{silent}, nil, 0, 0, 0, "", ""},
+		"all match":       {nodes{node(first, second)}, events{one, two}, result{Matched: 2}},
+		"two nodes agree": {nodes{node(first, second), node(second, first)}, events{one, two}, result{Matched: 2}},
+		"no events":       {nodes{node()}, events{payees(long, "a")}, result{}},
+
+		"one of two nodes omits one":   {nodes{node(first, second), node(first)}, events{one, two}, result{Matched: 1, Unknown: []string{"disagree about transaction 0x2"}}},
+		"one of two nodes invents one": {nodes{node(first), node(first, paid("0x9", 5, long))}, events{one}, result{Matched: 1, Unknown: []string{"disagree about transaction 0x9"}}},
+		"two nodes and two amounts":    {nodes{node(first), node(paid("0x1", 101, long))}, events{one}, result{Unknown: []string{"disagree about transaction 0x1"}}},
+		"a node lags":                  {nodes{node(first, second), says(now.Add(-6*time.Hour), first)}, events{one, two}, result{Young: 2, Unknown: []string{"is behind"}}},
+		"the one node lags":            {nodes{says(now.Add(-6 * time.Hour))}, events{one}, result{Young: 1, Unknown: []string{"is behind"}}},
+		"a node is silent":             {nodes{node(first, second), silent}, events{one, two}, result{Unknown: []string{"no answer"}}},
+		"the one node omits one":       {nodes{node(first)}, events{one, two}, result{Matched: 1, Wrong: []string{"event 1 gave 250 cents for transaction 0x2, which brought 0"}}},
+		"the one node omits all":       {nodes{node()}, events{one}, result{Wrong: []string{"brought 0"}}},
+		"the one node invents one":     {nodes{node(first, second)}, events{one}, result{Matched: 1, Wrong: []string{"0x2 paid 250 cents"}}},
+		"invented, without any event":  {nodes{node(first)}, events{payees(long, "a")}, result{Wrong: []string{"0x1 paid 100 cents"}}},
+
+		"less than it gave":  {nodes{node(paid("0x1", 99, long))}, events{one}, result{Wrong: []string{"brought 99"}}},
+		"more than it gave":  {nodes{node(paid("0x1", 101, long))}, events{one}, result{Wrong: []string{"brought 101 cents"}}},
+		"an event will come": {nodes{node(first, paid("0x2", 250, time.Minute))}, events{one}, result{Matched: 1, Young: 1}},
+		"not final yet":      {nodes{says(now.Add(-time.Minute), first)}, events{one, event("a", "0x2", 250, time.Second)}, result{Matched: 1, Young: 1}},
+		"taken back":         {nodes{node(first)}, events{one, two, voided("a", "0x2", 250, long)}, result{Matched: 3}},
+		"spelled otherwise":  {nodes{node(paid("0xAB", 1, long))}, events{event("a", "0xab", 1, long)}, result{Matched: 1}},
+		"one for two events": {nodes{node(paid("0x1", 200, long))}, events{one, event("a", "0x1", 100, long)}, result{Matched: 2}},
+
+		"an earlier version": {nodes{node(first)}, events{one, event("", "0x2", 250, long), event("", "0x1", 0, long)}, result{Matched: 2, Unnamed: 1}},
+		"upgraded":           {nodes{node(first, second)}, events{event("", "0x1", 100, long), payees(time.Hour, "a"), two}, result{Matched: 2}},
+		"lost before that":   {nodes{node(first, second)}, events{event("", "0x1", 100, long), payees(time.Hour, "a")}, result{Matched: 1, Wrong: []string{"0x2 paid 250 cents"}}},
+		"before the ring":    {nodes{node(paid("0x0", 7, 90*time.Hour), paid("0x7", 7, long+time.Second), first)}, events{one}, result{Matched: 1}},
+		"before its time":    {nodes{node(first)}, events{payees(long+time.Hour, "b"), payees(time.Hour, "a")}, result{}},
+
+		"bound":                        {nodes{node(paid("0x1", 100, long, mine))}, events{bound}, result{Matched: 1}},
+		"settled by a stranger":        {nodes{node(paid("0x9", 100, long, mine))}, events{bound}, result{Matched: 1, Moved: 1}},
+		"of two nodes, one knows that": {nodes{node(paid("0x9", 100, long, mine)), node(paid("0x9", 100, long))}, events{bound}, result{Moved: 1, Unknown: []string{"disagree about transaction 0x9"}}},
+		"with a payment of another":    {nodes{node(paid("0x9", 350, long, mine, other))}, events{bound, event("a", "0x9", 250, long, other)}, result{Matched: 2, Moved: 1}},
+		"twice by one transfer":        {nodes{node(paid("0x9", 100, long, mine))}, events{bound, event("a", "0x9", 100, long, mine)}, result{Moved: 1, Wrong: []string{"event 0, 1 gave 200 cents"}}},
+		"by somebody else":             {nodes{node(paid("0x9", 100, long, other))}, events{bound}, result{Wrong: []string{"event 0 gave 100 cents for transaction 0x1, which brought 0", "0x9 paid 100"}}},
+		"the nonce of another":         {nodes{node(paid("0x1", 100, long, other))}, events{bound}, result{Wrong: []string{"event 0 names a memo or nonce that transaction 0x1 does not have"}}},
+		"undone and taken back":        {nodes{node()}, events{bound, voided("a", "0x1", 100, long, mine), payees(long, "a")}, result{Matched: 2}},
+		"undone and mined again":       {nodes{node(paid("0x9", 100, long, mine))}, events{bound, voided("a", "0x1", 100, long, mine), event("a", "0x9", 100, long, mine)}, result{Matched: 3, Moved: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := match.Compare(t.Context(), "tempo:1", c.nodes, c.events, now)
-			if r.Matched != c.matched || r.Young != c.young || r.Unnamed != c.unnamed {
+			logs := match.Logs{}
+			for i, e := range c.events {
+				logs.Add(uint64(i), e)
+			}
+			r := logs[network].Compare(t.Context(), c.nodes, now)
+			if r.Matched != c.want.Matched || r.Moved != c.want.Moved || r.Young != c.want.Young || r.Unnamed != c.want.Unnamed {
 				t.Errorf("%+v", r)
 			}
-			for _, of := range []struct {
-				found []string
-				want  string
-			}{{r.Wrong, c.wrong}, {r.Unknown, c.unknown}} {
-				if text := fmt.Sprint(of.found); (of.want == "") != (len(of.found) == 0) || !strings.Contains(text, of.want) {
-					t.Errorf("%s, not %q", text, of.want)
+			for _, of := range [][2][]string{{r.Wrong, c.want.Wrong}, {r.Unknown, c.want.Unknown}} {
+				if !slices.EqualFunc(of[0], of[1], strings.Contains) {
+					t.Errorf("%q, not %q", of[0], of[1])
 				}
 			}
 		})

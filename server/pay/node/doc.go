@@ -6,5 +6,6 @@
 //   - token.go: questions to a token, what a challenge asks for in it, and what a node refuses
 //   - receipt.go: the receipt of a transaction, and the search for events. It notices a node
 //     that has dropped the receipts of the time
-//   - transfers.go: the transfers of a token to an account
+//   - transfers.go: the transfers of a token to an account, and what one transaction brought
+//   - search.go: all transfers since an instant, with the payments that the token names in them
 package node

@@ -12,14 +12,9 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/pay/mpp"
 )
-
-// TransferTopic marks the event Transfer(from, to, amount) of ERC-20 and TIP-20
-// tokens; the first two are indexed.
-var TransferTopic = crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)"))
 
 // Payments are the transfers of one token to one account. All fields but Depth must be
 // set. Payment methods embed it.
@@ -93,65 +88,6 @@ func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) 
 
 // Payer names an account as payments of it do.
 func (p Payments) Payer(account [20]byte) string { return p.Account + LowerHex(account) }
-
-// Transfers calls found for each transaction that paid the recipient in deep blocks from
-// the instant since on, oldest first, and gives the time of the last block that was
-// searched. Transfers of less than a cent are skipped. An error of found ends it; others
-// are [mpp.ErrUnavailable].
-func (p Payments) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
-	newest, err := p.Node.Head(ctx)
-	if err != nil {
-		return until, err
-	}
-	if newest.Height() < p.Depth {
-		return since, nil
-	}
-	last, err := p.Node.BlockAt(ctx, newest.Height()-p.Depth)
-	if err != nil {
-		return until, err
-	}
-	if last.Time().Before(since) {
-		return since, nil
-	}
-	from, err := p.Node.FirstSince(ctx, last.Height(), since.Unix())
-	if err != nil {
-		return until, err
-	}
-	topics := []any{TransferTopic, nil, common.BytesToHash(p.Recipient[:])}
-	err = p.Node.Logs(ctx, from, last.Height(), 0, p.Token, topics, func(logs []Log) error { return p.group(ctx, logs, found) })
-	if err != nil {
-		return until, err
-	}
-	return last.Time(), nil
-}
-
-// group sums the logs by transaction. The logs of one stand together.
-func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer) error) error {
-	for len(logs) > 0 {
-		l := logs[0]
-		if l.TxHash == nil || l.BlockNumber == nil {
-			return Unavailable(errors.New("a log of the node lacks fields"))
-		}
-		n := 1
-		for n < len(logs) && logs[n].TxHash != nil && *logs[n].TxHash == *l.TxHash {
-			n++
-		}
-		t, paid := p.sum(*l.TxHash, logs[:n])
-		logs = logs[n:]
-		if !paid {
-			continue
-		}
-		b, err := p.Node.BlockAt(ctx, uint64(*l.BlockNumber))
-		if err != nil {
-			return err
-		}
-		t.At = b.Time()
-		if err := found(t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // In is what the transaction of a receipt that passed [Receipt.Check] brought the
 // recipient, in whole cents.

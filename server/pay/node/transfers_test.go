@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"testing"
 	"time"
 
@@ -38,6 +39,8 @@ type chain struct {
 	unlisted  bool   // finds no transaction by its hash
 	others    uint64 // a block in so many has a transaction of others, if not 0
 	transfers []transfer
+	named     []named
+	asked     int // for these
 	searches  int
 	longest   uint64 // of these, in blocks
 }
@@ -48,6 +51,13 @@ type transfer struct {
 	tx    common.Hash
 	to    common.Address
 	units int64
+}
+
+// named is a log that names a payment.
+type named struct {
+	block  uint64
+	tx     common.Hash
+	topics []common.Hash
 }
 
 func (c *chain) log(t transfer) map[string]any {
@@ -84,7 +94,10 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 		return b
 	case "eth_getLogs":
 		c.searches++
-		var q struct{ FromBlock, ToBlock hexutil.Uint64 }
+		var q struct {
+			FromBlock, ToBlock hexutil.Uint64
+			Topics             []any
+		}
 		_ = json.Unmarshal(params[0], &q)
 		c.longest = max(c.longest, uint64(q.ToBlock-q.FromBlock)+1)
 		if c.busy--; c.busy >= 0 {
@@ -97,6 +110,15 @@ func (c *chain) answer(method string, params []json.RawMessage) any {
 			return errors.New("pruned")
 		}
 		logs := []any{}
+		if q.Topics[0] != node.TransferTopic.Hex() {
+			c.asked++
+			for _, n := range c.named {
+				if n.block >= uint64(q.FromBlock) && n.block <= uint64(q.ToBlock) && q.Topics[0] == n.topics[0].Hex() {
+					logs = append(logs, map[string]any{"address": token, "transactionHash": n.tx, "blockNumber": hexutil.Uint64(n.block), "topics": n.topics})
+				}
+			}
+			return logs
+		}
 		for _, t := range c.transfers {
 			if t.block >= max(c.receipts, uint64(q.FromBlock)) && t.block <= uint64(q.ToBlock) {
 				logs = append(logs, c.log(t))
@@ -201,6 +223,27 @@ func TestTransfersAreFound(t *testing.T) {
 	c.silent = true
 	if _, err := p.Transfers(t.Context(), at(100), none); !errors.Is(err, mpp.ErrUnavailable) {
 		t.Errorf("a silent node: %v", err)
+	}
+}
+
+// Transfers come with the payments that the token names in their transactions, if it is asked.
+func TestBoundTransfers(t *testing.T) {
+	one, two, memo := common.Hash{1}, common.Hash{2}, common.Hash{0x5a}
+	from, to := common.BytesToHash(payer[:]), common.BytesToHash(recipient[:])
+	for method, logs := range map[string][2][]common.Hash{
+		"tempo": {{node.MemoTopic, from, to, memo}, {node.MemoTopic, from, from, memo}},
+		"evm":   {{node.UsedTopic, from, memo}, {node.UsedTopic, from}},
+	} {
+		c, p := open(t)
+		p.Method = method
+		c.transfers = []transfer{{1000, one, recipient, 1_000_000}, {4000, two, recipient, 1_000_000}}
+		c.named = []named{{1000, one, logs[0]}, {4000, one, logs[0]}, {4000, two, logs[1]}}
+		found := map[string][]mpp.Bound{}
+		_, err := p.BoundTransfers(t.Context(), at(100), func(x mpp.Transfer) error { found[x.Reference] = x.Bound; return nil })
+		want := map[string][]mpp.Bound{one.Hex(): {{Payer: p.Payer(payer), Binding: memo.Hex()}}, two.Hex(): nil}
+		if err != nil || !reflect.DeepEqual(found, want) || c.asked != 2 {
+			t.Errorf("%s: %v, %v, asked %d times", method, found, err, c.asked)
+		}
 	}
 }
 

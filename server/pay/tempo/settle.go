@@ -9,7 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"webring/server/pay/mpp"
@@ -67,8 +66,9 @@ func (r *receipt) complaint() string {
 // the challenge lives five minutes, and the transaction ends no later.
 const searchBack = 15 * time.Minute
 
-// searchAhead is for how long after its time a payment without an end is looked for under
-// another hash. It bounds the questions for one that is shown late.
+// searchAhead is for how long after its time a payment with a nonce is looked for under another
+// hash. It bounds the questions for one that is shown late: after that, only the block in which
+// its nonce was used is searched.
 const searchAhead = 2 * time.Hour
 
 // Outcome asks what became of a payment that was sent or may have been.
@@ -101,7 +101,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 			return mpp.Outcome{}, err
 		}
 		if stays {
-			elsewhere, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
+			elsewhere, _, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
 			if err != nil || elsewhere != nil {
 				return elsewhere.outcome(), err
 			}
@@ -191,7 +191,14 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) 
 // final decides about a transaction that can no longer be mined, as the deep
 // block after shows, but may have been.
 func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, after *node.Block) (mpp.Outcome, error) {
-	elsewhere, err := m.elsewhere(ctx, p, tx, after.Height())
+	elsewhere, to, err := m.elsewhere(ctx, p, tx, after.Height())
+	if err == nil && elsewhere == nil && p.Endless && to < after.Height() {
+		// Its nonce may have been used after everything that was searched.
+		var used uint64
+		if used, err = m.firstUsed(ctx, tx, to, after.Height()); err == nil && used > to {
+			elsewhere, err = m.transferIn(ctx, tx, used, used)
+		}
+	}
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -201,7 +208,7 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 	}
 	switch {
 	case newest.Height() < after.Height():
-		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
+		return mpp.Outcome{}, errWentBack
 	case got != nil && got.paid(tx):
 		return m.settled(ctx, newest, got)
 	case elsewhere != nil:
@@ -235,23 +242,30 @@ func (r *replacement) outcome() mpp.Outcome {
 
 // elsewhere looks for the transfer under whatever hash, up to the deep block last, in
 // the blocks in which the transaction can have been mined: as long as its payment is
-// open, these grow no more for a node to search once its time is over. It is one that
-// has them deep: another may have followed a branch that was left.
-func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (*replacement, error) {
+// open, these grow no more for a node to search once its time is over. to is the last of
+// them. It is one that the node has deep: another may have followed a branch that was left.
+func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (found *replacement, to uint64, err error) {
 	end := p.ValidBefore
-	if p.Endless {
+	if !tx.expiring() {
+		// Its payer may have replaced it by one that can be mined later.
 		end = end.Add(searchAhead)
 	}
-	to, err := m.Node.FirstSince(ctx, last, end.Unix()+1)
-	if err != nil {
-		return nil, err
+	if to, err = m.Node.FirstSince(ctx, last, end.Unix()+1); err != nil {
+		return nil, 0, err
 	}
 	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-searchBack).Unix())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	found, err = m.transferIn(ctx, tx, from, to)
+	return found, to, err
+}
+
+// transferIn gives the transaction that made the transfer in the blocks from, to and all
+// between, nil for none.
+func (m *Method) transferIn(ctx context.Context, tx *transaction, from, to uint64) (*replacement, error) {
 	var found *common.Hash
-	err = m.Node.Logs(ctx, from, to, m.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
+	err := m.Node.Logs(ctx, from, to, m.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
 		at := slices.IndexFunc(logs, tx.isTransferWithMemo)
 		if at < 0 {
 			return nil
@@ -291,11 +305,6 @@ func (r *receipt) check(tx *transaction) error {
 	return nil
 }
 
-// transferWithMemoTopic marks an event of TIP-20 tokens that follows
-// [node.TransferTopic]'s. All addresses and the memo are indexed; the data is the
-// amount.
-var transferWithMemoTopic = crypto.Keccak256Hash([]byte("TransferWithMemo(address,address,uint256,bytes32)"))
-
 // paid says that the transaction's effect was to pay us: the currency itself
 // logged the transfer, and right after it the same transfer with our memo.
 // The status alone proves nothing.
@@ -316,13 +325,13 @@ func (tx *transaction) isTransfer(l node.Log) bool {
 }
 
 func (tx *transaction) isTransferWithMemo(l node.Log) bool {
-	return l.Is(tx.token, node.Number(tx.amount), transferWithMemoTopic, common.Hash(node.Word(tx.sender)), common.Hash(node.Word(tx.recipient)), common.Hash(tx.memo))
+	return l.Is(tx.token, node.Number(tx.amount), node.MemoTopic, common.Hash(node.Word(tx.sender)), common.Hash(node.Word(tx.recipient)), common.Hash(tx.memo))
 }
 
 // topics are those of the transfers that would answer the same challenge, under
 // whatever transaction hash.
 func (tx *transaction) topics() []any {
 	return []any{
-		transferWithMemoTopic, common.BytesToHash(tx.sender[:]), common.BytesToHash(tx.recipient[:]), common.Hash(tx.memo),
+		node.MemoTopic, common.BytesToHash(tx.sender[:]), common.BytesToHash(tx.recipient[:]), common.Hash(tx.memo),
 	}
 }

@@ -5,14 +5,21 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"filippo.io/torchwood"
+	"github.com/transparency-dev/formats/proof"
+	merkle "github.com/transparency-dev/merkle/proof"
 	"github.com/transparency-dev/merkle/rfc6962"
 	"github.com/transparency-dev/tessera/api"
 	"github.com/transparency-dev/tessera/client"
@@ -94,7 +101,59 @@ func read(ctx context.Context, at, verifier string) (size int64, err error) {
 			return size, err
 		}
 	}
-	return size, nil
+	return size, proofs(base.String(), key, to.N/2)
+}
+
+// proofs reads the proof that the log serves of an entry, with the parser of the formats' authors.
+// It must hold, and must not with any bit of it flipped.
+func proofs(at string, key note.Verifier, index int64) error {
+	answer, err := http.Get(fmt.Sprintf("%sproof/%d", at, index))
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	if err := holds(text, key, uint64(index)); err != nil {
+		return fmt.Errorf("formats: %w", err)
+	}
+	for bit := range 8 * len(text) {
+		altered := bytes.Clone(text)
+		altered[bit/8] ^= 1 << (bit % 8)
+		if holds(altered, key, uint64(index)) == nil {
+			return fmt.Errorf("formats: the proof holds with bit %d of byte %d flipped", bit%8, bit/8)
+		}
+	}
+	return nil
+}
+
+// holds checks a proof. It takes one spelling of base64 alone: others decode to the same.
+func holds(text []byte, key note.Verifier, index uint64) error {
+	var p proof.TLogProof
+	if err := p.Unmarshal(text); err != nil {
+		return err
+	}
+	if p.Index != index || !bytes.Equal(p.Marshal(), text) {
+		return errors.New("another proof")
+	}
+	n, err := note.Open(p.Checkpoint, note.VerifierList(key))
+	if err != nil {
+		return err
+	}
+	if sig, err := base64.StdEncoding.Strict().DecodeString(n.Sigs[0].Base64); err != nil || len(n.UnverifiedSigs) > 0 || len(sig) == 0 {
+		return errors.New("another signature")
+	}
+	to, err := torchwood.ParseCheckpoint(n.Text)
+	if err != nil {
+		return err
+	}
+	hashes := make([][]byte, len(p.Hashes))
+	for i := range p.Hashes {
+		hashes[i] = p.Hashes[i][:]
+	}
+	return merkle.VerifyInclusion(rfc6962.DefaultHasher, p.Index, uint64(to.N), rfc6962.DefaultHasher.HashLeaf(p.ExtraData), hashes, to.Hash[:])
 }
 
 // leaves gives the leaf hashes of a bundle.
