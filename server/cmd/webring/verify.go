@@ -173,7 +173,7 @@ func tell(c *checks, r *monitor.Report) {
 	case monitor.Claimed:
 		c.note("key", "the ring itself named it: compare it with the operator's, and give it with --origin-key")
 	}
-	c.ok("log", "%d events lead to the signed root %s", r.At.N, r.At.Hash)
+	c.ok("log", "%d events lead to the signed root %s; %.1f MB were fetched", r.At.N, r.At.Hash, float64(r.Bytes)/1e6)
 	if r.Before != nil {
 		c.ok("memory", "it continues the %d events that you verified before", r.Before.N)
 	} else {
