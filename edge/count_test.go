@@ -111,7 +111,7 @@ func TestRefusalsAreCountedByReason(t *testing.T) {
 	for range 5 {
 		s.Get("/api")
 	}
-	for range 32 {
+	for range 122 {
 		s.Get("/sync/x")
 	}
 	got := s.countedOf("limiter_refusals_total")

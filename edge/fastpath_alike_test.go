@@ -60,7 +60,7 @@ func newTrio(t testing.TB, core Core, field string) *trio {
 		}
 		s, err := New(Config{Core: core, RateLimit: 8, Now: three.clock.Now, TrustedProxies: proxies(t, field, "unix", "10.0.0.0/8"), EdgeSecrets: sharedSecrets,
 			Paid: map[string]Handler{"/api/bid": tell}, Others: map[string]Handler{"GET /reports/{id}": tell},
-			Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
+			Sync: map[string]SyncHandler{"/sync/keys": func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, known) }},
 			Log:  slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func (d dialect) request() string {
 	b.WriteString(method + rare(" ", "  ", "\t", ""))
 	target := d.pick("/next?from=a", "/api", "/api/ring?limit=2&page=1", "/api/ring/a-1", "/api/ring/next", "/api/widget?from=https%3A%2F%2Fa.com%2F", "/random", "/api/leaderboard", "/prev/?from=a")
 	target = rare(target, "/", "/nowhere", "/reports/1", "/api/ring/A", "/api/ring/%61", "/api/ring/a/b", "/api/ring/", "/next/?from=a", "/api/", "//evil.example/", "//", "//api", "/./api", "/api/../next", "/api#x", "/api?a#b", "*", "",
-		"http://x/api", "HTTP://x:1/next?a", "http://x?y", "https://", "api", "/api/ring?a b", "/api?\x7f", "/api?\xff", "/api?"+strings.Repeat("x", d.IntN(5000)), "/sync/events", "/api/bid", "/next;a", "/next%3Ffrom=a", "/%6eext")
+		"http://x/api", "HTTP://x:1/next?a", "http://x?y", "https://", "api", "/api/ring?a b", "/api?\x7f", "/api?\xff", "/api?"+strings.Repeat("x", d.IntN(5000)), "/sync/keys", "/api/bid", "/next;a", "/next%3Ffrom=a", "/%6eext")
 	b.WriteString(target + rare(" ", "  ", "\t", "") + rare("HTTP/1.1", "HTTP/1.0", "HTTP/1.2", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/1.1 ", "HTTP/01.1", "HTTP/1.10", "", "HTTP/1.1 HTTP/1.1") + end)
 	b.WriteString(rare("Host: ring.example"+end, "", "Host: a"+end+"Host: b"+end, "Host:"+end, "host:x:80"+end, "Host: a b"+end, "Host: a/b"+end, "Host : x"+end,
 		"Host: [::1]:80"+end, "Host: x:999999"+end, "Host: x@y"+end, "Host: x\x00"+end, " Host: x"+end, "Host: \t x \t"+end, "Host: x:"+end, "Host: a_b"+end, "Host: x,y"+end))

@@ -87,7 +87,7 @@ func jsonBody(h *fasthttp.RequestHeader) bool {
 }
 
 // limiters count requests, each request in one of them. proxied counts the requests of
-// trusted proxies themselves, followers those below /sync/ and edges those of them that come
+// trusted proxies themselves, followers those below /sync/ and /log/ and edges those of them that come
 // with a voucher, forwarded those that edges pass on, and all the others.
 type limiters struct{ all, proxied, followers, edges, forwarded *share.Limiter }
 
@@ -97,7 +97,7 @@ func (s *Shell) SetRateLimit(requests int) {
 	now := s.now()
 	l := &limiters{all: share.NewLimiter(requests, now), proxied: share.NewLimiter(10*requests, now)}
 	if s.followed {
-		l.followers = share.NewSilentLimiter(10*requests, now)
+		l.followers = share.NewSilentLimiter(40*requests, now)
 	}
 	if s.vouchers != nil {
 		// On networks that run edges for others, many share few addresses.

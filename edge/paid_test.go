@@ -290,19 +290,19 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 	clock := newClock()
 	var named []string
 	s := serve(t, Config{Core: newRing(t), RateLimit: 2, Now: clock.Now, Sync: map[string]SyncHandler{
-		"/sync/events": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") },
+		"/sync/keys": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") },
 		"/sync/snapshot/{sha256}": func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 			named = append(named, strings.Clone(ctx.UserValue("sha256").(string)))
 		},
 	}})
-	for range 20 {
-		r := s.Get("/sync/events")
+	for range 80 {
+		r := s.Get("/sync/keys")
 		if r.Status != 200 || r.Body != "events" {
 			t.Fatalf("%d %s", r.Status, r.Body)
 		}
 		wantFields(t, r, "RateLimit-Limit", "", "RateLimit-Remaining", "", "RateLimit-Policy", "")
 	}
-	r := s.Get("/sync/events")
+	r := s.Get("/sync/keys")
 	wantProblem(t, r, api.RateLimited)
 	wantFields(t, r, "Retry-After", "60", "RateLimit-Limit", "")
 	wantFields(t, s.Get("/api"), "RateLimit-Remaining", "1")
@@ -312,26 +312,26 @@ func TestFollowersAreCountedApartAndInSilence(t *testing.T) {
 	}
 	wantProblem(t, s.Get("/sync/snapshot/abc/d"), api.NotFound)
 	wantProblem(t, s.Get("/sync/none"), api.NotFound)
-	wantProblem(t, s.Do("POST", "/sync/events", "{}"), api.MethodNotAllowed)
+	wantProblem(t, s.Do("POST", "/sync/keys", "{}"), api.MethodNotAllowed)
 }
 
 // An edge that shows the secret is known as one, and what strangers at its
 // address ask does not count against it.
 func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 	tell := func(ctx *fasthttp.RequestCtx, client string, known bool) { fmt.Fprint(ctx, client, " ", known) }
-	s := serve(t, Config{Core: newRing(t), RateLimit: 1, EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/events": tell}})
-	for range 10 {
-		if r := s.Get("/sync/events?from=0"); r.Body != "127.0.0.1 false" {
+	s := serve(t, Config{Core: newRing(t), RateLimit: 1, EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/keys": tell}})
+	for range 40 {
+		if r := s.Get("/sync/keys?from=0"); r.Body != "127.0.0.1 false" {
 			t.Fatalf("%q", r.Body)
 		}
 	}
-	wantProblem(t, s.Get("/sync/events?from=0"), api.RateLimited)
+	wantProblem(t, s.Get("/sync/keys?from=0"), api.RateLimited)
 	vouch, err := voucher.ForOwn(sharedSecrets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
-		req, err := http.NewRequest("GET", "http://"+s.Addr+"/sync/events?from=0", nil)
+		req, err := http.NewRequest("GET", "http://"+s.Addr+"/sync/keys?from=0", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,11 +345,11 @@ func TestFollowersThatAreEdgesAreKnown(t *testing.T) {
 		}
 	}
 	// What an edge passes on for a stranger is the stranger's.
-	target := "/sync/events?from=0"
+	target := "/sync/keys?from=0"
 	clock := time.Now()
 	v := voucher.New(sharedSecret, clock, "192.0.2.1", true, voucher.Request{Method: []byte("GET"), Target: []byte(target)})
 	wantProblem(t, s.Get(target, voucher.Field, v), api.RateLimited)
-	unlimited := serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/events": tell}})
+	unlimited := serve(t, Config{Core: newRing(t), EdgeSecrets: sharedSecrets, Sync: map[string]SyncHandler{"/sync/keys": tell}})
 	v = voucher.New(sharedSecret, clock, "192.0.2.1", true, voucher.Request{Method: []byte("GET"), Target: []byte(target)})
 	if r := unlimited.Get(target, voucher.Field, v); r.Body != "127.0.0.1 false" {
 		t.Errorf("%d %q", r.Status, r.Body)

@@ -152,7 +152,7 @@ func TestNewRefusesContradictions(t *testing.T) {
 func TestTheRateLimitIsReplaced(t *testing.T) {
 	clock := newClock()
 	s := serve(t, Config{Core: newRing(t), RateLimit: 50, EdgeSecrets: sharedSecrets, Now: clock.Now, Paid: map[string]Handler{"/api/bid": tellSender},
-		Sync: map[string]SyncHandler{"/sync/events": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") }}})
+		Sync: map[string]SyncHandler{"/sync/keys": func(ctx *fasthttp.RequestCtx, _ string, _ bool) { ctx.SetBodyString("events") }}})
 	forwarded := func() reply {
 		v := voucher.New(sharedSecret, clock.Now(), "192.0.2.1", true, voucher.Request{Method: []byte("POST"), Target: []byte("/api/bid"), Body: []byte("{}")})
 		return s.Do("POST", "/api/bid", "{}", voucher.Field, v)
@@ -164,12 +164,12 @@ func TestTheRateLimitIsReplaced(t *testing.T) {
 	wantFields(t, s.Do("POST", "/api/bid", "{}"), "RateLimit-Limit", "2", "RateLimit-Remaining", "0")
 	wantProblem(t, s.Get("/api/categories"), api.RateLimited)
 	wantFields(t, forwarded(), "RateLimit-Limit", "2", "RateLimit-Remaining", "1")
-	for range 20 {
-		if r := s.Get("/sync/events"); r.Status != 200 {
+	for range 80 {
+		if r := s.Get("/sync/keys"); r.Status != 200 {
 			t.Fatalf("a follower: %d %s", r.Status, r.Body)
 		}
 	}
-	wantProblem(t, s.Get("/sync/events"), api.RateLimited)
+	wantProblem(t, s.Get("/sync/keys"), api.RateLimited)
 	s.SetRateLimit(0)
 	for range 5 {
 		if r := s.Get("/api/categories"); r.Status != 200 || r.Header.Get("RateLimit-Limit") != "" {

@@ -24,9 +24,9 @@ const (
 	// answerTime is how long an origin may take to begin an answer if there are others to
 	// ask instead.
 	answerTime = 5 * time.Second
-	// An origin answers one client 1 200 times a minute below /sync/. A follower stays
+	// An origin answers one client 4 800 times a minute below /sync/ and /log/. A follower stays
 	// within that whatever it has to catch up with.
-	paceBurst, pacePerSecond = 600, 8
+	paceBurst, pacePerSecond = 2400, 32
 	// restMin and restMax bound what an answer with 429 can ask for.
 	restMin, restMax = time.Second, time.Minute
 )

@@ -120,7 +120,7 @@ func (r *Replica) isFar(to snap.Checkpoint) bool {
 //
 // A replica that shows something takes no snapshot: only the records show that the signed
 // history continues the one that was shown. A snapshot would not save much either. [pace]
-// lets six hundred thousand records come at once and half a million a minute after that.
+// lets three hundred thousand records come at once and a quarter of a million a minute after that.
 func (r *Replica) begin(ctx context.Context, to snap.Checkpoint) (c Core, tree snap.Tree, err error) {
 	if r.shown != nil {
 		if c, err = r.reopen(ctx); err != nil {

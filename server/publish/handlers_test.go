@@ -20,6 +20,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/snap"
+	log "webring/edge/tlog"
 	"webring/server/publish"
 )
 
@@ -179,34 +180,35 @@ func (n *node) get(path string, header ...string) (status int, media, cache, bod
 	return res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get("Cache-Control"), string(b)
 }
 
-const brief = "public, max-age=3600"
+const octets, brief, forGood = "application/octet-stream", "public, max-age=3600", "public, max-age=31536000, immutable"
 
 func TestWhatIsHeldIsHandedOut(t *testing.T) {
 	s := newHeld(t)
 	s.file = bytes.Repeat([]byte("file"), 100_000)
-	for i := range snap.BlockEvents + 3 {
+	for i := range 4*log.TileWidth + 3 {
 		s.events = append(s.events, snap.Record{Event: fmt.Appendf(nil, "event %d", i), Texts: fmt.Appendf(nil, "%d", i)})
 	}
 	signed := s.sign(t, uint64(len(s.events)), 5)
 	routes, _, downloads := publish.Bounded(s, publish.Bounds{})
 	n := serve(t, routes)
-	records := func(from, to int) string {
+	bundle := func(from, to int, of func(snap.Record) []byte) string {
 		var b []byte
 		for _, r := range s.events[from:to] {
-			b = snap.AppendRecord(b, r)
+			b = log.AppendEntry(b, of(r))
 		}
 		return string(b)
 	}
+	event, texts := func(r snap.Record) []byte { return r.Event }, func(r snap.Record) []byte { return r.Texts }
 	end := len(s.events)
 	for _, c := range []struct{ path, media, cache, body string }{
 		{"/sync/checkpoint", "text/plain; charset=utf-8", "public, max-age=1", signed},
 		{"/sync/checkpoint?more=x", "text/plain; charset=utf-8", "public, max-age=1", signed},
-		{"/sync/events?from=0", "application/octet-stream", brief, records(0, 1024)},
-		{"/sync/events?from=1000", "application/octet-stream", brief, records(1000, 1024)},
-		{"/sync/events?from=1023&more=x", "application/octet-stream", brief, records(1023, 1024)},
-		{"/sync/events?from=1024", "application/octet-stream", "no-store", records(1024, end)},
-		{"/sync/events?from=1026", "application/octet-stream", "no-store", records(1026, end)},
-		{"/sync/events?from=1027", "application/octet-stream", "no-store", ""},
+		{"/log/tile/entries/000", octets, forGood, bundle(0, 256, event)},
+		{"/log/tile/entries/003?more=x", octets, forGood, bundle(768, 1024, event)},
+		{"/log/tile/entries/004.p/2", octets, forGood, bundle(1024, 1026, event)},
+		{"/log/tile/entries/004.p/3", octets, forGood, bundle(1024, end, event)},
+		{"/log/texts/000", octets, brief, bundle(0, 256, texts)},
+		{"/log/texts/004.p/3", octets, brief, bundle(1024, end, texts)},
 		{fmt.Sprintf("/sync/snapshot/%x", sha256.Sum256(s.file)), "application/zstd", brief, string(s.file)},
 	} {
 		status, media, cache, body := n.get(c.path)
@@ -218,9 +220,6 @@ func TestWhatIsHeldIsHandedOut(t *testing.T) {
 			t.Errorf("HEAD %s: %d, length %d, %d bytes, %v", c.path, res.StatusCode, res.ContentLength, len(b), err)
 		}
 		res.Body.Close()
-	}
-	if decoded, err := snap.DecodeRecords([]byte(records(0, 1024))); err != nil || len(decoded) != 1024 {
-		t.Errorf("%d records, %v", len(decoded), err)
 	}
 	waitFollowers(t, downloads, 0) // whatever was asked how
 }
@@ -255,24 +254,21 @@ func TestQuestionsThatMakeNoSenseAreProblems(t *testing.T) {
 	n := serve(t, publish.Handlers(only(s), func() string { return "https://ring.test" }))
 	digest := fmt.Sprintf("%x", sha256.Sum256(s.file))
 	for path, want := range map[string]int{
-		"/sync/events":                                    400,
-		"/sync/events?from=":                              400,
-		"/sync/events?from=-1":                            400,
-		"/sync/events?from=%2B1":                          400,
-		"/sync/events?from=01":                            400,
-		"/sync/events?from=1.0":                           400,
-		"/sync/events?from=0x1":                           400,
-		"/sync/events?from=1%00":                          400,
-		"/sync/events?from=1&from=1":                      400,
-		"/sync/events?from=9223372036854775808":           400,
-		"/sync/events?from=99999999999999999999999999999": 400,
-		"/sync/events?from=4":                             404,
-		"/sync/events?from=9223372036854775807":           404,
-		"/sync/snapshot/" + strings.Repeat("0", 64):       404,
-		"/sync/snapshot/x":                                404,
-		"/sync/snapshot/" + strings.ToUpper(digest):       404,
-		"/sync/snapshot/" + digest[1:]:                    404,
-		"/sync/snapshot/" + digest + "00":                 404,
+		"/log/tile/entries/000":                     404,
+		"/log/tile/entries/000.p/4":                 404,
+		"/log/tile/entries/000.p/0":                 404,
+		"/log/tile/entries/000.p/03":                404,
+		"/log/tile/entries/0.p/3":                   404,
+		"/log/tile/entries/001.p/1":                 404,
+		"/log/tile/entries/-01":                     404,
+		"/log/texts/000.p/4":                        404,
+		"/log/texts/x36/028/797/018/963/968":        404,
+		"/log/tile/entries/x36/028/797/018/963":     404,
+		"/sync/snapshot/" + strings.Repeat("0", 64): 404,
+		"/sync/snapshot/x":                          404,
+		"/sync/snapshot/" + strings.ToUpper(digest): 404,
+		"/sync/snapshot/" + digest[1:]:              404,
+		"/sync/snapshot/" + digest + "00":           404,
 	} {
 		status, media, cache, body := n.get(path)
 		var doc struct {

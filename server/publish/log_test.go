@@ -18,7 +18,7 @@ import (
 func TestTheLogIsServed(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
 	r.joinMany("m", 600)
-	r.until("all events", func(c snap.Checkpoint) bool { return c.Size == 601 })
+	r.until("all events", func(c snap.Checkpoint) bool { return c.Size == 602 })
 	n := serve(t, publish.Handlers(only(r), func() string { return "https://ring.test" }))
 	read := func(path, media, cache string) []byte {
 		t.Helper()
@@ -35,12 +35,12 @@ func TestTheLogIsServed(t *testing.T) {
 	}
 	signed := read(tlog.CheckpointPath, text, "public, max-age=1")
 	at, err := tlog.OpenCheckpoint(signed, keys)
-	if err != nil || at.N != 601 || at.Origin != "ring.test" || bytes.Count(bytes.Split(signed, []byte("\n\n"))[0], []byte("\n")) != 2 {
+	if err != nil || at.N != 602 || at.Origin != "ring.test" || bytes.Count(bytes.Split(signed, []byte("\n\n"))[0], []byte("\n")) != 2 {
 		t.Fatalf("%v: %s", err, signed)
 	}
 	tiles := xtlog.TileHashReader(at.Tree, tlog.Fetch(func(path string, most int64) ([]byte, error) { return read(path, octets, forGood), nil }))
 	index := 0
-	for i, width := range []int{256, 256, 89} {
+	for i, width := range []int{256, 256, 90} {
 		events, err := tlog.Entries(read(tlog.EntriesPath(int64(i), width), octets, forGood))
 		if err != nil || len(events) != width {
 			t.Fatalf("%v: %d events", err, len(events))
@@ -57,7 +57,7 @@ func TestTheLogIsServed(t *testing.T) {
 			index++
 		}
 	}
-	for _, i := range []int{0, 255, 256, 600} {
+	for _, i := range []int{0, 255, 256, 601} {
 		p, err := tlog.ParseProof(read(fmt.Sprintf("/log/proof/%d", i), text, "no-store"))
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestTheLogIsServed(t *testing.T) {
 			t.Errorf("the proof of %d: %v", i, err)
 		}
 	}
-	for _, path := range []string{"/log/", "/log/proof/601", "/log/proof/01", "/log/proof/-1", "/log/tile/0/003", "/log/tile/0/002", "/log/tile/0/002.p/90", "/log/tile/1/000.p/3", "/log/tile/entries/002.p/90",
+	for _, path := range []string{"/log/", "/log/proof/602", "/log/proof/01", "/log/proof/-1", "/log/tile/0/003", "/log/tile/0/002", "/log/tile/0/002.p/91", "/log/tile/1/000.p/3", "/log/tile/entries/002.p/91",
 		"/log/texts/x36/028/797/018/963/968", "/log/tile/0/x036/x028/x797/x018/x963/968", "/log/tile/7/000.p/1", "/log/other"} {
 		if status, media, _, _ := n.get(path); status != http.StatusNotFound || media != "application/problem+json" {
 			t.Errorf("%s: %d %s", path, status, media)

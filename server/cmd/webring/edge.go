@@ -262,7 +262,7 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 	for _, path := range []string{"/sync/cosigned", publish.LogPattern} {
 		own := all[path]
 		all[path] = func(ctx *fasthttp.RequestCtx, client string, known bool) {
-			if here := string(ctx.Path()); holds(r, here) || r.Cosigned() != nil && (here == path || here == tlog.CheckpointPath) {
+			if here := string(ctx.Path()); hasBundle(r, here) || r.Cosigned() != nil && (here == path || here == tlog.CheckpointPath) {
 				own(ctx, client, known)
 				return
 			}
@@ -272,8 +272,8 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 	return all
 }
 
-// holds reports whether a path is that of a bundle whose events an edge has.
-func holds(r *follow.Replica, path string) bool {
+// hasBundle reports whether a path is that of a bundle whose events an edge has.
+func hasBundle(r *follow.Replica, path string) bool {
 	t, _, ok := tlog.ParsePath(path)
 	first := uint64(t.N) * tlog.TileWidth
 	return ok && t.L < 0 && first >= r.First() && first+uint64(t.W) <= r.Position()

@@ -44,7 +44,7 @@ func (h *hostile) attacks(old []byte) []attack {
 		{"a forked history that is longer", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.Root[0] ^= 1 }) }, "the root is another", false},
 		{"a replayed checkpoint", func(was snap.Checkpoint) { was.Time--; h.sends(sign(t, h.signer, was)) }, "checkpoint older than the one at hand", false},
 		{"a replayed checkpoint of few events", func(snap.Checkpoint) { h.sends(old) }, "checkpoint of a smaller ledger", false},
-		{"an altered event", func(snap.Checkpoint) { spoil("/sync/events"); h.sign() }, "events that the checkpoint does not sign", true},
+		{"an altered event", func(snap.Checkpoint) { spoil("/log/tile/entries/"); h.sign() }, "events that the checkpoint does not sign", true},
 		{"another ledger", func(snap.Checkpoint) {
 			h.sends(sign(t, h.signer, h.present(func(c *snap.Checkpoint) { c.Origin = "x.test" })))
 		}, "checkpoint of another origin", false},
@@ -69,14 +69,18 @@ func TestAnEdgeUnpacksNoMoreThanItCanLoad(t *testing.T) {
 	e.says(mark, "snapshot refused: more than the 67108864 bytes that a core has")
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good })
 	h.reached(e)
-	// It has no snapshot to give, and passes on the events from before its own.
+	// It has no snapshot to give. It has the events of the bundle in which its own ends, and
+	// passes on what it has not.
 	if r := e.get(fmt.Sprintf("/sync/snapshot/%x", good.Digest)); r.Status != http.StatusNotFound || r.code(t) != "not_found" {
 		t.Errorf("a snapshot from an edge: %d %s", r.Status, r.Body)
 	}
-	const first = "/sync/events?from=0"
-	asked := h.questions(first)
-	if r := e.get(first); r.Status != http.StatusOK || len(r.Body) == 0 || h.questions(first) != asked+1 {
-		t.Errorf("events from the first on: %d, %d bytes; the origin was asked %d times", r.Status, len(r.Body), h.questions(first)-asked)
+	const first = "/log/tile/entries/000.p/1"
+	if r := e.get(first); r.Status != http.StatusOK || len(r.Body) == 0 || h.questions(first) != 0 {
+		t.Errorf("the first event: %d, %d bytes; the origin was asked %d times", r.Status, len(r.Body), h.questions(first))
+	}
+	const tile = "/log/tile/0/000.p/1"
+	if r := e.get(tile); r.Status != http.StatusInternalServerError || h.questions(tile) != 1 {
+		t.Errorf("a tile of hashes: %d; the origin was asked %d times", r.Status, h.questions(tile))
 	}
 }
 

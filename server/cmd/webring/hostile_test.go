@@ -25,6 +25,7 @@ import (
 	"webring/core/api"
 	"webring/core/coretest"
 	"webring/core/snap"
+	"webring/edge/tlog"
 	"webring/server/devchain"
 )
 
@@ -214,12 +215,15 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		b = h.signed
-	case "/sync/events":
-		var from uint64
-		fmt.Sscan(r.URL.Query().Get("from"), &from)
+	}
+	if t, texts, ok := tlog.ParsePath(r.URL.Path); ok && t.L < 0 && t.N*tlog.TileWidth+int64(t.W) <= int64(len(h.records)) {
 		b = []byte{}
-		for n := from; n < min(h.at.Size, uint64(len(h.records))) && (n == from || n%snap.BlockEvents != 0); n++ {
-			b = snap.AppendRecord(b, h.records[n])
+		for _, r := range h.records[t.N*tlog.TileWidth:][:t.W] {
+			if texts {
+				b = tlog.AppendEntry(b, r.Texts)
+			} else {
+				b = tlog.AppendEntry(b, r.Event)
+			}
 		}
 	}
 	h.mu.Unlock()

@@ -45,7 +45,7 @@ var importLaw = map[string][]string{
 	"webring/edge/monitor":  {"std", "golang.org/x/mod/sumdb/note", "webring/core", "webring/core/api", "webring/core/snap", "webring/edge/durable", "webring/edge/follow", "webring/edge/tlog"},
 	"webring/edge/pages":    {"std", "webring/core/api", "webring/edge/cache", "webring/edge/card", "webring/edge/content", "webring/edge/describe", "webring/static", "webring/templates", "webring/wasm/module", "github.com/a-h/templ", "github.com/valyala/fasthttp", "golang.org/x/text/unicode/norm", "github.com/JohannesKaufmann/html-to-markdown/v2/converter", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/base", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/commonmark", "github.com/JohannesKaufmann/html-to-markdown/v2/plugin/table", "golang.org/x/net/html", "webring/edge/front"},
 	"webring/edge/share":    {"std", "webring/edge/front"},
-	"webring/edge/tlog":     {"std", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog"},
+	"webring/edge/tlog":     {"webring/core", "webring/core/snap", "std", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog"},
 	"webring/edge/voucher":  {"std", "webring/edge/front"},
 	"webring/edge/witness":  {"std", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "webring/edge/durable", "webring/edge/tlog"},
 

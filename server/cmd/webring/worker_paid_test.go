@@ -147,7 +147,7 @@ func TestAWorkerLimitsClients(t *testing.T) {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
 	}
 	// What edges follow is not handed on: the origin would take its reader for an edge.
-	for i, path := range []string{"/sync/checkpoint", "/%73ync/checkpoint", "//sync/events?from=0", "/x/../sync/checkpoint", "/%2e%2e/sync/checkpoint", "/x/%2E./%73ync/hops"} {
+	for i, path := range []string{"/sync/checkpoint", "/%73ync/checkpoint", "//sync/keys", "/x/../sync/checkpoint", "/%2e%2e/sync/checkpoint", "/x/%2E./%73ync/hops"} {
 		for _, r := range []reply{
 			w.get(path, "CF-Connecting-IP", fmt.Sprint("192.0.3.", i), "Accept", "application/json"),
 			w.send(http.MethodPost, path, []byte("{}"), "CF-Connecting-IP", fmt.Sprint("192.0.3.", i), "Content-Type", "application/json"),
