@@ -240,7 +240,7 @@ func freshness(f Freshness) templ.Component {
 		ctx = templ.ClearChildren(ctx)
 		switch f.State {
 		case FeeOnly:
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "the fee, which never fades")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, "fades after a first bid")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -847,7 +847,7 @@ func (v Member) HTML() templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = payBid(v.Page, v.Wallet, v.Row.Slug, v.Row.Name, v.Bid, bidCommand(v)).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = payBid(v).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -33,13 +33,12 @@ func (v Member) words() string {
 	return withHost(v.Row) + " has rank " + grouped(v.Row.Rank) + " of " + grouped(v.Members) + " in " + v.name() + ": " + v.Base + "/members/" + v.Row.Slug
 }
 
-// Badge is a small picture that a member shows: it names the ring and the
-// member's place in it. Its colours are literal, as no style sheet reaches it.
+// Badge is a small picture that a member shows: it names the ring and the member's number in
+// it, which is no rank. Its colours are literal, as no style sheet reaches it.
 type Badge struct {
 	Ring     string
 	Name     string
 	Position int
-	Members  int
 }
 
 // longestRing is the most characters of a ring's name on a badge.
@@ -61,7 +60,7 @@ func (v Badge) text() string {
 	if len(name) > longestRing {
 		name = append(name[:longestRing-1], '…')
 	}
-	return string(name) + " · " + grouped(v.Position) + " of " + grouped(v.Members)
+	return string(name) + " · No. " + grouped(v.Position)
 }
 
 // length sets the width at which the text is drawn, because its natural width is not

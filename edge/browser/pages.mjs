@@ -234,6 +234,7 @@ async function refreshed(page, where) {
 }
 
 async function submit(page, fill) {
+  await page.$$eval("form.draft details", (all) => all.forEach((e) => (e.open = true)));
   // The amount can be typed when it was chosen to be another one than those offered.
   if (fill.bid) await page.check("#opening-own", { force: true });
   for (const [field, value] of Object.entries(fill)) {

@@ -208,7 +208,6 @@ const (
 type Button struct {
 	Ring     string // name of the ring
 	Position int    // of the member
-	Members  int
 }
 
 // PNG draws the button. Each unit is scale pixels wide.
@@ -227,7 +226,7 @@ func (v *Button) PNG(scale int) []byte {
 		name = "Webring"
 	}
 	const from, width = 33.0, ButtonWidth - 33.0 - 4
-	place := grouped(v.Position) + " of " + grouped(v.Members)
+	place := "No. " + grouped(v.Position)
 	first, second := halves(s, name, width)
 	if second == "" {
 		c.fill(s.line(c.cut(s, first, 11, width), 11, from, 14, start), paper)

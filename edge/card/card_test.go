@@ -95,10 +95,10 @@ func TestTheCardOfTheRing(t *testing.T) {
 }
 
 func TestTheButtons(t *testing.T) {
-	b := &Button{Ring: "Webring Online", Position: 12, Members: 17}
+	b := &Button{Ring: "Webring Online", Position: 12}
 	golden(t, "button", b.PNG(1), ButtonWidth, ButtonHeight)
 	golden(t, "button-2x", b.PNG(2), 2*ButtonWidth, 2*ButtonHeight)
-	golden(t, "button-long", (&Button{Ring: "The Guild of Very Small Machines", Position: 99_999, Members: 100_000}).PNG(2), 2*ButtonWidth, 2*ButtonHeight)
+	golden(t, "button-long", (&Button{Ring: "The Guild of Very Small Machines", Position: 99_999}).PNG(2), 2*ButtonWidth, 2*ButtonHeight)
 }
 
 // Nothing that a member calls itself makes a card fail, or keeps others waiting.
@@ -111,7 +111,7 @@ func TestNamesThatAreNotMadeForCards(t *testing.T) {
 		if got := pixels(t, v.PNG()); got.Rect != image.Rect(0, 0, Width, Height) {
 			t.Errorf("%q: %v", name, got.Rect)
 		}
-		b := &Button{Ring: name, Position: 100_000_000, Members: 100_000_000}
+		b := &Button{Ring: name, Position: 100_000_000}
 		if got := pixels(t, b.PNG(1)); got.Rect != image.Rect(0, 0, ButtonWidth, ButtonHeight) {
 			t.Errorf("%q: %v", name, got.Rect)
 		}
@@ -185,7 +185,7 @@ func BenchmarkCard(b *testing.B) {
 
 // BenchmarkButton is what a button costs.
 func BenchmarkButton(b *testing.B) {
-	v := &Button{Ring: "Webring Online", Position: 12, Members: 17}
+	v := &Button{Ring: "Webring Online", Position: 12}
 	for b.Loop() {
 		v.PNG(2)
 	}

@@ -209,5 +209,5 @@ func aging(f templates.Freshness) string {
 	case f.State == templates.Faded:
 		return "faded away"
 	}
-	return "no bids; the fee never fades"
+	return "no bids yet"
 }

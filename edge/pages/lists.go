@@ -260,7 +260,7 @@ func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
 	b := templates.Board{Members: doc.Total, Fee: v.about.Fee, MinBid: doc.Rules.MinBid,
 		Grace: days(doc.Rules.Grace), Decay: days(doc.Rules.Decay), First: doc.Forecast}
 	for i := range doc.Leaderboard {
-		b.Rows = append(b.Rows, r.standing(&doc.Leaderboard[i], doc.Rules.MinBid))
+		b.Rows = append(b.Rows, r.standing(&doc.Leaderboard[i], doc.Rules.MinBid, cents(doc.Forecast[0].Standing)))
 	}
 	if n := len(b.Rows); n > 0 {
 		b.From, b.To = b.Rows[0].Rank, b.Rows[n-1].Rank

@@ -23,7 +23,7 @@ func pageParameters(path string) []string {
 	case path == leaderboardPath:
 		return []string{"page"}
 	case path == JoinPath:
-		return []string{"opening", "url"}
+		return []string{"opening", "url", "amount"}
 	case path == "/embed":
 		return []string{"from"}
 	case strings.HasPrefix(path, membersPath):
