@@ -38,13 +38,13 @@ func slugified(s string) string {
 	return strings.Trim(all[:min(len(all), 32)], "-")
 }
 
-// introduced is a draft whose empty fields the site has filled in, as far as it introduces
+// introduced is a draft without a name or a kind whose empty fields the site has filled in, as far as it introduces
 // itself: an MCP server by its protocol, an agent by its card, and others by their page. client
 // is whoever asks. What a site does not say of its name, its host says. With a guessed scheme a site
 // that has no page over https is asked over http.
 func introduced(ctx context.Context, sites *fetch.Client, client string, d templates.Draft, guessed bool) templates.Draft {
 	at, err := url.Parse(d.URL)
-	if d.Name != "" || err != nil || at.Hostname() == "" {
+	if d.Name != "" && d.Kind != "" || err != nil || at.Hostname() == "" {
 		return d
 	}
 	ctx, cancel := context.WithTimeout(share.NewContext(ctx, share.AskerOf(client)), introduceTime)

@@ -57,9 +57,9 @@ func TestASiteFillsInADraft(t *testing.T) {
 			t.Errorf("%q: %+q, want %+q", typed, got, want)
 		}
 	}
-	own := templates.Draft{Name: "Mine", URL: "http://agent.dev/"}
+	own := templates.Draft{Name: "Mine", URL: "http://agent.dev/", Kind: "website"}
 	if got := introduced(t.Context(), sites, "198.51.100.1", own, false); got != own {
-		t.Errorf("a draft with a name became %+v", got)
+		t.Errorf("a draft with a name and a kind became %+v", got)
 	}
 	own = templates.Draft{URL: "http://agent.dev/", Kind: "mcp", Category: "letters", Description: "Mine."}
 	if got := introduced(t.Context(), sites, "198.51.100.1", own, false); got.Kind != "mcp" || got.Category != "letters" || got.Description != "Mine." || got.Name != "Quill" {

@@ -484,7 +484,7 @@ function done(wish, a, ui) {
   if (paid) {
     // The page is the success: nothing on it pays again.
     if (form) {
-      alonePart(form, true);
+      succeed(form, true);
       receipt.append(el(form.closest("dialog") ? "h3" : "h1", {}, words));
     }
     if (Number(doc.member?.ring_position)) lines.push(line("Member", `No. ${Number(doc.member.ring_position)}`));
@@ -505,11 +505,11 @@ function done(wish, a, ui) {
     showIt(page, Number(a.headers.get("Webring-Seq")), receipt, at).catch(() => receipt.append(el("p", {}, el("a", { href: page + "#show" }, "Show it: a card to post, a button, a snippet"))));
 }
 
-// alonePart leaves of a page, or of a dialog, only one part, or shows all of it again.
-function alonePart(part, only) {
-  part.classList.toggle("paid", only);
-  for (let e = part; !e.matches("main, dialog"); e = e.parentElement)
-    for (const other of e.parentElement.children) if (other !== e) other.hidden = only && !other.matches(".resumed, [method=dialog], script");
+// succeed leaves of a page, or of a dialog, only the step of a form, or shows all of it again.
+function succeed(form, yes) {
+  form.classList.toggle("paid", yes);
+  for (let e = form.querySelector(".step"); !e.matches("main, dialog"); e = e.parentElement)
+    for (const other of e.parentElement.children) if (other !== e) other.hidden = yes && !other.matches(".said, .resumed, [method=dialog]");
 }
 
 // showIt adds to a receipt what the member's page has for its owner to show: the rank, a card,
@@ -529,7 +529,7 @@ async function showIt(page, seq, receipt, rank) {
           if (name !== "href") url.search = "at=" + shown; // past the picture that the browser may have of before
           e.setAttribute(name, [url, ...rest].join(" "));
         }
-      receipt.append(...document.importNode(part, true).childNodes);
+      receipt.append(el("h2", {}, "Show it"), ...document.importNode(part, true).childNodes);
       added(receipt);
       return;
     }
@@ -636,7 +636,7 @@ document.addEventListener("click", (event) => {
     form.elements.amount.dispatchEvent(new Event("input", { bubbles: true }));
     form.querySelector(".said").textContent = "";
     form.querySelector(".step").replaceChildren();
-    alonePart(form, false);
+    succeed(form, false);
   }
   dialog.showModal();
 });
