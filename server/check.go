@@ -89,7 +89,7 @@ func Check(s *paid.Service, sites *fetch.Client, base func() string, reports *lo
 		}
 		if d.Score != nil {
 			c.Readiness = readiness(d.Score, reports, log)
-			c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Body = d.Required, d.Request.URL, base(), string(cleaned(d.Request).JSON())
+			c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Kind, c.Readiness.Body = d.Required, d.Request.URL, base(), d.Request.Kind.String(), string(cleaned(d.Request).JSON())
 		}
 		if p := d.Refusal; p != nil {
 			c.Refusal, c.Code = p.Detail, string(p.Code)
@@ -127,7 +127,7 @@ func readiness(s *score.Result, reports *local.Store, log *slog.Logger) *templat
 func shown(g local.Group) (checks []templates.ReportCheck) {
 	for _, c := range g.Checks {
 		checks = append(checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points,
-			Optional: g.Name == local.Bonus})
+			Optional: g.Name == local.Bonus, Interface: g.Name == local.Interfaces, Effort: local.Effort(c.ID)})
 	}
 	return checks
 }

@@ -320,8 +320,8 @@ func TestJoin(t *testing.T) {
 func ready(score int) *Readiness {
 	checks := []ReportCheck{
 		{Title: "A heading", Evidence: "1 heading.", Earned: 10, Points: 10},
-		{Title: "An AI catalog", Evidence: "Status 404.", Fix: "Publish <it>.", Points: 4},
-		{Title: "The MCP server introduces itself", Evidence: "There is no card.", Fix: "Have it answer.", Points: 7},
+		{Title: "An AI catalog", Evidence: "Status 404.", Fix: "Publish <it>.", Points: 4, Effort: 1},
+		{Title: "The MCP server introduces itself", Evidence: "There is no card.", Fix: "Have it answer.", Points: 7, Interface: true, Effort: 8},
 		{Title: "A title", Evidence: "None.", Fix: "Add one.", Points: 1},
 		{Title: "The card of an agent", Evidence: "Status 404.", Fix: "If there is one, publish it.", Points: 8, Optional: true},
 		{Title: "llms.txt", Evidence: "Status 404.", Fix: "Publish /llms.txt.", Points: 6},
@@ -331,10 +331,26 @@ func ready(score int) *Readiness {
 }
 
 func TestReadiness(t *testing.T) {
-	for score, want := range map[int]string{0: "Together they bring 17 points. Other failed checks are below.", 23: "Together they are enough.", 27: "The first two are enough.",
-		33: "The first alone is enough."} {
-		if got := ready(score).enough(); got != want {
+	for score, want := range map[int]string{0: "Together they bring 18 points. Other failed checks are below.", 23: "Together they bring 17 points: enough to join.",
+		29: "Together they bring 11 points: enough to join.", 34: "It is enough to join."} {
+		r := ready(score)
+		r.Kind = "mcp"
+		if got := r.enough(); got != want {
 			t.Errorf("with %d points: %s", score, got)
+		}
+	}
+	// A website gets the least work that is enough, and never an MCP server.
+	for score, want := range map[int]string{0: "llms.txt, An AI catalog, A title", 34: "llms.txt", 36: "llms.txt", 39: "llms.txt", 30: "llms.txt, An AI catalog", 40: "llms.txt, An AI catalog, A title"} {
+		var titles []string
+		r := ready(score)
+		for _, c := range r.fixes() {
+			titles = append(titles, c.Title)
+		}
+		if got := strings.Join(titles, ", "); got != want {
+			t.Errorf("with %d points a website is advised %s, want %s", score, got, want)
+		}
+		if strings.Contains(r.prompt(), "MCP server") {
+			t.Errorf("with %d points a website is told to become an MCP server", score)
 		}
 	}
 	for score, want := range map[int]string{0: "0 of 100 points. Joining takes 40: 40 points missing.", 39: "39 of 100 points. Joining takes 40: 1 point missing.",
@@ -345,7 +361,7 @@ func TestReadiness(t *testing.T) {
 	}
 	r := ready(34)
 	prompt := r.prompt()
-	for _, w := range []string{"1. [7 points] The MCP server introduces itself\n   Found: There is no card.\n   To do: Have it answer.\n2. [6 points] llms.txt", "5. [8 points] The card", "34 of 100 points; joining takes 40",
+	for _, w := range []string{"1. [6 points] llms.txt\n   Found: Status 404.\n   To do: Publish /llms.txt.\n2. [4 points] An AI catalog", "4. [8 points] The card", "34 of 100 points; joining takes 40",
 		r.command(), "at least 40"} {
 		if !strings.Contains(prompt, w) {
 			t.Errorf("no %s in %s", w, prompt)
