@@ -382,6 +382,42 @@ func TestAShortageDoesNotEndTheServer(t *testing.T) {
 	}
 }
 
+// TestWhatHasConnectedIsAccepted closes a listener at which connections wait.
+func TestWhatHasConnectedIsAccepted(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &boundedListener{Listener: inner, proxies: &front.Proxies{}, room: newRoom(8, 8, 8, nil)}
+	var clients [3]net.Conn
+	for i := range clients {
+		if clients[i], err = net.Dial("tcp", inner.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer clients[i].Close()
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, client := range clients {
+		served, err := l.Accept()
+		if err != nil {
+			t.Fatalf("a connection that waited: %v", err)
+		}
+		if got, want := served.RemoteAddr().String(), client.LocalAddr().String(); got != want {
+			t.Errorf("the connection of %s was accepted, not that of %s", got, want)
+		}
+		served.Close()
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept when none waits: %v", err)
+	}
+	if c, err := net.Dial("tcp", inner.Addr().String()); err == nil {
+		c.Close()
+		t.Error("a closed listener takes connections")
+	}
+}
+
 func TestUnixSocketsAreServed(t *testing.T) {
 	s, err := New(Config{Core: newRing(t), RateLimit: 5})
 	if err != nil {

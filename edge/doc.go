@@ -30,7 +30,8 @@
 //   - [webring/edge/share] has the limits of clients; room.go accepts connections, and bounds
 //     them and what they hold; metrics.go counts answers
 //   - pages.go serves what [webring/edge/pages] draws for people and for programs; the tests
-//     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp]
+//     in edge/browser look at the pages as people do; mcp.go serves [webring/edge/mcp], and
+//     a2a.go is the agent of the A2A protocol
 //
 // An edge passes paid operations on to the origin by [webring/edge/forward], with a
 // [webring/edge/voucher] that names the client. What is limited in all, there and at the
@@ -54,7 +55,8 @@
 //     handler, and no further than a body may be long; another coding is
 //     unsupported_encoding. What a voucher or a challenge binds, and what an edge
 //     passes on, are the bytes as they were received.
-//   - A slash that is escaped separates no segments: no path has one.
+//   - A slash that is escaped separates no segments: no path has one, but for the names of MCP
+//     servers below /v0.1/servers, where it reads as a slash.
 //   - A browser may call the MCP server only under a name of the ring's, a page without a
 //     site (Origin null or file://) like that of any site.
 //   - Clients may cache a document for 5 seconds, or for less if it shows standings that

@@ -52,14 +52,21 @@ func TestDocumentsArePublished(t *testing.T) {
 		}
 		wantProblem(t, s.Do("DELETE", d.Path, ""), api.MethodNotAllowed)
 	}
-	for _, path := range []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/opml/1.opml", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/bid-in-webring/SKILL.md"} {
+	for _, path := range []string{"/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/opml/1.opml", "/openwebring/1.json", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/bid-in-webring/SKILL.md",
+		"/v0.1/servers?limit=1&version=latest", "/v0.1/servers/example.ring%2Fbeta/versions", "/v0.1/servers/example.ring%2fbeta/versions/latest", "/v0.1/servers/example.ring/beta/versions/0.0.0"} {
 		if r := s.Get(path); r.Status != 200 {
 			t.Errorf("%s: status %d", path, r.Status)
 		}
 	}
-	for _, path := range []string{"/sitemaps/", "/sitemaps/members-2.xml", "/opml/2.opml", "/opml/x", "/ai-catalogs/mcp-2.json", "/ai-catalogs/website-1.json", "/.well-known/agent-skills/", "/feeds/", "/feeds//"} {
+	for _, path := range []string{"/sitemaps/", "/sitemaps/members-2.xml", "/opml/2.opml", "/opml/x", "/openwebring/2.json", "/openwebring/01.json", "/ai-catalogs/mcp-2.json", "/ai-catalogs/website-1.json", "/.well-known/agent-skills/", "/feeds/", "/feeds//"} {
 		wantProblem(t, s.Get(path), api.NotFound)
 	}
+	wantProblem(t, s.Get("/v0.1/servers/example.ring%2Fbeta"), api.NotFound)
+	wantProblem(t, s.Get("/v0.1/servers/x%2F"), api.NotFound)
+	wantProblem(t, s.Get("/v0.1/servers/example.ring%2Fnobody/versions"), api.UnknownMember)
+	wantProblem(t, s.Get("/v0.1/servers?limit=0"), api.InvalidParameter)
+	wantProblem(t, s.Get("/v0.1/servers?search=x"), api.OriginUnavailable) // this node has no origin
+	wantProblem(t, s.Get("/opml%2F1.opml"), api.NotFound)
 	wantProblem(t, serve(t, Config{Core: newRing(t)}).Get("/.well-known/security.txt"), api.NotFound)
 }
 

@@ -46,18 +46,24 @@ func (r toolReader) Serve(target []byte, to *api.Response) {
 	*to = api.Response{Status: d.Status, Body: d.Body}
 }
 
-// callTool takes one message of an MCP client, or a batch, each message of which is counted as
-// a request.
-func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
+// mayCall says whether a message to the MCP server or the agent is JSON, and from no page that may
+// not send it. If it may not be sent, its answer says why.
+func (s *Shell) mayCall(ctx *fasthttp.RequestCtx) bool {
 	if why := s.foreignOrigin(ctx); why != "" {
 		s.problem(ctx, refusal{api.OriginNotAllowed, why, ""})
-		return
+		return false
 	}
 	if !jsonBody(&ctx.Request.Header) {
 		s.problem(ctx, notJSON)
-		return
+		return false
 	}
-	if !s.countMore(ctx, mcp.Messages(Body(ctx))-1) {
+	return true
+}
+
+// callTool takes one message of an MCP client, or a batch, each message of which is counted as
+// a request.
+func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
+	if !s.mayCall(ctx) || !s.countMore(ctx, mcp.Messages(Body(ctx))-1) {
 		return
 	}
 	fields := http.Header{}
@@ -73,8 +79,9 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	id := string(RequestID(ctx))
 	// The request's own context ends with the request, and goroutines of the SDK outlive
 	// it by a moment.
-	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)), func(r describe.Request, authorization []string) *mcp.Reply {
-		return s.ask(from, id, r, authorization)
+	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)), mcp.Sender{
+		Ask:  func(r describe.Request, c mcp.Credentials) *mcp.Reply { return s.ask(from, id, r, c) },
+		X402: string(ctx.QueryArgs().Peek("pay")) == "x402",
 	})
 	var wrong *mcp.MessageError
 	switch {
@@ -92,10 +99,7 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	ctx.Response.Header.SetContentType(a.Media)
-	if more := len(a.Body) / bytesARequest; more > 0 {
-		limiter, client := s.countedIn(ctx)
-		ctx.SetUserValue(countedKey{}, limiter.Charge(client, s.now(), more))
-	}
+	s.countBytes(ctx, len(a.Body))
 	f := content.Form{Body: a.Body}
 	if len(a.Body) >= leastCoded {
 		f, _ = new(content.Forms).Pick(&content.Passing, a.Body, &ctx.Request.Header)
@@ -109,15 +113,26 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 // call.
 const bytesARequest = 64 << 10
 
+// countBytes counts a request as several, by the length of its answer.
+func (s *Shell) countBytes(ctx *fasthttp.RequestCtx, length int) {
+	if more := length / bytesARequest; more > 0 {
+		limiter, client := s.countedIn(ctx)
+		ctx.SetUserValue(countedKey{}, limiter.Charge(client, s.now(), more))
+	}
+}
+
 // ask answers a request of a tool as the same one over HTTP, from the client that called the
 // tool: by the same handler, which at an edge passes it on to the origin. id is that of the
 // call, under which all nodes log it.
-func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, authorization []string) *mcp.Reply {
+func (s *Shell) ask(from voucher.Sender, id string, r describe.Request, c mcp.Credentials) *mcp.Reply {
 	// A request that is passed on goes as its bytes say, so there must be bytes.
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s: %s\r\n", r.Method, r.Target, len(r.Body), front.IDField, id)
-	for _, value := range authorization {
+	for _, value := range c.Authorization {
 		fmt.Fprintf(&b, "Authorization: %s\r\n", value)
+	}
+	for _, value := range c.PaymentSignature {
+		fmt.Fprintf(&b, "PAYMENT-SIGNATURE: %s\r\n", value)
 	}
 	if r.IdempotencyKey != "" {
 		fmt.Fprintf(&b, "Idempotency-Key: %s\r\n", r.IdempotencyKey)

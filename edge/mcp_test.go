@@ -501,6 +501,128 @@ func asPaid(t *testing.T, seen *[]string) Handler {
 	}
 }
 
+// asPaidByX402 stands for the origin of a ring that takes x402 payments, too. It notes what it
+// reads of them.
+func asPaidByX402(seen *[]string) Handler {
+	field := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	return func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		h := &ctx.Request.Header
+		payments := ""
+		for _, line := range h.PeekAll("PAYMENT-SIGNATURE") {
+			text, err := base64.StdEncoding.DecodeString(string(line))
+			payments += fmt.Sprintf("%s %v", text, err)
+		}
+		*seen = append(*seen, fmt.Sprintf("%d %s", len(h.PeekAll("Authorization")), payments))
+		problem := func(code api.Code) {
+			ctx.SetStatusCode(code.Status())
+			ctx.SetContentType("application/problem+json")
+			ctx.SetBody(api.AppendProblem(nil, "https://ring.example", code, "Why.", nil))
+			if code.Status() == 402 {
+				ctx.Response.Header.Add("WWW-Authenticate", `Payment id="c1", realm="ring.example", method="evm", intent="charge", request="eyJhbW91bnQiOiIxIn0"`)
+				ctx.Response.Header.Add("PAYMENT-REQUIRED", field(`{"x402Version":2,"error":"Why.","resource":{"url":"https://ring.example/api/bid","description":"A bid"},"accepts":[{"scheme":"exact"}],"extensions":{"bazaar":{"info":{"input":{"type":"http"}}}}}`))
+			}
+			if payments != "" {
+				ctx.Response.Header.Add("PAYMENT-RESPONSE", field(`{"success":false,"errorReason":"`+string(code)+`","transaction":"","network":"eip155:8453"}`))
+			}
+		}
+		switch {
+		case payments == "":
+			problem(api.PaymentRequired)
+		case strings.Contains(payments, "bad"):
+			problem(api.VerificationFailed)
+		case strings.Contains(payments, "used"):
+			problem(api.CredentialReused)
+		default:
+			ctx.SetContentType("application/json")
+			ctx.Response.Header.Set("Payment-Receipt", base64.RawURLEncoding.EncodeToString([]byte(`{"method":"evm","reference":"0x1","status":"success"}`)))
+			ctx.Response.Header.Set("PAYMENT-RESPONSE", field(`{"success":true,"transaction":"0x1","network":"eip155:8453"}`))
+			ctx.SetBodyString(`{"bid":{}}`)
+		}
+	}
+}
+
+// x402 over MCP is the same payment as over HTTP, in the metadata of calls and results.
+func TestToolsThatX402ClientsPay(t *testing.T) {
+	var seen []string
+	s := serve(t, Config{Core: newRing(t), Paid: map[string]Handler{"/api/bid": asPaidByX402(&seen)}})
+	pays := func(word string) string {
+		return `,"_meta":{"x402/payment":{"x402Version":2,"accepted":{},"payload":{"signature":"` + word + `"}}}`
+	}
+	sent := func(word string) string {
+		return `0 {"x402Version":2,"accepted":{},"payload":{"signature":"` + word + `"}} <nil>`
+	}
+	const (
+		unpaid = "0 "
+		asked  = `"structuredContent":{"accepts":[{"scheme":"exact"}],"error":"Why.","extensions":{"bazaar":{"info":{"input":{`
+		mpp    = `"org.paymentauth/payment-required":{"httpStatus":402,"challenges":[{"id":"c1"`
+		failed = `"x402/payment-response":{"success":false,"errorReason":"`
+	)
+	for _, c := range []struct {
+		name, path, params string
+		modern             bool
+		asks               string
+		want, not          []string
+	}{
+		{"no words", "/mcp", "", false, unpaid, []string{`"code":-32042`, mpp[35:]}, []string{"structuredContent", "x402"}},
+		{"by its address", "/mcp?pay=x402", "", false, unpaid, []string{asked, `"isError":true`, mpp, `"tool":"ring_bid"`, `"url":"http`, `/mcp"`}, []string{`"code":-32042`, "payment-response"}},
+		{"without sessions", "/mcp", "", true, unpaid, []string{asked, `"isError":true`, mpp}, []string{"payment-response"}},
+		{"paid", "/mcp", pays("good"), false, sent("good"), []string{`"structuredContent":{"bid":{}}`, `"x402/payment-response":{"success":true,"transaction":"0x1","network":"eip155:8453"}`}, []string{"isError", "org.paymentauth"}},
+		{"paid, by its address", "/mcp?pay=x402", pays("good"), false, sent("good"), []string{`"structuredContent":{"bid":{}}`, `"x402/payment-response":{"success":true`}, nil},
+		{"refused", "/mcp", pays("bad"), false, sent("bad"), []string{asked, `"isError":true`, failed + "verification_failed", `"failure":{"reason":"verification_failed"`}, []string{`"code":-3204`}},
+		{"used before", "/mcp", pays("used"), false, sent("used"), []string{`"isError":true`, "credential_reused", failed + "credential_reused"}, []string{"structuredContent", "accepts"}},
+		{"no object", "/mcp", `,"_meta":{"x402/payment":"bad"}`, false, `0 "bad" <nil>`, []string{asked}, nil},
+		{"too large", "/mcp", pays(strings.Repeat("x", 13_000)), false, "", []string{"credential_too_large", `"isError":true`}, nil},
+	} {
+		seen = nil
+		params, fields := `"name":"ring_bid","arguments":{"member":"alpha","amount":"1.00"}`+c.params, []string{"Content-Type", "application/json"}
+		if c.modern {
+			const version = "2026-07-28"
+			fields = append(fields, "Mcp-Protocol-Version", version, "Mcp-Method", "tools/call", "Mcp-Name", "ring_bid")
+			params += `,"_meta":{"io.modelcontextprotocol/protocolVersion":"` + version + `","io.modelcontextprotocol/clientInfo":{"name":"x","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+		}
+		r := s.Do("POST", c.path, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+params+`}}`, fields...)
+		if got := strings.Join(seen, "\n"); got != c.asks || r.Status != 200 {
+			t.Errorf("%s: %d, asked %s, want %s", c.name, r.Status, got, c.asks)
+		}
+		for _, part := range c.want {
+			if !strings.Contains(r.Body, part) {
+				t.Errorf("%s lacks %s: %s", c.name, part, r.Body)
+			}
+		}
+		for _, part := range c.not {
+			if strings.Contains(r.Body, part) {
+				t.Errorf("%s has %s: %s", c.name, part, r.Body)
+			}
+		}
+		var answer struct {
+			Result struct {
+				StructuredContent json.RawMessage
+				Content           []struct{ Text string }
+			}
+		}
+		if err := json.Unmarshal([]byte(r.Body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		// Both places of x402 have the same document, and the problem comes after it.
+		if asks := answer.Result; strings.Contains(r.Body, asked) && (asks.Content[0].Text != string(asks.StructuredContent) || len(asks.Content) != 2 || !strings.Contains(asks.Content[1].Text, `"status":402`)) {
+			t.Errorf("%s: %s", c.name, r.Body)
+		}
+	}
+	// A client that holds what is asked for against the schema of the tool is content with it.
+	for _, tool := range describe.Tools() {
+		if tool.Name != "ring_join" && tool.Name != "ring_bid" {
+			continue
+		}
+		form, err := tool.Output.Resolve(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if form.Validate(map[string]any{"x402Version": 2, "accepts": []any{}}) != nil || form.Validate(map[string]any{"x402Version": 2}) == nil {
+			t.Errorf("%s: %s", tool.Name, tool.Output)
+		}
+	}
+}
+
 // A tool that sends is the same request over HTTP, and its answer the same answer.
 func TestToolsThatPay(t *testing.T) {
 	var seen []string

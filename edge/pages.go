@@ -118,10 +118,15 @@ func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), r p
 // documents adds what is published for programs to the table of paths.
 func (s *Shell) documents(get func(path string, h fasthttp.RequestHandler)) {
 	for _, d := range describe.Documents() {
+		if d.Path == describe.ServersPath {
+			get(d.Path, s.servers)
+			continue
+		}
 		get(d.Path, func(ctx *fasthttp.RequestCtx) { s.publish(ctx, d.Path, d) })
 	}
+	get(describe.ServersPath+"/{name:*}", s.servers)
 	// The parts of documents that a large ring has several of, and the skills.
-	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
+	folders := []string{"/sitemaps/{name:*}", "/opml/{name:*}", "/openwebring/{name:*}", "/ai-catalogs/{name:*}", "/.well-known/agent-skills/{name:*}"}
 	if s.originData != nil {
 		folders = append(folders, "/feeds/members/{name:*}")
 	}
@@ -160,6 +165,15 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 	if failed == nil && d.Link != "" {
 		setHeader(ctx, "Link", d.Link)
 	}
+	s.sendPage(ctx, g, p, failed)
+}
+
+// servers answers for the registry of MCP servers.
+func (s *Shell) servers(ctx *fasthttp.RequestCtx) {
+	g := s.core.enter()
+	defer g.leave()
+	sent, _ := front.Target(&ctx.Request.Header)
+	p, failed := s.pages.Servers(g, sent)
 	s.sendPage(ctx, g, p, failed)
 }
 

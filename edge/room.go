@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -355,6 +356,8 @@ type boundedListener struct {
 
 	closing sync.Once
 	closed  error
+	mu      sync.Mutex
+	waiting []net.Conn // those that were connected when the listener was closed
 }
 
 // Accept also outlasts shortages of descriptors and memory, which would end
@@ -362,6 +365,13 @@ type boundedListener struct {
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for pause := 5 * time.Millisecond; ; {
 		c, err := l.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			l.mu.Lock()
+			if len(l.waiting) > 0 {
+				c, l.waiting, err = l.waiting[0], l.waiting[1:], nil
+			}
+			l.mu.Unlock()
+		}
 		if err != nil {
 			if !isShortage(err) {
 				return nil, err
@@ -392,10 +402,45 @@ func isShortage(err error) bool {
 	return false
 }
 
-// Close may be called more than once.
+// Close may be called more than once. What has connected until then can still be accepted:
+// the kernel would reset it, with a request that a proxy has sent on it.
 func (l *boundedListener) Close() error {
-	l.closing.Do(func() { l.closed = l.Listener.Close() })
+	l.closing.Do(func() {
+		l.mu.Lock()
+		l.waiting = connected(l.Listener)
+		l.mu.Unlock()
+		l.closed = l.Listener.Close()
+	})
 	return l.closed
+}
+
+// connected accepts the connections that wait at l, if it is a socket.
+func connected(l net.Listener) (waiting []net.Conn) {
+	s, ok := l.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	_ = raw.Control(func(fd uintptr) {
+		for {
+			c, _, err := syscall.Accept(int(fd))
+			if err == syscall.EINTR || err == syscall.ECONNABORTED {
+				continue
+			}
+			if err != nil {
+				return
+			}
+			f := os.NewFile(uintptr(c), "connection")
+			if conn, err := net.FileConn(f); err == nil {
+				waiting = append(waiting, conn)
+			}
+			f.Close() // the connection has its own
+		}
+	})
+	return waiting
 }
 
 // SyscallConn gives the socket below, if it is one.

@@ -13,6 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"webring/core/api"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/edge/pages"
 )
@@ -34,6 +35,7 @@ func (s *Shell) routes(cfg Config) error {
 	s.documents(get)
 	s.originDocuments(get)
 	s.router.POST(mcpPath, s.callTool)
+	s.router.POST(describe.AgentPath, s.callAgent)
 	if err := s.joinForm(&cfg); err != nil {
 		return err
 	}
@@ -106,6 +108,9 @@ func (s *Shell) joinForm(cfg *Config) error {
 
 var syncPrefix = []byte("/sync/")
 
+// serversPrefix begins the paths of MCP servers. Their names have a slash, which clients escape.
+var serversPrefix = []byte(describe.ServersPath + "/")
+
 const apiPrefix = "/api/"
 
 // dispatch finds the handler of a request, or says why there is none.
@@ -115,14 +120,15 @@ func (s *Shell) dispatch(ctx *fasthttp.RequestCtx) {
 		s.problem(ctx, badTarget)
 		return
 	}
-	path := front.Path(target)
-	if front.EscapesSlash(path) {
+	raw := front.Path(target)
+	if front.EscapesSlash(raw) && !bytes.HasPrefix(raw, serversPrefix) {
 		s.problem(ctx, noSuchPath)
 		return
 	}
-	path = front.DecodePath(path)
+	path := front.DecodePath(raw)
 	h := &ctx.Request.Header
-	if short := path[:len(path)-1]; s.endsInSlash(path) {
+	// A slash at the end that is escaped is none: it is part of a name.
+	if short := path[:len(path)-1]; raw[len(raw)-1] == '/' && s.endsInSlash(path) {
 		if !h.IsOptions() { // a browser follows no redirect of a preflight
 			s.toPath(ctx, target)
 			return
@@ -250,6 +256,9 @@ func (s *Shell) options(ctx *fasthttp.RequestCtx, path []byte, m methods) {
 	}
 	if string(path) == mcpPath {
 		fields = "Content-Type, Content-Encoding, Api-Version, X-Request-Id, Mcp-Protocol-Version, Mcp-Session-Id, Mcp-Method, Mcp-Name, Last-Event-Id"
+	}
+	if string(path) == describe.AgentPath {
+		fields = "Content-Type, Content-Encoding, Api-Version, X-Request-Id, A2A-Version, A2A-Extensions"
 	}
 	ctx.SetStatusCode(fasthttp.StatusNoContent)
 	setHeader(ctx, "Allow", methods)

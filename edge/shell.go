@@ -188,10 +188,6 @@ func (s *Shell) Drain() {
 	s.fast.Drain()
 }
 
-// StopAccepting closes the listeners. Requests on open connections are answered until
-// [Shell.Shutdown].
-func (s *Shell) StopAccepting() { s.fast.StopAccepting() }
-
 // Shutdown stops accepting connections and returns when every request in work
 // has been answered, or with ctx's error when it ends before. Idle connections
 // are closed, others after their answer.

@@ -127,6 +127,7 @@ func Paid(s *paid.Service, operation string, body func(*fasthttp.RequestCtx) []b
 			AcceptPayment:  string(bytes.Join(h.PeekAll("Accept-Payment"), []byte(","))),
 			IdempotencyKey: string(h.Peek("Idempotency-Key")),
 			WalletAccount:  string(bytes.Join(h.PeekAll("Wallet-Account"), []byte(","))),
+			OldPayment:     len(h.Peek(x402.OldField)) > 0,
 			Client:         client,
 			Secure:         secure,
 			Request:        string(h.Peek("X-Request-Id")), // as the shell has it

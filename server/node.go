@@ -19,6 +19,7 @@ import (
 	"webring/edge/voucher"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
+	"webring/server/pay/x402"
 	"webring/server/publish"
 )
 
@@ -321,7 +322,8 @@ func (n *Node) within(t *cluster.Term, answer edge.Handler) edge.Handler {
 			return
 		}
 		answer(ctx, client, secure)
-		status, pays := ctx.Response.StatusCode(), len(ctx.Request.Header.Peek("Authorization")) > 0
+		h, status := &ctx.Request.Header, ctx.Response.StatusCode()
+		pays := len(h.Peek("Authorization")) > 0 || len(h.Peek(x402.SignatureField)) > 0
 		if status != fasthttp.StatusPaymentRequired && !(pays && status >= 400) {
 			return
 		}

@@ -29,6 +29,7 @@ type PaymentRow struct {
 	Delivered   bool      `json:"delivered"`           // the payer was answered
 	Event       uint64    `json:"event,omitempty"`     // number of its event
 	Vanished    bool      `json:"vanished"`            // applied, not on the chain any more, and not voided
+	Lapsed      bool      `json:"lapsed,omitempty"`    // open without holding anything: not mined in time, and still can be
 	Overdue     bool      `json:"overdue,omitempty"`   // open beyond its time
 	NoEffect    bool      `json:"no_effect,omitempty"` // settled and ended without effect, and not by the operator
 }
@@ -55,7 +56,8 @@ func (o *Operator) paymentRow(r *ledger.Reservation) PaymentRow {
 	row := PaymentRow{ID: r.ID, State: string(r.State), Operation: r.Operation, Member: r.Member, Cents: r.Cents,
 		Method: p.Method, Reference: p.Reference, Payer: r.Payer, Created: r.Created, ValidBefore: r.ValidBefore,
 		Outcome: r.Outcome, Reason: r.Reason, Confirmed: r.Confirmed, Delivered: r.Delivered, Event: r.Seq,
-		Overdue: r.State == ledger.Reserved && time.Now().After(r.ValidBefore.Add(overdueAfter))}
+		Lapsed:  r.State == ledger.Reserved && !r.Lapsed.IsZero(),
+		Overdue: r.State == ledger.Reserved && r.Lapsed.IsZero() && time.Now().After(r.ValidBefore.Add(overdueAfter))}
 	settled := r.Outcome == mpp.Settled.String()
 	if r.State == ledger.Applied && !settled {
 		row.Vanished = o.Payments.Stands(p)

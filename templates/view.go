@@ -3,8 +3,10 @@ package templates
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"embed"
 	"encoding/json"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -261,6 +263,40 @@ func (v Docs) examples() string {
 	return "curl " + quotedURL(v.About.Base+"/api/leaderboard?limit=3") + "\n" +
 		"curl " + quotedURL(v.About.Base+"/api/ring/next") + "\n" +
 		joinCommand(v.About.Base)
+}
+
+//go:embed _examples
+var examplePrograms embed.FS
+
+// exampleProgram is a program that uses the ring.
+type exampleProgram struct{ id, language, text string }
+
+// programs are the examples for this ring.
+func (v Docs) programs() (all []exampleProgram) {
+	words := []string{"https://ring.example", strings.ReplaceAll(v.About.Base, "'", "%27"), `"1.00"`, `"` + v.About.MinBid + `"`}
+	takes := func(method string) bool {
+		return slices.ContainsFunc(v.About.Offers, func(o describe.Offer) bool { return o.Method == method })
+	}
+	if takes("evm") && !takes("tempo") {
+		words = append(words, "{ Mppx, tempo }", "{ evm, Mppx }", "tempo({ ", "evm({ currencies: [evm.assets.base.USDC], ")
+	}
+	facts := strings.NewReplacer(words...)
+	for _, e := range []exampleProgram{{"curl.sh", "curl", ""}, {"client.ts", "TypeScript", ""}, {"client.go", "Go", ""}, {"client.py", "Python", ""}} {
+		text, err := examplePrograms.ReadFile("_examples/" + e.id)
+		if err != nil {
+			panic(err) // a constant of this package
+		}
+		e.id, e.text = strings.ToLower(e.language), facts.Replace(string(text))
+		all = append(all, e)
+	}
+	return all
+}
+
+// generators are commands that make clients of the OpenAPI document.
+func (v Docs) generators() string {
+	document := quotedURL(v.About.Base + "/openapi.json")
+	return "oapi-codegen -package ring -o ring.go " + document + "\n" +
+		"openapi-ts -i " + document + " -o ring"
 }
 
 // Problem explains a problem code.

@@ -110,7 +110,7 @@ func TestOpenAPIIsReadWhole(t *testing.T) {
 		e.Policies = core.Policies{Terms: "https://webring.a-rather-long-name.example.org/terms", Privacy: "https://webring.a-rather-long-name.example.org/privacy", Report: "mailto:report@a-rather-long-name.example.org"}
 	})
 	r.Join("a-member-with-a-long-name", "https://ada.dev/")
-	if text := build(t, r, "/openapi.json", Site{Contact: "mailto:security@example.org", Version: "0.1.0"}); len(text) > 60<<10 {
+	if text := build(t, r, "/openapi.json", Site{Contact: "mailto:security@example.org", Version: "0.1.0"}); len(text) > 62<<10 {
 		t.Errorf("%d bytes", len(text))
 	}
 }
@@ -203,7 +203,7 @@ func TestNetworksHaveOneName(t *testing.T) {
 		t.Error(got)
 	}
 	text := build(t, r, "/llms.txt", Site{})
-	for _, part := range []string{"`tempo` on `eip155:4217`", "`evm` on `eip155:8453`", "`domain` of the offer", "`name` and `version` of the token", "The ledger writes the method name"} {
+	for _, part := range []string{"`tempo` on `eip155:4217`", "`evm` on `eip155:8453`", "`domain` of the offer", "`name` and `version` of the token", "The ledger writes the method name", "client.setSpendControls({ maxAmountPerPayment: "} {
 		if strings.Count(text, part) != 1 {
 			t.Errorf("%q stands there %d times", part, strings.Count(text, part))
 		}
@@ -482,6 +482,22 @@ func TestLargeRingsComeInParts(t *testing.T) {
 	var doc opmlDocument
 	if err := xml.Unmarshal([]byte(build(t, r, "/ring.opml", Site{})), &doc); err != nil || len(doc.Outlines) != 2 || doc.Outlines[1].Type != "include" {
 		t.Fatalf("%v: %+v", err, doc.Outlines)
+	}
+	// Directories of rings find the same parts.
+	hosts := decoded(t, build(t, r, openWebringPath, Site{}))["hosts"].([]any)
+	slugs := map[any]bool{}
+	for n, want := range []int{opmlSize, 1} {
+		host := hosts[n]
+		list := decoded(t, part(strings.TrimPrefix(at(host, "members_url").(string), "https://ring.example")))
+		members := list["members"].([]any)
+		if at(host, "members") != float64(want) || len(members) != want || at(list, "ring", "slug") != at(host, "slug") || at(list, "ring", "url") != "https://ring.example" || slugs[at(host, "slug")] ||
+			at(host, "opml") != fmt.Sprintf("https://ring.example/opml/%d.opml", n+1) || at(members[0], "status") != "active" || at(members[0], "url") == "" || at(members[0], "since") != "2026-01-31" {
+			t.Errorf("%v: %.300v", host, list)
+		}
+		slugs[at(host, "slug")] = true
+	}
+	if len(hosts) != 2 || part("/openwebring/3.json") != "" {
+		t.Errorf("parts of the ring: %v", hosts)
 	}
 	for n, want := range map[int]int{1: opmlSize, 2: 1} {
 		var doc opmlDocument

@@ -9,7 +9,8 @@
 //   - texts.tmpl: how to check, pay, join, bid and change, as requests to send, in llms.txt and the
 //     skills, and the documents in XML; texts.go fills it
 //   - documents.go: the list of published documents, sitemaps, and the documents of which a ring has
-//     several; feeds.go: feeds and OPML; wellknown.go: catalogues and cards
+//     several; feeds.go: feeds and OPML; wellknown.go: catalogues and cards; registry.go: the
+//     members that are MCP servers, as a registry; agentcard.go: the card of the A2A agent; openwebring.go: the ring for directories of rings
 //   - source.go: the facts, read from the same read surface that answers readers, so
 //     a document says what a read says
 //
@@ -35,7 +36,8 @@
 //   - The feeds of the lead name the present leader and the payment since which it
 //     leads. Earlier leaders are not in them: decay changes the lead without an event,
 //     so the ledger does not hold them.
-//   - Only the parts of sitemap, OPML and AI catalogue take time in proportion to the
+//   - Only the parts of sitemap, OPML, OpenWebring and AI catalogue take time in proportion to the
 //     members, and the size of a part is bounded.
-//   - There is no A2A agent card, because the service is no A2A agent.
+//   - The A2A agent only reads. Its skills are the MCP tools that do, so its card promises nothing
+//     that is paid.
 package describe

@@ -66,11 +66,15 @@ func Documents() []Document {
 		{Path: skillsPath, Media: jsonMedia, MaxAge: settledAge, make: skillIndex, About: "Skills for agents: join, bid, change a listing.", id: "getSkills"},
 		{Path: "/.well-known/mcp/server-card.json", Media: jsonMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCard"},
 		{Path: "/mcp/server-card", Media: cardMedia, MaxAge: settledAge, make: serverCard, About: "Card of the MCP server.", id: "getServerCardBeside"},
+		{Path: agentCardPath, Media: jsonMedia, MaxAge: settledAge, make: agentCard, About: "Card of the A2A agent, which reads the ring.", id: "getAgentCard"},
+		{Path: openWebringPath, Media: jsonMedia, MaxAge: settledAge, make: openWebring, About: "The ring for directories of webrings (OpenWebring).", id: "getOpenWebring"},
 		{Path: securityPath, Media: plainMedia, MaxAge: settledAge, make: security, About: "Security contact (RFC 9116).", id: "getSecurity"},
 		{Path: "/feeds/joins.atom", Media: atomMedia, MaxAge: movingAge, make: joins.atom, About: "New members, as Atom.", id: "getJoinsAtom"},
 		{Path: "/feeds/joins.json", Media: feedMedia, MaxAge: movingAge, make: joins.json, About: "New members, as JSON Feed.", id: "getJoinsFeed"},
 		{Path: "/feeds/lead.atom", Media: atomMedia, MaxAge: movingAge, make: lead.atom, About: "The leader, as Atom.", id: "getLeadAtom"},
 		{Path: "/feeds/lead.json", Media: feedMedia, MaxAge: movingAge, make: lead.json, About: "The leader, as JSON Feed.", id: "getLeadFeed"},
+		{Path: ServersPath, Media: jsonMedia, MaxAge: movingAge, make: func(s *Source) []byte { return servers(s, func(string) string { return "" }) },
+			About: "The MCP servers in the ring, as an MCP registry (API v0.1).", id: "getServers"},
 		{Path: "/ring.opml", Media: opmlMedia, MaxAge: movingAge, make: opml, About: "The members' sites as OPML.", id: "getOPML"},
 	}
 }
@@ -196,7 +200,7 @@ func (s *Source) part(kind string, n, size int) (list []Member) {
 }
 
 // Part gives the document at one of the paths of which there are as many as the
-// ring needs, /sitemaps/{name}, /opml/{name}, /ai-catalogs/{name} and
+// ring needs, /sitemaps/{name}, /opml/{name}, /openwebring/{name}, /ai-catalogs/{name} and
 // /feeds/members/{name}, or at that of a skill. ok is false when there is none of that
 // name, which for numbers beyond the end only its Build finds: it gives no bytes then.
 func Part(path string) (d Document, ok bool) {
@@ -229,6 +233,10 @@ func Part(path string) (d Document, ok bool) {
 	}
 	if numbered("/opml/", ".opml", "", opmlSize, opmlPart) {
 		d.Media, d.MaxAge = opmlMedia, movingAge
+		return d, true
+	}
+	if numbered(openWebrings, ".json", "", opmlSize, openWebringPart) {
+		d.Media, d.MaxAge = jsonMedia, movingAge
 		return d, true
 	}
 	if path == "/sitemaps/pages.xml" {

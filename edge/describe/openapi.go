@@ -217,8 +217,9 @@ func (b *openapi) problem(status int, codes []api.Code, by map[int][]api.Code) n
 // problemHeaders has the fields of problems by their status.
 var problemHeaders = map[int][]string{
 	402: {"WWW-Authenticate", "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Link"},
+	409: {"PAYMENT-RESPONSE"},
 	429: {"RateLimit-Limit", "RateLimit-Reset", "Retry-After"},
-	503: {"Retry-After"},
+	503: {"Retry-After", "PAYMENT-RESPONSE"},
 }
 
 func headerRefs(names []string) node {

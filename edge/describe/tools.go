@@ -58,6 +58,9 @@ func Tools() (all []Tool) {
 		// Revisions of MCP before 2026-07-28 want the schema itself to say that it is an object.
 		t.Output = standalone(op.result)
 		t.Output.Type = "object"
+		if op.needs == "payment" {
+			t.Output = orAsked(t.Output)
+		}
 		t.shorten()
 		all = append(all, t)
 	}
@@ -68,6 +71,15 @@ func Tools() (all []Tool) {
 		all = append(all, t)
 	}
 	return all
+}
+
+// orAsked is the schema of a result that can also be what x402 clients are asked to pay: clients of MCP
+// hold structured content against the schema of a tool when it is an error, too.
+func orAsked(of *schema) *schema {
+	either := &schema{Type: "object", Defs: of.Defs}
+	of.Defs = nil
+	either.AnyOf = []*schema{of, {Type: "object", Description: "What is to be paid by x402.", Required: []string{"x402Version", "accepts"}}}
+	return either
 }
 
 // Pages that tools give are shorter than those of the reads: a result has its document twice,

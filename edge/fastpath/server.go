@@ -98,7 +98,6 @@ type Server struct {
 	open      map[*connection]struct{}
 	listeners []net.Listener
 	accepting int // listeners from which connections may still come
-	deaf      bool
 	closing   bool
 	empty     chan struct{} // closed when closing, nothing is accepted and none is open
 }
@@ -114,7 +113,7 @@ func New(cfg Config) *Server {
 func (s *Server) Listen(l net.Listener) net.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.deaf {
+	if s.closing {
 		return nil
 	}
 	s.listeners = append(s.listeners, l)
@@ -135,25 +134,17 @@ func (s *Server) Open() int {
 // accepted.
 func (s *Server) Drain() { s.draining.Store(true) }
 
-// StopAccepting closes the listeners. Connections that are open go on.
-func (s *Server) StopAccepting() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.deaf = true
-	for _, l := range s.listeners {
-		l.Close()
-	}
-}
-
 // Shutdown closes the listeners and makes all connections end, the busy ones with their
 // answers and new ones with the answer to their first request, and waits for that until
 // ctx ends. Connections can be handed over until then.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	s.StopAccepting()
 	s.mu.Lock()
 	if !s.closing {
 		s.closing = true
+		for _, l := range s.listeners {
+			l.Close()
+		}
 		s.whenEmpty()
 	}
 	for c := range s.open {
@@ -206,10 +197,10 @@ func (s *Server) leave(c *connection) {
 	s.whenEmpty()
 }
 
-func (s *Server) isDeaf() bool {
+func (s *Server) isClosing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.deaf
+	return s.closing
 }
 
 // giveBack takes a connection's scratch back, which may be nil.
@@ -241,7 +232,7 @@ func (l *listener) accept() {
 	for {
 		conn, err := l.Listener.Accept()
 		if err != nil {
-			if !l.s.isDeaf() {
+			if !l.s.isClosing() {
 				l.end(err)
 			}
 			return

@@ -156,6 +156,9 @@ func payingAccount(h *fasthttp.RequestHeader) string {
 // x402Field is the field in which x402 clients present a payment.
 const x402Field = "PAYMENT-SIGNATURE"
 
+// standard spells base64url in the standard alphabet.
+var standard = strings.NewReplacer("-", "+", "_", "/")
+
 // payingAddress gives the account that an x402 payment names as its payer, as payingAccount
 // does: its signature must be by that account.
 func payingAddress(h *fasthttp.RequestHeader) string {
@@ -163,7 +166,8 @@ func payingAddress(h *fasthttp.RequestHeader) string {
 	if len(lines) != 1 || len(lines[0]) > maxCredential {
 		return ""
 	}
-	text, err := base64.StdEncoding.DecodeString(string(lines[0]))
+	// Either alphabet is read, with or without padding.
+	text, err := base64.RawStdEncoding.DecodeString(standard.Replace(strings.TrimRight(string(lines[0]), "=")))
 	if err != nil {
 		return ""
 	}

@@ -377,6 +377,8 @@ func TestTheAccountThatPaysIsReadFromAnX402Payment(t *testing.T) {
 		want  string
 	}{
 		{[]string{payment("eip155:1", "0xAb")}, "did:pkh:eip155:1:0xab"}, // as in the credentials of the same account
+		{[]string{strings.TrimRight(payment("eip155:1", "0xAb"), "=")}, "did:pkh:eip155:1:0xab"},
+		{[]string{strings.NewReplacer("+", "-", "/", "_").Replace(payment("eip155:1", "0xAb?>"))}, "did:pkh:eip155:1:0xab?>"},
 		{[]string{payment("eip155:1", "")}, ""},
 		{[]string{payment("eip155:1", strings.Repeat("a", maxAccount))}, ""},
 		{[]string{payment("eip155:1", "0xAb"), payment("eip155:1", "0xAb")}, ""},

@@ -17,6 +17,9 @@
 //   - Payment is asked for by a result with metadata since the revision 2026-07-28, which
 //     keeps the codes of MPP's errors for itself, and by such an error before. Instructions
 //     and descriptions of tools say which, so each kind has a server of the SDK of its own.
+//   - A payment by x402 is asked for by a result in all revisions. Since 2026-07-28 one result
+//     asks in both ways. Before, only clients get it that bring such a payment or use the
+//     address for x402, see [Sender]. The output schemas of tools that are paid admit it.
 //   - A credential that cannot be read is wrong parameters (-32602) in all revisions.
 //   - A credential is taken from params and from outside of them; two are refused by the
 //     origin, as they are over HTTP. Tools that are free ignore it.

@@ -20,12 +20,16 @@ import (
 
 // The names of payments in metadata and the codes of errors.
 //
-// Document: draft-payment-transport-mcp-00. The first name is the reference client's: a
-// result in place of the error, because MCP reserves error codes since 2026-07-28.
+// Documents: draft-payment-transport-mcp-00; x402, "Transport: MCP". The first name is the
+// reference client's: a result in place of the error, because MCP reserves error codes since
+// 2026-07-28.
 const (
 	requiredKey   = "org.paymentauth/payment-required"
 	credentialKey = "org.paymentauth/credential"
 	receiptKey    = "org.paymentauth/receipt"
+
+	paymentKey  = "x402/payment"
+	responseKey = "x402/payment-response"
 
 	codeRequired = -32042
 	codeFailed   = -32043
@@ -44,7 +48,7 @@ func (s *Server) send(ctx context.Context, t *describe.Tool, arguments json.RawM
 	if strings.ContainsFunc(r.IdempotencyKey, func(c rune) bool { return c < '!' || c > '~' }) {
 		return s.refused(api.InvalidIdempotencyKey, "An idempotency_key must have 16 to 255 visible ASCII characters."), nil
 	}
-	var values []string
+	var with Credentials
 	var challenge string
 	if t.Changes() { // elsewhere MPP has a credential ignored
 		for _, raw := range c.credentials {
@@ -52,18 +56,61 @@ func (s *Server) send(ctx context.Context, t *describe.Tool, arguments json.RawM
 			if len(text) > maxCredential {
 				return s.refused(api.CredentialTooLarge, "A payment credential can have at most 16384 characters."), nil
 			}
-			values, challenge = append(values, "Payment "+text), id
+			with.Authorization, challenge = append(with.Authorization, "Payment "+text), id
+		}
+		for _, raw := range c.payments {
+			text := base64.StdEncoding.EncodeToString(raw)
+			if len(text) > maxCredential {
+				return s.refused(api.CredentialTooLarge, "A payment by x402 can have at most 12288 bytes."), nil
+			}
+			with.PaymentSignature = append(with.PaymentSignature, text)
 		}
 	}
-	reply := c.ask(r, values)
+	reply := c.Ask(r, with)
 	if reply.Status == http.StatusPaymentRequired {
-		return c.required(reply)
+		return c.required(reply, s.x402Required(t, reply))
 	}
 	result := document(reply.Status/100 == 2, reply.Body)
-	if receipt := receipt(reply.Header.Get("Payment-Receipt"), challenge); receipt != nil && !result.IsError {
+	if receipt := receipt(reply.Header.Get("Payment-Receipt"), challenge); receipt != nil && !result.IsError && len(c.payments) == 0 {
 		result.Meta = sdk.Meta{receiptKey: receipt}
 	}
+	c.respond(result, reply)
 	return result, nil
+}
+
+// x402Required gives what a 402 asks of an x402 client, as it is of a tool; nil if that is nothing.
+func (s *Server) x402Required(t *describe.Tool, reply *Reply) json.RawMessage {
+	text, err := base64.StdEncoding.DecodeString(reply.Header.Get("PAYMENT-REQUIRED"))
+	var asks, resource map[string]json.RawMessage
+	if err != nil || json.Unmarshal(text, &asks) != nil || json.Unmarshal(asks["resource"], &resource) != nil || resource == nil {
+		return nil
+	}
+	resource["url"], err = json.Marshal(s.reader.BaseURL() + "/mcp")
+	if err == nil {
+		asks["resource"], err = json.Marshal(resource)
+	}
+	if says := t.Bazaar(); says != nil && err == nil {
+		asks["extensions"], err = json.Marshal(map[string]json.RawMessage{"bazaar": says})
+	}
+	if err == nil {
+		text, err = json.Marshal(asks)
+	}
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// respond puts into the result of a call that brought a payment by x402 what became of it.
+func (c *caller) respond(result *sdk.CallToolResult, reply *Reply) {
+	text, err := base64.StdEncoding.DecodeString(reply.Header.Get("PAYMENT-RESPONSE"))
+	if err != nil || len(c.payments) == 0 || !json.Valid(text) {
+		return
+	}
+	if result.Meta == nil {
+		result.Meta = sdk.Meta{}
+	}
+	result.Meta[responseKey] = json.RawMessage(text)
 }
 
 // paymentRequired is what a client gets that has to pay.
@@ -79,10 +126,11 @@ type failure struct {
 	Detail string `json:"detail"`
 }
 
-// required asks for payment: by an error of the protocol, as the draft has it, and since
+// required asks for payment: by an error of the protocol, as the draft of MPP has it, and since
 // the revision that forbids its code by a result. A credential that cannot be read is wrong
-// parameters.
-func (c *caller) required(reply *Reply) (*sdk.CallToolResult, error) {
+// parameters. x402 always has a result, with asks as its content; so a client gets one that pays
+// by x402, and others get asks in the result that they get anyhow.
+func (c *caller) required(reply *Reply, asks json.RawMessage) (*sdk.CallToolResult, error) {
 	var problem struct{ Code, Reason, Detail, Title string }
 	if err := json.Unmarshal(reply.Body, &problem); err != nil {
 		return nil, err
@@ -100,9 +148,14 @@ func (c *caller) required(reply *Reply) (*sdk.CallToolResult, error) {
 	}
 	if problem.Code == string(api.MalformedCredential) {
 		code = jsonrpc.CodeInvalidParams // which all revisions have
-	} else if c.modern {
+	} else if c.modern || asks != nil && (c.X402 || len(c.payments) > 0) {
 		result := document(false, reply.Body)
+		if asks != nil {
+			result.StructuredContent = asks
+			result.Content = append([]sdk.Content{&sdk.TextContent{Text: string(asks)}}, result.Content...)
+		}
 		result.Meta = sdk.Meta{requiredKey: p}
+		c.respond(result, reply)
 		return result, nil
 	}
 	data, err := json.Marshal(p)

@@ -8,7 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -141,6 +141,21 @@ func (s *Server) tool(t describe.Tool) sdk.ToolHandler {
 	}
 }
 
+// Read gives the document that the tool of this name answers, or a problem document, to a call
+// outside of MCP. ok is false if there is no such tool that only reads.
+func (s *Server) Read(ctx context.Context, name string, arguments json.RawMessage) (document []byte, ok bool) {
+	t, known := tools()[name]
+	if !known || t.Sends() || t.Makes() {
+		return nil, false
+	}
+	result, err := s.tool(t)(ctx, &sdk.CallToolRequest{Params: &sdk.CallToolParamsRaw{Name: t.Name, Arguments: arguments}})
+	if err != nil {
+		s.log.Error("mcp: a read", "tool", t.Name, "err", err)
+		result = s.refused(api.Internal, "The call failed here. It is not your fault. Try again later.")
+	}
+	return []byte(result.Content[0].(*sdk.TextContent).Text), true
+}
+
 // read answers a call with the document of its read.
 func (s *Server) read(t *describe.Tool, arguments json.RawMessage) (*sdk.CallToolResult, error) {
 	q, err := t.Request(arguments)
@@ -193,24 +208,23 @@ type MessageError struct{ Detail string }
 func (e *MessageError) Error() string { return "mcp: " + e.Detail }
 
 // Handle answers the body of one POST. fields holds its header fields that begin with
-// "Mcp-", in canonical spelling; Handle may change it. ask sends what only the origin
-// answers, for the client of this message. The answer is always JSON,
+// "Mcp-", in canonical spelling; Handle may change it. The answer is always JSON,
 // whatever the client accepts. A message that is refused as a whole, rather than by a
 // JSON-RPC error, is a *[MessageError].
-func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
+func (s *Server) Handle(ctx context.Context, fields http.Header, body []byte, from Sender) (Answer, error) {
 	if IsBatch(body) {
-		return s.batch(ctx, fields, body, ask)
+		return s.batch(ctx, fields, body, from)
 	}
-	return s.one(ctx, fields, body, ask)
+	return s.one(ctx, fields, body, from)
 }
 
 // one answers one message.
-func (s *Server) one(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
+func (s *Server) one(ctx context.Context, fields http.Header, body []byte, from Sender) (Answer, error) {
 	id, body, err := takeID(body)
 	if err != nil {
 		return Answer{}, errNoMessage
 	}
-	a, err := s.message(ctx, fields, body, ask)
+	a, err := s.message(ctx, fields, body, from)
 	a.Body = giveID(a.Body, id)
 	return a, err
 }
@@ -218,12 +232,12 @@ func (s *Server) one(ctx context.Context, fields http.Header, body []byte, ask A
 var errNoMessage = &MessageError{"The body is not one JSON-RPC 2.0 message: an object with jsonrpc, which is \"2.0\", method and, if it is a call, an id that is a string or a number."}
 
 // message answers a message. Its id, if it has one, is ownID.
-func (s *Server) message(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
+func (s *Server) message(ctx context.Context, fields http.Header, body []byte, from Sender) (Answer, error) {
 	message, err := jsonrpc.DecodeMessage(body)
 	if err != nil {
 		return Answer{}, errNoMessage
 	}
-	c := newCaller(fields, body, ask)
+	c := newCaller(fields, body, from)
 	handler, err := s.endpoint(c.modern)
 	if err != nil {
 		return Answer{}, err
@@ -307,9 +321,18 @@ func (w *recorder) Header() http.Header         { return w.header }
 func (w *recorder) WriteHeader(status int)      { w.status = status }
 func (w *recorder) Write(b []byte) (int, error) { return w.body.Write(b) }
 
-// Ask sends a request that only the origin answers, with the values of its Authorization
-// fields, and gives the answer. It bounds how long that takes.
-type Ask func(r describe.Request, authorization []string) *Reply
+// Sender is the client of a message.
+type Sender struct {
+	Ask  Ask
+	X402 bool // it pays by x402, in whichever revision
+}
+
+// Ask sends a request that only the origin answers, with the credentials of its client, and
+// gives the answer. It bounds how long that takes.
+type Ask func(r describe.Request, c Credentials) *Reply
+
+// Credentials are the values of the header fields in which a request is paid for.
+type Credentials struct{ Authorization, PaymentSignature []string }
 
 // Reply is an answer over HTTP to a request of an [Ask].
 type Reply struct {
@@ -320,10 +343,11 @@ type Reply struct {
 
 // caller is what a message says to a tool besides its arguments.
 type caller struct {
-	ask         Ask
-	sends       bool // the message calls a tool that sends
-	modern      bool // it follows the revision 2026-07-28 or a later one
-	credentials []json.RawMessage
+	Sender
+	sends       bool              // the message calls a tool that sends
+	modern      bool              // it follows the revision 2026-07-28 or a later one
+	credentials []json.RawMessage // by MPP
+	payments    []json.RawMessage // by x402
 }
 
 type callerKey struct{}
@@ -336,24 +360,26 @@ func callerOf(ctx context.Context) *caller {
 // stateless is the revision of the protocol since which there are no sessions.
 const stateless = "2026-07-28"
 
-var sending = func() (names []string) {
+// tools has all tools by name. They are made once: to make them takes long, and one message may
+// name as many as fit into it.
+var tools = sync.OnceValue(func() map[string]describe.Tool {
+	all := map[string]describe.Tool{}
 	for _, t := range describe.Tools() {
-		if t.Sends() {
-			names = append(names, t.Name)
-		}
+		all[t.Name] = t
 	}
-	return names
-}()
+	return all
+})
 
 // newCaller reads the metadata of a message as it was sent: the SDK does not keep what
 // is next to params, nor the spelling of a credential.
-func newCaller(fields http.Header, body []byte, ask Ask) *caller {
-	c := &caller{ask: ask, modern: fields.Get("Mcp-Protocol-Version") >= stateless}
+func newCaller(fields http.Header, body []byte, from Sender) *caller {
+	c := &caller{Sender: from, modern: fields.Get("Mcp-Protocol-Version") >= stateless}
 	params := member(body, "params")
 	var method, name string
 	_ = json.Unmarshal(member(body, "method"), &method)
 	_ = json.Unmarshal(member(params, "name"), &name)
-	if c.sends = method == "tools/call" && slices.Contains(sending, name); !c.sends {
+	t, known := tools()[name]
+	if c.sends = method == "tools/call" && known && t.Sends(); !c.sends {
 		return c
 	}
 	// MPP has it in params for MCP, and next to params for any JSON-RPC.
@@ -361,6 +387,9 @@ func newCaller(fields http.Header, body []byte, ask Ask) *caller {
 		if found := member(member(at, "_meta"), credentialKey); len(found) > 0 {
 			c.credentials = append(c.credentials, found)
 		}
+	}
+	if found := member(member(params, "_meta"), paymentKey); len(found) > 0 && string(found) != "null" {
+		c.payments = append(c.payments, found)
 	}
 	return c
 }

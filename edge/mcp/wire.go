@@ -111,7 +111,7 @@ func Messages(body []byte) int {
 // it are answered.
 //
 // Documents: JSON-RPC 2.0, "Batch"; the Model Context Protocol, revision 2025-03-26.
-func (s *Server) batch(ctx context.Context, fields http.Header, body []byte, ask Ask) (Answer, error) {
+func (s *Server) batch(ctx context.Context, fields http.Header, body []byte, from Sender) (Answer, error) {
 	if fields.Get("Mcp-Protocol-Version") >= noBatches {
 		return Answer{}, &MessageError{"Batches are not supported since revision " + noBatches + ". Send one message."}
 	}
@@ -121,7 +121,7 @@ func (s *Server) batch(ctx context.Context, fields http.Header, body []byte, ask
 	}
 	answers := []byte("[")
 	for _, one := range all {
-		answer := s.inBatch(ctx, fields.Clone(), one, len(answers) > maxBatchAnswers, ask)
+		answer := s.inBatch(ctx, fields.Clone(), one, len(answers) > maxBatchAnswers, from)
 		if len(answer) > 0 && len(answers) > 1 {
 			answers = append(answers, ',')
 		}
@@ -135,7 +135,7 @@ func (s *Server) batch(ctx context.Context, fields http.Header, body []byte, ask
 
 // inBatch answers one message of a batch. What is refused as a whole elsewhere is a JSON-RPC
 // error here, and so is a fault: what was paid before it in the batch must be told.
-func (s *Server) inBatch(ctx context.Context, fields http.Header, message []byte, full bool, ask Ask) []byte {
+func (s *Server) inBatch(ctx context.Context, fields http.Header, message []byte, full bool, from Sender) []byte {
 	var call struct{ Method string }
 	_ = json.Unmarshal(message, &call)
 	var refused *MessageError
@@ -146,7 +146,7 @@ func (s *Server) inBatch(ctx context.Context, fields http.Header, message []byte
 	case full:
 		refused = &MessageError{"The answers of this batch are too long. Send this message alone."}
 	default:
-		a, err := s.one(ctx, fields, message, ask)
+		a, err := s.one(ctx, fields, message, from)
 		if err == nil {
 			return a.Body
 		}

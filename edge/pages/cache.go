@@ -142,6 +142,13 @@ func (s *Pages) Document(c Core, key string, d describe.Document) (*Page, *api.R
 	return s.get(c, drawDocument(d), key, d.Path, &noQuery, d.MaxAge)
 }
 
+// Servers gives a document of the registry of MCP servers by the target that was sent.
+func (s *Pages) Servers(c Core, sent []byte) (*Page, *api.Response) {
+	target, path, query := Target(sent)
+	d := describe.Servers(path, func(name string) string { return string(query.Peek(name)) })
+	return s.get(c, drawDocument(d), target, path, query, d.MaxAge)
+}
+
 // drawDocument draws what describe makes.
 func drawDocument(d describe.Document) View {
 	return func(r *reader, path string, _ *fasthttp.Args) *content.Content {

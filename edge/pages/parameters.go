@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"webring/edge/describe"
 )
 
 // maxParameter is the longest value of a parameter, or of a segment of a path, that is
@@ -26,6 +28,8 @@ func pageParameters(path string) []string {
 		return []string{"opening", "url", "amount"}
 	case path == "/embed":
 		return []string{"from"}
+	case path == describe.ServersPath:
+		return describe.ServersParameters
 	case strings.HasPrefix(path, membersPath):
 		return []string{"amount"}
 	}
@@ -37,7 +41,7 @@ func pageParameters(path string) []string {
 // they are.
 func spelling(name, value string) string {
 	switch name {
-	case "q":
+	case "q", "search":
 		return Words(value)
 	case "sort":
 		if value != newestFirst {

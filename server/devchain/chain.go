@@ -257,6 +257,14 @@ func (c *Chain) Balance(ctx context.Context, token, addr common.Address) (*big.I
 	return new(big.Int).SetBytes(word), nil
 }
 
+// NextNonce is the nonce that an account's next transaction has, after those that wait to be
+// mined, as clients ask for it.
+func (c *Chain) NextNonce(ctx context.Context, addr common.Address) (uint64, error) {
+	var next hexutil.Uint64
+	err := c.Call(ctx, &next, "eth_getTransactionCount", addr, "pending")
+	return uint64(next), err
+}
+
 // Stop ends the chain and returns when its process is gone. It is safe to call twice. Blocks
 // that were mined and not reported yet are not saved.
 func (c *Chain) Stop() {

@@ -10,9 +10,10 @@ import (
 // to be confirmed, and when others failed in the last hour. Everything else is read from the store.
 type index struct {
 	open     map[string]*Reservation
-	urls     map[string]*Reservation // open registrations, by URL key
-	onMember map[string]sum          // open reservations
-	ofPayer  map[string]sum          // open reservations
+	lapsed   int                     // of those
+	urls     map[string]*Reservation // open registrations that hold theirs, by URL key
+	onMember map[string]sum          // open reservations that have not lapsed
+	ofPayer  map[string]sum          // open reservations that have not lapsed
 	failed   map[string][]failure    // of registrations, in order, by [urlMark]
 	// unconfirmed are the applied ones that are to be asked for again.
 	unconfirmed map[string]*Reservation
@@ -33,7 +34,11 @@ func (f failure) compare(to failure) int {
 
 // failureOf gives that of a reservation, if it is one of a registration that bars its payer.
 func failureOf(r *Reservation) (f failure, ok bool) {
-	return failure{r.FailedAt, r.ID, string(r.Bar), !r.HadPaid}, r.Operation == OperationRegister && len(r.Bar) > 0
+	at := r.FailedAt
+	if !r.Lapsed.IsZero() {
+		at = r.Lapsed
+	}
+	return failure{at, r.ID, string(r.Bar), !r.HadPaid}, r.Operation == OperationRegister && len(r.Bar) > 0
 }
 
 // sum is of some open reservations.
@@ -53,8 +58,8 @@ func add(sums map[string]sum, name string, count int, cents int64) {
 }
 
 func newIndex() index {
-	return index{map[string]*Reservation{}, map[string]*Reservation{}, map[string]sum{}, map[string]sum{},
-		map[string][]failure{}, map[string]*Reservation{}, blocks{}}
+	return index{open: map[string]*Reservation{}, urls: map[string]*Reservation{}, onMember: map[string]sum{}, ofPayer: map[string]sum{},
+		failed: map[string][]failure{}, unconfirmed: map[string]*Reservation{}, blocks: blocks{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -67,6 +72,11 @@ func (x *index) change(old, new *Reservation) {
 	switch new.State {
 	case Reserved:
 		x.open[new.ID] = new
+		if !new.holds() {
+			x.lapsed++
+			x.fail(new)
+			return
+		}
 		add(x.ofPayer, new.Payer, 1, new.Cents)
 		if new.Operation == OperationRegister {
 			x.urls[new.URLKey] = new
@@ -78,11 +88,25 @@ func (x *index) change(old, new *Reservation) {
 			x.unconfirmed[new.ID] = new
 		}
 	case Failed:
-		if f, ok := failureOf(new); ok {
-			all := x.failed[string(new.URLMark)]
-			at, _ := slices.BinarySearchFunc(all, f, failure.compare)
-			x.failed[string(new.URLMark)] = slices.Insert(all, at, f)
-		}
+		x.fail(new)
+	}
+}
+
+// fail adds the failure of r.
+func (x *index) fail(r *Reservation) {
+	if f, ok := failureOf(r); ok {
+		all := x.failed[string(r.URLMark)]
+		at, _ := slices.BinarySearchFunc(all, f, failure.compare)
+		x.failed[string(r.URLMark)] = slices.Insert(all, at, f)
+	}
+}
+
+// forgive takes the failure of r back.
+func (x *index) forgive(r *Reservation) {
+	f, _ := failureOf(r)
+	all := x.failed[string(r.URLMark)]
+	if at, found := slices.BinarySearchFunc(all, f, failure.compare); found {
+		x.failed[string(r.URLMark)] = slices.Delete(all, at, at+1)
 	}
 }
 
@@ -93,6 +117,11 @@ func (x *index) drop(r *Reservation) {
 	switch r.State {
 	case Reserved:
 		delete(x.open, r.ID)
+		if !r.holds() {
+			x.lapsed--
+			x.forgive(r)
+			return
+		}
 		add(x.ofPayer, r.Payer, -1, -r.Cents)
 		if r.Operation == OperationRegister {
 			delete(x.urls, r.URLKey)
@@ -102,11 +131,7 @@ func (x *index) drop(r *Reservation) {
 	case Applied:
 		delete(x.unconfirmed, r.ID)
 	case Failed:
-		f, _ := failureOf(r)
-		all := x.failed[string(r.URLMark)]
-		if at, found := slices.BinarySearchFunc(all, f, failure.compare); found {
-			x.failed[string(r.URLMark)] = slices.Delete(all, at, at+1)
-		}
+		x.forgive(r)
 	}
 }
 
@@ -119,10 +144,11 @@ func (x *index) replace(r *Reservation) {
 	x.change(old, r)
 }
 
-// expire forgets what has run out.
+// expire forgets what has run out. A failure can count with one that is an hour younger, which a
+// follower may apply later.
 func (x *index) expire(now time.Time) {
 	for k, all := range x.failed {
-		if n := len(all); n == 0 || !now.Before(all[n-1].at.Add(FailurePeriod)) {
+		if n := len(all); n == 0 || !now.Before(all[n-1].at.Add(2*FailurePeriod)) {
 			delete(x.failed, k)
 		}
 	}

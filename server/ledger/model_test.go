@@ -34,7 +34,7 @@ func (m *model) find(ok func(*ledger.Reservation) bool) *ledger.Reservation {
 
 func (m *model) openOn(slug string) (n int, cents int64) {
 	for _, v := range m.all {
-		if v.State == ledger.Reserved && v.Operation == ledger.OperationBid && v.Member == slug {
+		if holds(v) && v.Operation == ledger.OperationBid && v.Member == slug {
 			n, cents = n+1, cents+v.Cents
 		}
 	}
@@ -42,7 +42,21 @@ func (m *model) openOn(slug string) (n int, cents int64) {
 }
 
 func (m *model) openURL(key string) *ledger.Reservation {
-	return m.find(func(v *ledger.Reservation) bool { return v.State == ledger.Reserved && v.URLKey == key && key != "" })
+	return m.find(func(v *ledger.Reservation) bool { return holds(v) && v.URLKey == key && key != "" })
+}
+
+// holds says whether v is open and has not lapsed, and failed since when it counts as failed,
+// if it does.
+func holds(v *ledger.Reservation) bool { return v.State == ledger.Reserved && v.Lapsed.IsZero() }
+
+func failed(v *ledger.Reservation) (since time.Time, is bool) {
+	switch {
+	case v.State == ledger.Applied || holds(v):
+		return since, false
+	case !v.Lapsed.IsZero():
+		return v.Lapsed, true
+	}
+	return v.FailedAt, true
 }
 
 func (m *model) barred(payer, key string, now time.Time) bool {
@@ -51,7 +65,8 @@ func (m *model) barred(payer, key string, now time.Time) bool {
 		period = ledger.FailurePeriod
 	}
 	return m.find(func(v *ledger.Reservation) bool {
-		return v.State == ledger.Failed && v.Payer == payer && m.urls[v.ID] == key && now.Sub(v.FailedAt) < period
+		since, is := failed(v)
+		return is && v.Payer == payer && m.urls[v.ID] == key && now.Sub(since) < period
 	}) != nil
 }
 
@@ -59,8 +74,8 @@ func (m *model) barred(payer, key string, now time.Time) bool {
 func (m *model) failures(key string, now time.Time) (count int) {
 	var times []time.Time
 	for _, v := range m.all {
-		if v.State == ledger.Failed && m.urls[v.ID] == key {
-			times = append(times, v.FailedAt)
+		if since, is := failed(v); is && m.urls[v.ID] == key {
+			times = append(times, since)
 		}
 	}
 	slices.SortFunc(times, time.Time.Compare)
@@ -160,7 +175,10 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 				continue
 			}
 			after := *v
-			if rnd.IntN(2) == 0 {
+			if holds(v) && rnd.IntN(3) == 0 {
+				after.Lapsed = now
+				r.must(func(tx *ledger.Tx) error { return tx.Update(&after) })
+			} else if !holds(v) || rnd.IntN(2) == 0 {
 				after.State = ledger.Failed
 				r.must(func(tx *ledger.Tx) error { return tx.Update(&after) })
 			} else {
@@ -297,7 +315,7 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 	t.Helper()
 	r.View(func(view *ledger.View) {
 		var open []*ledger.Reservation
-		registrations := 0
+		registrations, holding := 0, 0
 		slugs := map[string]bool{}
 		for _, v := range m.all {
 			got, err := view.Get(v.ID)
@@ -311,7 +329,10 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 			}
 			if v.State == ledger.Reserved {
 				open = append(open, v)
-				if v.Operation == ledger.OperationRegister {
+				if holds(v) {
+					holding++
+				}
+				if holds(v) && v.Operation == ledger.OperationRegister {
 					registrations++
 				}
 			}
@@ -323,8 +344,8 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 		if got := view.Open(); len(got) != len(open) || len(got) > 0 && !reflect.DeepEqual(got, open) {
 			t.Fatalf("step %d: open are %v, want %v", step, got, open)
 		}
-		if n := view.OpenPayments(); n != len(open) {
-			t.Fatalf("step %d: %d open payments, want %d", step, n, len(open))
+		if n := view.OpenPayments(); n != holding {
+			t.Fatalf("step %d: %d open payments, want %d", step, n, holding)
 		}
 		if n := view.OpenRegistrations(); n != registrations {
 			t.Fatalf("step %d: %d open registrations, want %d", step, n, registrations)
@@ -336,11 +357,18 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 			}
 		}
 		for _, p := range payers {
-			want, wantCents := 0, int64(0)
+			want, wantCents, wantLapsed := 0, int64(0), 0
 			for _, v := range open {
-				if v.Payer == p {
+				switch {
+				case v.Payer != p:
+				case holds(v):
 					want, wantCents = want+1, wantCents+v.Cents
+				default:
+					wantLapsed++
 				}
+			}
+			if all, n := view.Lapsed(p); all != len(open)-holding || n != wantLapsed {
+				t.Fatalf("step %d: %d payments have lapsed, %d of %s; want %d, %d", step, all, n, p, len(open)-holding, wantLapsed)
 			}
 			if n, cents := view.OpenOfPayer(p); n != want || cents != wantCents {
 				t.Fatalf("step %d: %d payments of %s are open, of %d cents, want %d of %d", step, n, p, cents, want, wantCents)

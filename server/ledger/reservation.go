@@ -45,7 +45,7 @@ type Reservation struct {
 	State     ReservationState // Reserved in a new one
 	Operation string           // OperationRegister or OperationBid
 	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
-	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails; see barKey
+	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails or lapses; see barKey
 	URLMark   []byte           `json:",omitempty"` // set with Bar; see urlMark
 	HadPaid   bool             `json:",omitempty"` // set with Bar: the payer had paid here before
 	Member    string           `json:",omitempty"` // slug; for register once applied
@@ -71,7 +71,11 @@ type Reservation struct {
 	Idempotency string          `json:",omitempty"` // hash of the client's key, "" without one
 
 	Created     time.Time // set by Reserve
-	ValidBefore time.Time // after it the payment can no longer be mined
+	ValidBefore time.Time // after it the payment can no longer be mined, or is [Reservation.Lapsed] soon
+	// Lapsed is when an open reservation gave up all that it held, because its payment was not
+	// mined in time; it still can be. From then on the reservation counts as a failure of its
+	// URL, and what was reserved may no longer be possible. Set by the caller of Update.
+	Lapsed time.Time `json:",omitzero"`
 
 	Outcome  string    `json:",omitempty"` // as shown to the payer
 	Reason   string    `json:",omitempty"` // as shown to the operator
@@ -215,10 +219,19 @@ func urlMark(urlKey string) []byte { return barKey("", urlKey) }
 // hadPaid says whether its payer has paid here before.
 func (r *Reservation) fail(at time.Time, hadPaid bool) {
 	r.FailedAt = at
+	r.mark(hadPaid)
+	r.URLKey = ""
+}
+
+// mark puts what recognises a failure of r into r.
+func (r *Reservation) mark(hadPaid bool) {
 	if r.Operation == OperationRegister {
-		r.Bar, r.URLMark, r.URLKey, r.HadPaid = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), "", hadPaid
+		r.Bar, r.URLMark, r.HadPaid = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), hadPaid
 	}
 }
+
+// holds says whether r is open and holds its URL or its part of a member's total.
+func (r *Reservation) holds() bool { return r.State == Reserved && r.Lapsed.IsZero() }
 
 // checkChange says whether a stored reservation may become r.
 func (r *Reservation) checkChange(to *Reservation) error {

@@ -132,6 +132,49 @@ func TestReservationThatCouldNotBeAppliedIsRefused(t *testing.T) {
 	}
 }
 
+// A registration that has lapsed holds nothing, and is a failure of its URL until it is applied
+// after all. Its payer is told from others when the ledger is opened again.
+func TestALapsedRegistrationCanBeApplied(t *testing.T) {
+	r := openedRing(t)
+	v := registration("new", "payer")
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+	r.must(func(tx *ledger.Tx) error {
+		v.Lapsed = start
+		return tx.Update(v)
+	})
+	expect := func(failures, lapsed, open int) {
+		t.Helper()
+		r.reopen()
+		r.View(func(view *ledger.View) {
+			n, _ := view.URLFailures("new.org")
+			_, barred := view.Barred("payer", "new.org")
+			_, pending := view.URLPending("new.org")
+			all, _ := view.Lapsed("payer")
+			if n != failures || barred != (failures > 0) || pending || all != lapsed || len(view.Open()) != open || view.OpenPayments() != 0 {
+				t.Errorf("%d failures, barred: %t, pending: %t, %d lapsed, %d open; want %d, %d, %d", n, barred, pending, all, len(view.Open()), failures, lapsed, open)
+			}
+		})
+	}
+	expect(1, 1, 1)
+	if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(registration("new", "another")) }); err != nil {
+		t.Errorf("another payer: %v", err)
+	}
+	r.must(func(tx *ledger.Tx) error {
+		other, err := tx.Get("reg-new-another")
+		other.State = ledger.Failed
+		return errors.Join(err, tx.Update(other))
+	})
+	r.must(func(tx *ledger.Tx) error { return applyRegistration(tx, v, "new") })
+	r.View(func(view *ledger.View) {
+		if got, err := view.Get(v.ID); err != nil || got.Bar != nil || got.URLMark != nil || got.Lapsed.IsZero() {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if _, barred := view.Barred("payer", "new.org"); barred {
+			t.Error("its payer is barred")
+		}
+	})
+}
+
 func TestOpenRegistrationsCountTowardsTheCapacity(t *testing.T) {
 	r := openedRing(t)
 	for i := range capacity - 1 {

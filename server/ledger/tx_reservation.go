@@ -110,8 +110,9 @@ func (tx *Tx) put(r *Reservation) error {
 }
 
 // checkApplicable says why the event that a new reservation pays for could not be applied.
-// If it can be now, it can be later: registrations of one URL exclude each other, removal
-// waits for open bids, bids on hidden members apply, and open reservations count towards the limits.
+// If it can be now, it can be later, until it lapses: registrations of one URL exclude each other,
+// removal waits for open bids, bids on hidden members apply, and open reservations count towards the
+// limits.
 func (tx *Tx) checkApplicable(r *Reservation) error {
 	s, x := tx.l.state, &tx.l.index
 	if r.Operation == OperationBid {
@@ -141,7 +142,8 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 // Update stores a reservation anew. What was reserved (operation, URL, amount,
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
 // or stays. If the reservation fails, Update sets FailedAt, and replaces a registration's
-// URL by hashes that recognise it. What was deleted stays deleted, whatever r holds, and
+// URL by hashes that recognise it. One with Lapsed set counts as failed from then on, unless
+// it is applied. What was deleted stays deleted, whatever r holds, and
 // what a redaction would have deleted is not stored. It may fail with [ErrNotNow].
 func (tx *Tx) Update(r *Reservation) error {
 	if tx.refused != nil {
@@ -162,12 +164,22 @@ func (tx *Tx) Update(r *Reservation) error {
 		return err
 	}
 	stored.Created, stored.FailedAt, stored.Bar, stored.URLMark, stored.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
-	if old.State == Reserved && stored.State == Failed {
+	if !old.Lapsed.IsZero() {
+		stored.Lapsed = old.Lapsed
+	}
+	if ends := stored.State == Failed; old.State == Reserved && (ends || !stored.Lapsed.IsZero()) {
 		hadPaid, err := tx.View().HasPaid(stored.Payer)
 		if err != nil {
 			return err
 		}
-		stored.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
+		if ends {
+			stored.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
+		} else {
+			stored.mark(hadPaid)
+		}
+	}
+	if stored.State == Applied {
+		stored.Bar, stored.URLMark, stored.HadPaid = nil, nil, false
 	}
 	if stored.State == Failed || stored.Confirmed {
 		stored.Client, stored.Request = "", ""

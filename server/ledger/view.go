@@ -54,26 +54,39 @@ func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
 	return v.l.index.failures(urlKey, v.l.cfg.Now())
 }
 
-// OpenOnMember says how many payments for a member are open, and their sum in
+// OpenOnMember says how many payments for a member are open and have not lapsed, and their sum in
 // cents.
 func (v *View) OpenOnMember(slug string) (count int, cents int64) {
 	m := v.l.index.onMember[slug]
 	return m.count, m.cents
 }
 
-// OpenOfPayer says how many payments of a payer are open, and their sum in cents.
+// OpenOfPayer says how many payments of a payer are open and have not lapsed, and their sum
+// in cents.
 func (v *View) OpenOfPayer(payer string) (count int, cents int64) {
 	s := v.l.index.ofPayer[payer]
 	return s.count, s.cents
 }
 
-// OpenPayments is how many payments are open in all.
-func (v *View) OpenPayments() int { return len(v.l.index.open) }
+// OpenPayments is how many payments are open in all and have not lapsed.
+func (v *View) OpenPayments() int { return len(v.l.index.open) - v.l.index.lapsed }
 
-// OpenSince is when the oldest open payment was brought, if one is open.
+// Lapsed says how many open payments have lapsed: in all, and of a payer.
+func (v *View) Lapsed(payer string) (all, own int) {
+	if all = v.l.index.lapsed; all > 0 {
+		for _, r := range v.l.index.open {
+			if r.Payer == payer && !r.holds() {
+				own++
+			}
+		}
+	}
+	return all, own
+}
+
+// OpenSince is when the oldest open payment was brought that has not lapsed, if there is one.
 func (v *View) OpenSince() (since time.Time, some bool) {
 	for _, r := range v.l.index.open {
-		if !some || r.Created.Before(since) {
+		if r.holds() && (!some || r.Created.Before(since)) {
 			since, some = r.Created, true
 		}
 	}
@@ -83,26 +96,30 @@ func (v *View) OpenSince() (since time.Time, some bool) {
 // UnconfirmedPayments is how many applied payments are still to be asked for.
 func (v *View) UnconfirmedPayments() int { return len(v.l.index.unconfirmed) }
 
-// OpenRegistrations is how many registrations are open.
+// OpenRegistrations is how many registrations are open and have not lapsed.
 func (v *View) OpenRegistrations() int { return len(v.l.index.urls) }
 
-// Registrations calls f with each open registration, in no order. f must not change it.
+// Registrations calls f with each open registration that has not lapsed, in no order. f must not
+// change it.
 func (v *View) Registrations(f func(r *Reservation)) {
-	v.EachOpen(func(r *Reservation) {
+	v.EachHolding(func(r *Reservation) {
 		if r.Operation == OperationRegister {
 			f(r)
 		}
 	})
 }
 
-// EachOpen calls f with each open reservation, in no order. f must not change it.
-func (v *View) EachOpen(f func(r *Reservation)) {
+// EachHolding calls f with each open reservation that has not lapsed, in no order. f must not
+// change it.
+func (v *View) EachHolding(f func(r *Reservation)) {
 	for _, r := range v.l.index.open {
-		f(r)
+		if r.holds() {
+			f(r)
+		}
 	}
 }
 
-// Open gives all open reservations, the oldest first.
+// Open gives all open reservations, those that have lapsed, too, the oldest first.
 func (v *View) Open() []*Reservation { return oldestFirst(v.l.index.open) }
 
 func oldestFirst(some map[string]*Reservation) []*Reservation {

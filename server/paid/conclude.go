@@ -44,7 +44,11 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 	case mpp.Failed:
 		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
 	case mpp.Gone:
-		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: "The transaction expired before it was mined, so nothing was paid." + again}
+		detail := "The transaction expired before it was mined, so nothing was paid."
+		if w.payment.Nonce != "" {
+			detail = "The transaction was not mined: it expired, or another one used its nonce. Nothing was paid."
+		}
+		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: detail + again}
 	}
 	return nil, true, errMismatched
 }
@@ -61,6 +65,10 @@ func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reser
 		if e, err = s.evidence(w, o); err == nil {
 			applied, err = s.apply(w, o, e)
 		}
+	}
+	if waits, ok := errors.AsType[*Problem](err); ok {
+		s.Log.Info("payment waits: another one may have the effect that it could have", w.log(), "code", waits.Code)
+		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
@@ -200,6 +208,13 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 			return nil
 		}
 		is, err := w.settlement(tx.View(), o, known)
+		if err == nil && is == (settlement{}) && !r.Lapsed.IsZero() {
+			// Others may have what it held.
+			err = w.order.check(tx.View())
+			if never, ok := errors.AsType[*Problem](err); ok && never.Final() {
+				is.usedUp, err = string(never.Code), nil
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -312,12 +327,16 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	switch {
 	case err != nil:
 		s.Log.Warn("refused payment without an answer from its network", w.log(), "err", err)
-		return nil, errPending
+		return nil, errUndecided
 	case o.State == mpp.Settled:
 	case o.State == mpp.Mismatched:
 		return nil, errMismatched
+	case o.State == mpp.Pending && w.payment.Bearer && w.ours:
+		return nil, refused // neither this process nor an earlier one has sent it
+	case o.State == mpp.Pending && over && w.payment.Endless:
+		return nil, errLapsed
 	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
-		return nil, errPending // it can still be mined
+		return nil, errUndecided // it can still be mined
 	default:
 		return nil, refused
 	}
@@ -357,8 +376,9 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	return nil, s.notStored(w, err)
 }
 
-// mayBeUnderWay says whether an earlier process may have sent a payment and its record was
-// lost. The payment is refused and not mined yet: the refusal is only that its time has passed,
+// mayBeUnderWay says whether its payer may have sent a payment, or an earlier process whose record
+// of that was lost. This process has records of what it has sent itself, and payers of x402 send
+// nothing. The payment is refused and not mined yet: the refusal is only that its time has passed,
 // or that the configuration has changed since its challenge.
 func (w *work) mayBeUnderWay(refused *Problem) bool {
 	last := w.expires

@@ -42,6 +42,8 @@
 //	the transaction                       the reservation   the answer
 //	-----------------------------------   ---------------   -----------------------
 //	may still settle, or is not known     reserved          503 payment_pending
+//	not mined in time, and has no end     reserved, lapsed  503 payment_pending
+//	the same, an hour later               failed            409 credential_reused
 //	settled                               applied           the 2xx of the request
 //	settled, and its money is used up     failed            409 payment_unapplied
 //	was mined and reverted                failed            402 verification_failed
@@ -51,7 +53,8 @@
 // That a payment has settled is not stored by itself: after a crash the same function asks
 // the network again ([Service.drive]). The event, the answer and the end of the
 // reservation are stored in one turn of the writer. The answer to an open reservation is
-// never a 402, because clients pay again on one.
+// never a 402, because clients pay again on one. One that has lapsed holds nothing any more, so
+// what it is for may be somebody else's when it settles: then it has no effect.
 //
 // # Settled payments
 //

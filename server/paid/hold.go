@@ -23,6 +23,11 @@ import (
 //   - after two, each account with a failed payment is barred from the URL for an hour,
 //     and accounts that have never paid here for an hour after one of them failed;
 //   - from the second on, neither bars the account that the site itself names: see [risk.Names].
+//
+// A payment without an end ([mpp.Payment.Endless]) holds its URL for [shortHold]. If it is not
+// mined by then, though its network works, it lapses: that is a failure, and others can have the
+// URL. The payment is waited for, and has its effect if that is still possible when it is mined.
+// See [Service.lapse].
 
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
@@ -133,7 +138,7 @@ func (s *Service) openAndMined(w *work) (open, mined int64) {
 	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
 	defer cancel()
 	for _, r := range all {
-		if r.Payer != w.payment.Payer {
+		if r.Payer != w.payment.Payer || !r.Lapsed.IsZero() {
 			continue
 		}
 		open += r.Cents

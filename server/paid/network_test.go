@@ -47,6 +47,7 @@ type network struct {
 	fates     map[string]fate                          // by payer
 	balances  map[string]int64                         // in cents, by payer, before what is sent
 	sent      map[string]sent                          // by reference
+	used      map[string]bool                          // nonces that transactions of their accounts used which are not sent here
 	burnt     map[string]uint64                        // gas that was wasted, by reference
 	asked     map[string]int                           // by question
 }
@@ -94,7 +95,7 @@ func (n *network) arrives(reference, payer string, cents int64, at time.Time) {
 }
 
 func newNetwork() *network {
-	return &network{now: time.Now, fates: map[string]fate{}, balances: map[string]int64{}, sent: map[string]sent{}, burnt: map[string]uint64{}, submitted: map[string]bool{}, asked: map[string]int{}}
+	return &network{now: time.Now, fates: map[string]fate{}, balances: map[string]int64{}, sent: map[string]sent{}, burnt: map[string]uint64{}, used: map[string]bool{}, submitted: map[string]bool{}, asked: map[string]int{}}
 }
 
 // change alters the network while a service may be asking it.
@@ -113,7 +114,7 @@ func (n *network) mined(reference string) mpp.State {
 	}
 	f := n.fates[s.payment.Payer]
 	at := s.at.Add(f.after)
-	if !at.Before(s.payment.ValidBefore) || n.now().Before(at) {
+	if !s.payment.Endless && !at.Before(s.payment.ValidBefore) || n.now().Before(at) || n.used[s.payment.Nonce] {
 		return mpp.Pending
 	}
 	if f.state == mpp.Pending {
@@ -281,7 +282,7 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.O
 		return mpp.Outcome{Wasted: n.wasted(p), Detail: "mined and reverted"}, nil
 	}
 	_, before := n.sent[p.Reference]
-	if !f.lost && !before && !n.dead.Load() && n.now().Before(p.ValidBefore) {
+	if !f.lost && !before && !n.dead.Load() && (p.Endless || n.now().Before(p.ValidBefore)) {
 		n.sent[p.Reference] = sent{p, n.now(), n.payee}
 	}
 	if silent != nil || f.mute || f.lost {
@@ -316,7 +317,9 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	case state == mpp.Settled:
 		return mpp.Outcome{State: state, Deep: !f.shallow, Reference: f.by, Received: f.brought}, nil
 	case state != mpp.Pending && !f.shallow:
-	case !n.now().After(p.ValidBefore.Add(f.depth)):
+	case p.Endless && !n.used[p.Nonce]:
+		return mpp.Outcome{Detail: "not known yet"}, nil
+	case !p.Endless && !n.now().After(p.ValidBefore.Add(f.depth)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
 		if n.now().After(p.ValidBefore) {
 			o.Due = p.ValidBefore.Add(f.depth + time.Second)
@@ -352,6 +355,10 @@ func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome
 	switch {
 	case o.State == mpp.Settled:
 		o.Deep, o.Reference, o.Received = !f.shallow, f.by, f.brought
+	case o.State == mpp.Pending && p.Endless:
+		if n.used[p.Nonce] {
+			o.State = mpp.Gone
+		}
 	case o.State == mpp.Pending && !n.now().Add(n.skew).Before(p.ValidBefore):
 		o.State = mpp.Gone
 	}
@@ -461,7 +468,8 @@ type transaction struct {
 	Challenge   string `json:"challenge"` // "" answers any
 	Payer       string `json:"payer"`
 	Cents       int64  `json:"cents"`
-	ValidBefore int64  `json:"validBefore"` // Unix time
+	ValidBefore int64  `json:"validBefore"` // Unix time; 0: it has no end
+	Nonce       string `json:"nonce"`       // of its account, "" for one of its own
 	Salt        string `json:"salt"`        // tells transactions of one payer apart; a secret of the payer
 }
 
@@ -493,7 +501,7 @@ func (m *method) Exact(request string) (offer x402.Offer, ok bool) {
 		return offer, false
 	}
 	return x402.Offer{Scheme: x402.Scheme, Network: "eip155:1", Amount: fmt.Sprint(asked.Cents), Asset: m.name, PayTo: asked.To,
-		MaxTimeoutSeconds: 25, Extra: x402.Extra{Name: m.name, Version: "1"}}, true
+		MaxTimeoutSeconds: 90, Extra: x402.Extra{Name: m.name, Version: "1"}}, true
 }
 
 func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
@@ -510,6 +518,9 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 		return mpp.Payment{}, &mpp.Rejection{Code: mpp.CodeMalformed, Detail: "the payload is malformed"}
 	}
 	before := time.Unix(t.ValidBefore, 0).UTC()
+	if t.ValidBefore == 0 {
+		before, _ = c.Challenge.ExpiresAt()
+	}
 	switch {
 	case mpp.DecodeJSON(c.Challenge.Request, &asked) != nil:
 		return mpp.Payment{}, &mpp.Rejection{Code: string(api.InvalidChallenge), Detail: "the challenge asks for something else"}
@@ -521,7 +532,7 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
 	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload,
-		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before,
+		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before, Endless: t.ValidBefore == 0, Nonce: t.Nonce,
 		Bearer: c.Challenge.Intent == x402.Intent}, nil
 }
 

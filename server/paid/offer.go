@@ -101,7 +101,7 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	for _, x := range mpp.Accept(c.AcceptPayment, offers) {
 		w := ways[slices.IndexFunc(ways, func(w way) bool { return w.method == x.Method })]
 		shortest = min(shortest, w.life)
-		pinned[pinNonce] = nonce()
+		pinned[pinNonce] = s.nonce()
 		opaque, err := mpp.EncodeJSON(pinned)
 		if err != nil {
 			return a, err
@@ -116,13 +116,17 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 		if w.network == nil {
 			continue
 		}
-		if also, ok := s.x402Offer(w.network, ch); ok {
+		if also, ok := s.x402Offer(w.network, ch, now, life); ok {
 			exact = append(exact, also)
+			shortest = min(shortest, time.Duration(also.MaxTimeoutSeconds)*time.Second)
 		}
 	}
 	if len(exact) > 0 {
 		required := x402.Required{Version: x402.Version, Error: told.Detail, Accepts: exact,
 			Resource: x402.Resource{URL: s.base() + "/api/" + c.Operation, Description: description, MIMEType: "application/json"}}
+		if says := s.Bazaar(c.Operation); says != nil {
+			required.Extensions = map[string]json.RawMessage{x402.Bazaar: says}
+		}
 		field, err := required.Header()
 		if err != nil {
 			return a, err
@@ -194,11 +198,15 @@ func expiry(now time.Time, life time.Duration) string {
 	return now.Add(life).UTC().Truncate(time.Second).Format(time.RFC3339)
 }
 
-// nonce makes each challenge unique, also those for equal requests in one second.
-func nonce() string {
-	b := make([]byte, 16)
+// nonce makes each challenge unique, also those for equal requests in one second, and shows this
+// process that it has issued the challenge itself.
+func (s *Service) nonce() string { return s.issuer + random(12) }
+
+// random gives so many random bytes, a multiple of 3, as text.
+func random(bytes int) string {
+	b := make([]byte, bytes)
 	rand.Read(b) // never fails
-	return string(base64.RawURLEncoding.AppendEncode(make([]byte, 0, 22), b))
+	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // terms are what a challenge asks for: its request parameter, and the same as members of a

@@ -21,13 +21,14 @@ import (
 	"webring/server/paid/form"
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
+	"webring/server/pay/x402"
 )
 
 // Handle answers one call. It waits for the outcome of a payment that was sent, until a
 // short time after the end of the payment's validity. ctx does not end that wait: work on
 // a credential does not depend on the connection that brought it.
 func (s *Service) Handle(ctx context.Context, c Call) Answer {
-	c.about = &about{began: s.Now(), credential: len(c.Authorization)+len(c.PaymentSignature) > 0}
+	c.about = &about{began: s.Now(), credential: c.OldPayment || len(c.Authorization)+len(c.PaymentSignature) > 0}
 	c.op, c.digest = s.operations[c.Operation], c.bodyDigest()
 	a, err := s.handle(&c)
 	if why, ok := errors.AsType[*Problem](err); ok && why.Code.Status() == http.StatusPaymentRequired {
@@ -36,7 +37,7 @@ func (s *Service) Handle(ctx context.Context, c Call) Answer {
 	if err != nil {
 		a = s.problem(err)
 	}
-	a.x402Response(c.about)
+	s.x402Response(&c, &a)
 	s.recordAnswer(&c, a.problem)
 	return a
 }
@@ -61,7 +62,7 @@ func (s *Service) handle(c *Call) (a Answer, err error) {
 		}
 	}
 	if c.op.owner {
-		c.PaymentSignature = nil // it proves nothing
+		c.PaymentSignature, c.OldPayment = nil, false // it proves nothing
 	}
 	cred, found, err := c.credential()
 	c.about.credential, c.about.accepted = found || err != nil, c.accepted
@@ -70,9 +71,13 @@ func (s *Service) handle(c *Call) (a Answer, err error) {
 		return a, &Problem{Code: api.MultipleCredentials, Detail: "The request has several payment credentials. Send exactly one. Nothing was charged."}
 	case errors.Is(err, mpp.ErrTooLarge):
 		return a, &Problem{Code: api.CredentialTooLarge, Detail: "A payment credential may have at most 16384 characters."}
+	case errors.Is(err, x402.ErrVersion):
+		return a, errOldPayment
+	case errors.As(err, new(*Problem)):
+		return a, err
 	case err != nil:
 		return a, &Problem{Code: api.MalformedCredential, Detail: "The payment credential cannot be read. " +
-			"In Authorization it is base64url without padding of one JSON object with challenge and payload, in PAYMENT-SIGNATURE base64 of one with x402Version 2, accepted and payload."}
+			"In Authorization it is base64url without padding of one JSON object with challenge and payload."}
 	case !found && c.op.owner:
 		return a, errProve
 	case !found:
@@ -146,11 +151,16 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 	payment, err := n.Decode(cred)
 	if no, ok := errors.AsType[*mpp.Rejection](err); ok && no.Code == mpp.CodeUnapplied {
 		return nil, foreign(ch)
+	} else if ok && no.Code == mpp.CodeMalformed && c.accepted != nil {
+		return nil, errNoPayment
 	} else if ok {
 		return nil, rejection(no)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if end := s.Now().Add(shortHold).UTC().Truncate(time.Second); payment.Endless && end.Before(payment.ValidBefore) {
+		payment.ValidBefore = end
 	}
 	c.payer = payment.Payer
 	c.about.network, c.about.payment, c.about.cents = n.Network(), &payment, payment.Cents
@@ -205,6 +215,7 @@ func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (purchase, *Probl
 		return nil, mismatch
 	}
 	w.reservation.Member = pinned[pinMember]
+	w.ours = strings.HasPrefix(pinned[pinNonce], s.issuer)
 	read, err := c.op.parse(c, nil, pinned)
 	if err != nil || read.cents() != w.payment.Cents {
 		// The rules for bodies have changed since.
@@ -217,15 +228,17 @@ func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (purchase, *Probl
 	case !s.keys.Load().Verify(ch), w.payment.Payee != w.network.Payee():
 		return o, errConfiguration
 	}
-	switch no := w.network.InTime(w.payment, s.Now(), w.expires); {
-	case no == nil:
+	now := s.Now()
+	no := w.network.InTime(w.payment, now, w.expires)
+	if no == nil {
 		return o, nil
-	case no.Code == mpp.CodeExpired:
-		return o, &Problem{Code: api.PaymentExpired, Reason: no.Reason,
-			Detail: sentence(no.Detail+"; the challenge was good until "+w.expires.UTC().Format(time.RFC3339)) + " Nothing was charged; pay the new one."}
-	default:
-		return o, rejection(no)
 	}
+	// The time here shows a client that its clock is wrong.
+	detail := no.Detail + "; the time here is " + now.UTC().Format(time.RFC3339)
+	if no.Code == mpp.CodeExpired {
+		detail += ", and the challenge was good until " + w.expires.UTC().Format(time.RFC3339)
+	}
+	return o, &Problem{Code: api.Code(no.Code), Reason: no.Reason, Detail: sentence(detail) + " Nothing was charged; pay the new one."}
 }
 
 // consumed returns the reservation with the stored answer for a credential if its challenge was
@@ -269,6 +282,8 @@ func (s *Service) mayRepeat(c *Call, r *ledger.Reservation, held, ours bool) err
 		}
 	}
 	switch {
+	case !held && same && r.State == ledger.Reserved && !r.Lapsed.IsZero():
+		return errLapsed
 	case !held && same && r.State == ledger.Reserved:
 		return errPending
 	case !held && same && r.State == ledger.Applied && ours && s.give(r):
@@ -339,7 +354,10 @@ func (s *Service) reused(r *ledger.Reservation) *Problem {
 			return unapplied(r)
 		}
 		outcome, detail = "failed", "Its payment failed, so nothing was paid. Send the request without a credential to get a new challenge."
-		if r.Outcome == mpp.Mismatched.String() {
+		switch r.Outcome {
+		case outcomeGivenUp:
+			outcome, detail = "pending", "Its transaction was not mined for so long that this ring no longer waits for it. It can be mined as long as its nonce is unused: use the nonce for another transaction before you pay again. If it was mined, give the operator the transaction."
+		case mpp.Mismatched.String():
 			detail = "Its transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."
 		}
 	}
@@ -402,8 +420,9 @@ func (s *Service) earlier(v *ledger.View, key, payer, slug string) (*ledger.Rese
 		}
 	}
 	for _, r := range some {
-		// An open payment blocks its key however long it takes, a failed one only if its money came.
-		came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String()
+		// An open payment blocks its key however long it takes, a failed one only if its money came,
+		// or can still come.
+		came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String() || r.Outcome == outcomeGivenUp
 		if blocks := r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife)); blocks && (payer == "" || payer == r.Payer) {
 			return r, err
 		}
@@ -424,6 +443,9 @@ func (s *Service) claimed(c *Call) error {
 	return nil
 }
 
+// undecided says whether p leaves open what became of a payment.
+func undecided(p *Problem) bool { return p == errPending || p == errUndecided }
+
 // keyUsed is the answer to a request under the Idempotency-Key of r, if it does not carry the
 // credential of r.
 func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
@@ -441,6 +463,18 @@ var (
 		Detail: "Payments are unavailable right now. Try again later. Nothing was charged."}
 	errPending = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "A payment for this request is being settled, and its outcome is not known yet. Do not pay again. Repeat this request later."}
+	// errUndecided is for a payment that was refused and may have been made all the same.
+	errUndecided = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: "This payment is not taken now, and it is not known yet whether it was made before. Do not pay again. Send the same request with the same credential later."}
+	errLapsed = &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
+		Detail: "The transaction of this credential has not been mined, and holds nothing any more. It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
+			"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."}
+	errOwnLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
+		Detail: "A transaction of this account without a validBefore still waits to be mined. Use its nonce for another transaction and try again in a minute. Only for another request may you sign with a validBefore instead: the one that waits can still have its effect. Nothing was charged by this one."}
+	errAllLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
+		Detail: "Too many transactions without a validBefore wait to be mined. Sign with a validBefore, or pay from an account that has paid here before. Nothing was charged."}
+	errNonceHeld = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonUsed,
+		Detail: "Another payment of this account with the same nonce is being settled here. Sign with the next nonce. Nothing was charged."}
 	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: fmt.Sprintf("This account has %d payments in progress, which is the most it may have. Repeat this request later. Nothing was sent or charged by it.", maxOpenPerPayer)}
 	errFirstOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,

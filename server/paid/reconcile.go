@@ -146,7 +146,7 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 		return nil
 	case o.State == mpp.Pending:
 		s.Log.Warn("an applied payment is not on its network any more", logged(u.ID, p), "detail", o.Detail)
-		if o.Wasted == nil && s.Now().Before(p.ValidBefore) {
+		if o.Wasted == nil && (p.Endless || s.Now().Before(p.ValidBefore)) {
 			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, u.Client, &p})
 			s.account(n, u.ID, u.Client, p, o)
 		}
@@ -381,5 +381,5 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 // a payment itself before it sends the credential, within [ChallengeLife].
 func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
 	const apart = ChallengeLife + 5*time.Minute
-	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && t.At.Before(r.ValidBefore.Add(apart))
+	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && (!r.Lapsed.IsZero() || t.At.Before(r.ValidBefore.Add(apart)))
 }

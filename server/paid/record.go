@@ -71,7 +71,7 @@ func (s *Service) recordAnswer(c *Call, p *Problem) {
 		level, message = slog.LevelDebug, "payment asked for"
 	case !a.credential:
 		level, message = slog.LevelDebug, "paid operation refused"
-	case p == errPending:
+	case undecided(p):
 		message = "payment not decided yet"
 	case a.payment == nil:
 		message = "credential refused"
@@ -80,7 +80,7 @@ func (s *Service) recordAnswer(c *Call, p *Problem) {
 		return
 	}
 	var line []slog.Attr
-	if a.payment != nil && p != errPending {
+	if a.payment != nil && !undecided(p) {
 		line = append(line, slog.String(Audit, "refusal"))
 	}
 	line = append(line, slog.String("operation", c.Operation), slog.String("code", string(p.Code)))

@@ -73,21 +73,27 @@ func (r *ring) failAt(step string) (next func()) {
 func TestPowerFailsAtEveryStep(t *testing.T) {
 	for _, op := range orders {
 		type way struct {
-			after time.Duration
-			gas   bool // the service pays for it
+			after   time.Duration
+			gas     bool // the service pays for it
+			endless bool // the transaction has no end, and a nonce
 		}
-		for _, by := range []way{{0, false}, {4 * time.Second, false}, {0, true}, {4 * time.Second, true}} {
+		for _, by := range []way{{0, false, false}, {4 * time.Second, false, false}, {0, true, false}, {4 * time.Second, true, false},
+			{4 * time.Second, false, true}} {
 			after, all := by.after, steps
 			if by.gas {
 				all = stepsWithGas
 			}
 			for _, step := range all {
-				inAdasRing(t, fmt.Sprintf("%s, mined after %v, gas %t, at %s", op.op, after, by.gas, step), func(t *testing.T, r *ring) {
+				inAdasRing(t, fmt.Sprintf("%s, mined after %v, gas %t, endless %t, at %s", op.op, after, by.gas, by.endless, step), func(t *testing.T, r *ring) {
 					r.network.gas = by.gas
 					r.network.fates["bob"] = fate{after: after}
 					synctest.Wait()
 					ch := r.challenge(op.op, op.body)
-					credential := r.sign(ch, "bob", op.cents)
+					var changes []func(*transaction)
+					if by.endless {
+						changes = append(changes, counted("bob:7"))
+					}
+					credential := r.sign(ch, "bob", op.cents, changes...)
 					next := r.failAt(step)
 					r.begin(keyed(op.op, op.body, "k", credential))
 					time.Sleep(6 * time.Second)

@@ -3,6 +3,7 @@ package paid
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -121,6 +122,9 @@ type Config struct {
 	Told func(teller string, block time.Time)
 	// Ended is told what came of each credential. It must be quick. It may be nil.
 	Ended func(Ended)
+	// Bazaar describes an operation for the directories of x402: the extension of that name in
+	// offers. It gives nil for nothing, and may be nil.
+	Bazaar func(operation string) json.RawMessage
 	// Failpoint is called at named steps of the workflow; tests end the
 	// process there. It may be nil.
 	Failpoint func(step string)
@@ -141,6 +145,8 @@ const (
 	holdAfter = 10 * time.Second
 	// pendingRetry is what clients are told to wait for an open payment.
 	pendingRetry = 5
+	// lapsedRetry is that for one that has lapsed.
+	lapsedRetry = 60
 	// MaxSkew is how far our clock and a chain's newest block may be apart
 	// while payments are taken.
 	MaxSkew = ledger.MaxSkew
@@ -150,6 +156,7 @@ const (
 // It is safe for concurrent use.
 type Service struct {
 	Config
+	issuer     string // what the nonces of this process begin with: 8 random characters
 	keys       atomic.Pointer[mpp.Keys]
 	operations map[string]operation
 	networks   []*network
@@ -164,7 +171,7 @@ type Service struct {
 
 	mu     sync.Mutex
 	closed bool
-	work   map[string]*work // by every replay key that is claimed or open
+	work   map[string]*work // by every replay key and nonce that is claimed or open
 	given  map[string]bool  // ids of challenges answered by a 2xx, until the ledger knows
 }
 
@@ -191,10 +198,13 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Ended == nil {
 		cfg.Ended = func(Ended) {}
 	}
+	if cfg.Bazaar == nil {
+		cfg.Bazaar = func(string) json.RawMessage { return nil }
+	}
 	if cfg.Failpoint == nil {
 		cfg.Failpoint = func(string) {}
 	}
-	s := &Service{Config: cfg, work: map[string]*work{}, given: map[string]bool{}}
+	s := &Service{Config: cfg, issuer: random(6), work: map[string]*work{}, given: map[string]bool{}}
 	s.keys.Store(&cfg.Keys)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
@@ -314,6 +324,7 @@ type Call struct {
 	Authorization []string // values of all Authorization fields
 	// PaymentSignature is the values of all PAYMENT-SIGNATURE fields.
 	PaymentSignature []string
+	OldPayment       bool   // it has a field X-PAYMENT: a payment by version 1 of x402
 	AcceptPayment    string // Accept-Payment field, or ""
 	IdempotencyKey   string // Idempotency-Key field, or ""; kept for 24 hours
 	// WalletAccount is the Wallet-Account field, or "": the account of a browser's wallet, for

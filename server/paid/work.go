@@ -32,6 +32,7 @@ type work struct {
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
 	named   bool      // the site that is to join names its account
+	ours    bool      // this process has issued the challenge
 
 	held        bool          // its first request is still waiting; guarded by Service.mu
 	stopWaiting chan struct{} // closed when that waits no longer; nil for work that no request began
@@ -130,6 +131,33 @@ func (s *Service) release(w *work) {
 	for _, k := range w.reservation.ReplayKeys {
 		delete(s.work, k)
 	}
+	if k := nonceKey(w.payment); k != "" && s.work[k] == w {
+		delete(s.work, k)
+	}
+}
+
+// claimNonce keeps the nonce of the payment of w from other payments until w is released,
+// and says whether it does: it does not if another one is under way with it. After that, the
+// network says whether the nonce was used.
+func (s *Service) claimNonce(w *work) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := nonceKey(w.payment)
+	if k == "" {
+		return true
+	}
+	if s.work[k] == nil {
+		s.work[k] = w
+	}
+	return s.work[k] == w
+}
+
+// nonceKey names the nonce of a payment among the replay keys, "" if it has none.
+func nonceKey(p mpp.Payment) string {
+	if p.Nonce == "" {
+		return ""
+	}
+	return "nonce:" + p.Nonce
 }
 
 // facts are what the ledger says of a payment before it is sent.
@@ -214,14 +242,14 @@ func (s *Service) prepare(w *work, f facts) error {
 	if f.refused != nil {
 		return f.refused
 	}
+	if !s.claimNonce(w) {
+		return errNonceHeld
+	}
 	// The challenge may be five minutes old: what was ready then is asked again.
 	if err := s.checkReady(w.network); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
-	err := w.network.Simulate(ctx, w.payment)
-	cancel()
-	if err != nil {
+	if err := s.simulate(w); err != nil {
 		return s.notSimulated(w, err)
 	}
 	s.Failpoint("simulated")
@@ -236,6 +264,22 @@ func (s *Service) prepare(w *work, f facts) error {
 				Detail: "The transaction expired before it was sent. Pay the new challenge. Nothing was charged."}
 		}
 		if err := s.reserve(w, open); !errors.Is(err, errOpened) {
+			return err
+		}
+	}
+}
+
+// simulate asks the network whether the payment of w would go through. If its nonce follows on
+// that of a payment which its account has open here, it waits a moment for that one.
+func (s *Service) simulate(w *work) error {
+	for try := 1; ; try++ {
+		var open int
+		s.Ledger.View(func(v *ledger.View) { open, _ = v.OpenOfPayer(w.payment.Payer) })
+		ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+		err := w.network.Simulate(ctx, w.payment)
+		cancel()
+		no, refused := errors.AsType[*mpp.Rejection](err)
+		if !refused || no.Reason != mpp.ReasonNonce || open == 0 || try == coverTries || !s.sleep(time.Second) {
 			return err
 		}
 	}
@@ -363,7 +407,7 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 // blocks, so rounds wait for blocks.
 func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
 	defer s.gas.Land(w.reservation.ID)
-	said, overdue := "", false
+	said, overdue, lapsed := "", false, w.reservation.Lapsed
 	seen := w.network.now().block // the newest when it was last asked for
 	for attempt := 0; ; attempt++ {
 		var o mpp.Outcome
@@ -387,7 +431,15 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			said = o.Detail
 			s.Log.Info("payment open", w.log(), "detail", said)
 		}
-		if !overdue && s.Now().After(w.payment.ValidBefore.Add(holdAfter)) {
+		late := s.Now().After(w.payment.ValidBefore.Add(holdAfter))
+		if late && w.payment.Endless && o.State == mpp.Pending && err == nil && w.network.now().block.After(w.payment.ValidBefore) {
+			// Its network works, and it is not mined.
+			if gaveUp, err := s.lapse(w, &lapsed); err != nil {
+				s.Log.Error("that a payment was not mined in time is not stored", w.log(), "err", err)
+			} else if gaveUp != nil {
+				return nil, gaveUp
+			}
+		} else if late && !overdue && lapsed.IsZero() {
 			overdue = true
 			s.Log.Error("payment open beyond its time; it stays reserved until its outcome is proven", w.log(), "detail", said)
 		}
@@ -414,6 +466,45 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 	}
 }
 
+// lapse has the open payment of w, which was not mined in time and can still be, give up what
+// it holds; since is when it did that. When the network has a block from [givenUpAfter] later,
+// it gives up the payment, too, and gives the answer to its credential.
+func (s *Service) lapse(w *work, since *time.Time) (gaveUp, err error) {
+	if now := s.Now(); since.IsZero() {
+		err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
+			r.Lapsed = now.UTC()
+			return nil
+		})
+		if err == nil {
+			*since = now
+			s.Failpoint("lapsed")
+			s.Log.Warn("payment not mined in time; it holds nothing any more, and counts if it is mined", w.log())
+		}
+		return nil, err
+	} else if !w.network.now().block.After(since.Add(givenUpAfter)) {
+		return nil, nil // a network that stands still has not had the time
+	}
+	var ended *ledger.Reservation
+	err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
+		r.Outcome, r.Reason, ended = outcomeGivenUp, "not mined in "+givenUpAfter.String()+"; if it is mined, the daily look finds its money", r
+		return end(r, w.payment)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.record(w, mpp.Outcome{}, slog.LevelWarn, "payment given up: it was not mined, and still can be", string(OutcomeFailed), w.reservation.Member, ended.Reason)
+	return s.reused(ended), nil
+}
+
+// givenUpAfter is how long a payment that has lapsed is waited for: nodes of the network do not
+// hold on to a transaction for as long, and some forget after that what they would need to
+// show what became of it. outcomeGivenUp is the outcome in its reservation then. If it is mined
+// all the same, the operator is told of money without an event.
+const (
+	givenUpAfter   = time.Hour
+	outcomeGivenUp = "given up"
+)
+
 // resume takes up every reservation that an earlier process left open.
 func (s *Service) resume() {
 	var open []*ledger.Reservation
@@ -429,6 +520,9 @@ func (s *Service) resume() {
 		}
 		if err == nil {
 			err = s.claim(w)
+		}
+		if err == nil {
+			s.claimNonce(w)
 		}
 		if err != nil {
 			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "err", err)
@@ -458,7 +552,29 @@ const (
 	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
 	// without an open payment, so that a few accounts cannot take all.
 	maxOpen, reservedOpen = 1024, 256
+	// maxLapsed is how many open payments may have lapsed when another that may lapse is
+	// opened. The last reservedLapsed are for accounts that have paid here.
+	maxLapsed, reservedLapsed = 512, 256
 )
+
+// mayLapse refuses a payment without an end while one of its account has lapsed, or too many
+// have in all.
+func (w *work) mayLapse(v *ledger.View) error {
+	if !w.payment.Endless {
+		return nil
+	}
+	switch all, own := v.Lapsed(w.payment.Payer); {
+	case own > 0:
+		return errOwnLapsed
+	case all >= maxLapsed:
+		return errAllLapsed
+	case all >= maxLapsed-reservedLapsed:
+		if paid, err := v.HasPaid(w.payment.Payer); err != nil || !paid {
+			return cmp.Or(err, error(errAllLapsed))
+		}
+	}
+	return nil
+}
 
 // mayOpen refuses another open payment of an account when too many are open, or when it has
 // opened others since [Service.covered] asked for its balance: asked is what it had open then.
@@ -470,7 +586,7 @@ func (w *work) mayOpen(v *ledger.View, asked int64) error {
 	case all >= maxOpen || own > 0 && all >= maxOpen-reservedOpen:
 		return errAllOpen
 	}
-	if err := w.oneAtFirst(v); err != nil {
+	if err := cmp.Or(w.oneAtFirst(v), w.mayLapse(v)); err != nil {
 		return err
 	}
 	if cents > asked {

@@ -2,7 +2,9 @@ package paid
 
 import (
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"webring/core/api"
 	"webring/server/ledger"
@@ -18,12 +20,21 @@ import (
 // before this ring has reserved it has no effect, however it came to be made: it is kept
 // for the operator.
 
-// x402Offer gives what an x402 client can pay instead of ch; ok is false if that is nothing.
-func (s *Service) x402Offer(n *network, ch mpp.Challenge) (offer x402.Offer, ok bool) {
+// shortTimeout is how long a payment may be valid if it may hold its URL for [shortHold] only:
+// what is left is for a clock that is ahead.
+const shortTimeout = shortHold - 10*time.Second
+
+// x402Offer gives what an x402 client can pay instead of ch, which was made now and may live so
+// long; ok is false if that is nothing. The offer holds for as long as it says.
+func (s *Service) x402Offer(n *network, ch mpp.Challenge, now time.Time, life time.Duration) (offer x402.Offer, ok bool) {
 	if offer, ok = n.Exact(ch.Request); !ok {
 		return offer, false
 	}
+	if life <= shortHold {
+		offer.MaxTimeoutSeconds = min(offer.MaxTimeoutSeconds, int(shortTimeout/time.Second))
+	}
 	ch.Intent, ch.Description = x402.Intent, ""
+	ch.Expires = expiry(now, time.Duration(offer.MaxTimeoutSeconds)*time.Second)
 	s.keys.Load().Sign(&ch)
 	offer.Extra.Challenge = ch
 	return offer, true
@@ -34,11 +45,16 @@ func (s *Service) x402Offer(n *network, ch mpp.Challenge) (offer x402.Offer, ok 
 func (c *Call) credential() (cred mpp.Credential, found bool, err error) {
 	cred, found, err = mpp.ParseAuthorization(c.Authorization)
 	p, also, x402Err := x402.Parse(c.PaymentSignature)
+	if !found && !also && c.OldPayment {
+		also, x402Err = true, x402.ErrVersion
+	}
 	switch {
 	case found && also:
 		return mpp.Credential{}, true, mpp.ErrMultiple
 	case !also:
 		return cred, found, err
+	case x402Err == mpp.ErrMalformed:
+		return mpp.Credential{}, true, errNoPayment
 	case x402Err != nil:
 		return mpp.Credential{}, true, x402Err
 	}
@@ -63,26 +79,71 @@ func (c *Call) asOffered(n *network) bool {
 	}
 	offer, ok := n.Exact(c.accepted.Extra.Challenge.Request)
 	offer.Extra.Challenge = c.accepted.Extra.Challenge
+	offer.MaxTimeoutSeconds = c.accepted.MaxTimeoutSeconds // what is signed has an end of its own
 	return !ok || *c.accepted == offer
 }
 
+// Refusals of x402 payments that are not even read, by the status that the protocol has for them.
+var (
+	errNoPayment = &Problem{Code: api.Malformed, Detail: "The payment in " + x402.SignatureField + " cannot be read. It is base64 of one JSON object with x402Version 2, " +
+		"accepted, which is an offer in " + x402.RequiredField + ", unchanged, and payload, which is what was signed. Nothing was charged."}
+	errOldPayment = &Problem{Code: api.UnsupportedMethod, Detail: "The payment is by version 1 of x402, and this ring takes version 2. Send the request without " + x402.OldField +
+		". The 402 has its offers in " + x402.RequiredField + ", or, where that is missing, in WWW-Authenticate alone. Pay one and send the identical request with " + x402.SignatureField + ". Nothing was charged."}
+)
+
 // x402Response adds to the refusal of an x402 payment what its clients read of it.
-func (a *Answer) x402Response(of *about) {
-	p := a.problem
-	if of.accepted == nil || of.id == "" || p == nil {
-		return // what came was no offer of ours, or the answer is no problem
+func (s *Service) x402Response(c *Call, a *Answer) {
+	p, of := a.problem, c.about
+	if !c.presentsX402() || p == nil {
+		return
 	}
-	r := x402.Response{Network: of.accepted.Network, ErrorReason: p.Reason, ErrorMessage: p.Detail}
+	r := x402.Response{ErrorReason: p.Reason, ErrorMessage: p.Detail, Network: s.x402Network(of.accepted)}
 	if of.payment != nil {
 		_, r.Payer = account(of.payment.Payer)
 	}
-	if p.Code == api.PaymentPending {
+	switch {
+	case undecided(p):
 		r.ErrorReason = x402.Pending
-	} else if r.ErrorReason == "" {
+	case p == errNoPayment:
+		r.ErrorReason = x402.InvalidPayload
+	case p == errOldPayment:
+		r.ErrorReason = x402.InvalidVersion
+	case r.ErrorReason == "":
 		r.ErrorReason = string(p.Code)
 	}
-	r.Transaction, _ = p.More["reference"].(string)
+	if reference, _ := p.More["reference"].(string); strings.HasPrefix(reference, "0x") { // others name no transaction
+		r.Transaction = reference
+	}
 	a.Header = append(a.Header, [2]string{x402.ResponseField, r.Header()})
+}
+
+// presentsX402 says whether c presents a payment by x402, readable or not. A request of an owner
+// is not paid for.
+func (c *Call) presentsX402() bool {
+	some := func(value string) bool { return strings.Trim(value, " \t,") != "" }
+	return !c.op.owner && (c.OldPayment || slices.ContainsFunc(c.PaymentSignature, some))
+}
+
+// x402Network names the network of an x402 payment: that of its challenge or, if the payment is for none
+// of ours, the first on which this ring makes such offers.
+func (s *Service) x402Network(accepted *x402.Offer) string {
+	some := s.networks
+	if accepted != nil {
+		if n := s.network(accepted.Extra.Challenge.Method); n != nil {
+			some = []*network{n}
+		}
+	}
+	for _, n := range some {
+		if asks, err := n.requests.get(100); err == nil {
+			if offer, ok := n.Exact(asks.request); ok {
+				return offer.Network
+			}
+		}
+	}
+	if len(some) == 1 {
+		return api.ChainID(some[0].Network())
+	}
+	return ""
 }
 
 // x402Receipt is the PAYMENT-RESPONSE field of an applied payment.

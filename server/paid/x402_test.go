@@ -165,9 +165,10 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 			"another domain accepted":       {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("accepted.extra.name", "other"))), 402, api.InvalidChallenge},
 			"no challenge":                  {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("accepted.extra", map[string]any{}))), 400, api.UnsupportedMethod},
 			"another amount paid":           {x402Call(paid.OpBid, fund, r.exactly(offer, r.bearer("carol", 149))), 402, api.VerificationFailed},
-			"version 1":                     {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("x402Version", 1))), 402, api.MalformedCredential},
-			"no payload":                    {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("payload", "x"))), 402, api.MalformedCredential},
-			"no base64":                     {x402Call(paid.OpBid, fund, "{}"), 402, api.MalformedCredential},
+			"version 1":                     {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("x402Version", 1))), 400, api.UnsupportedMethod},
+			"no payload":                    {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("payload", "x"))), 400, api.Malformed},
+			"no base64":                     {x402Call(paid.OpBid, fund, "{}"), 400, api.Malformed},
+			"version 1, in its own field":   {paid.Call{Operation: paid.OpBid, Body: []byte(fund), OldPayment: true}, 400, api.UnsupportedMethod},
 			"two of them":                   {x402Call(paid.OpBid, fund, r.exactly(offer, carol()), r.exactly(offer, carol())), 400, api.MultipleCredentials},
 			"two in one line":               {x402Call(paid.OpBid, fund, r.exactly(offer, carol())+", "+r.exactly(offer, carol())), 400, api.MultipleCredentials},
 			"beside a credential":           {paid.Call{Operation: paid.OpBid, Body: []byte(fund), PaymentSignature: []string{r.exactly(offer, carol())}, Authorization: asCharge().Authorization}, 400, api.MultipleCredentials},
@@ -175,6 +176,12 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 			"another scheme than ours, too": {paid.Call{Operation: paid.OpBid, Body: []byte(fund), PaymentSignature: []string{"", " "}, Authorization: []string{"Bearer x"}}, 402, api.PaymentRequired},
 		} {
 			a := r.handle(c.call)
+			if presented := !strings.Contains(name, "charge") && !strings.Contains(name, "too"); presented || name == "too long" {
+				// Whatever is wrong, the client of x402 reads it in a field of its own.
+				if got := a.response(); got.Success || got.Network != "eip155:1" || got.Transaction != "" || got.ErrorReason == "" || got.ErrorMessage != a.member("detail") {
+					t.Errorf("%s: %+v", name, got)
+				}
+			}
 			if a.Status != c.status || a.code() != string(c.code) || (a.Status == 402) != (a.field(x402.RequiredField) != "") {
 				t.Errorf("%s: %d %s %v", name, a.Status, a.Body, a.Header)
 			}
@@ -192,8 +199,14 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 				t.Errorf("%s: %+v", name, a.response())
 			}
 		}
+		for name, reason := range map[string]string{"no base64": x402.InvalidPayload, "1": x402.InvalidVersion} {
+			call := x402Call(paid.OpBid, fund, "{}")
+			if name == "1" {
+				call = paid.Call{Operation: paid.OpBid, Body: []byte(fund), OldPayment: true}
+			}
+			same(t, r.handle(call).response().ErrorReason, reason)
+		}
 		time.Sleep(paid.ChallengeLife)
-		r.handle(x402Call(paid.OpBid, fund, r.exactly(offer, carol(), func(map[string]any) {}))).is(503, api.PaymentPending) // it may be under way
 		late := r.exactly(offer, r.bearer("carol", 150, func(tx *transaction) { tx.ValidBefore = r.now().Unix() - 30 }))
 		if a := r.handle(x402Call(paid.OpBid, fund, late)).is(402, api.PaymentExpired); a.response().ErrorReason != mpp.ReasonExpired {
 			t.Errorf("%+v", a.response())
@@ -202,6 +215,84 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 			t.Errorf("something is left: %s, before %s", r.size(), before)
 		}
 	}, exact)
+}
+
+// An offer holds for as long as it says, and for less if the payment may hold its URL for less.
+func TestX402OffersHoldForAsLongAsTheySay(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		for _, c := range []struct {
+			op, body string
+			failed   bool
+			seconds  int
+		}{{paid.OpBid, fund, false, 90}, {paid.OpRegister, cyn, false, 90}, {paid.OpRegister, cyn, true, 50}} {
+			if c.failed {
+				r.network.change(func() { r.network.fates["mallory"] = fate{state: mpp.Failed} })
+				r.handle(x402Call(c.op, c.body, r.exactly(r.exactOffer(c.op, c.body), r.bearer("mallory", 100)))).is(402, api.VerificationFailed)
+			}
+			a := r.post(c.op, c.body).is(402, api.PaymentRequired)
+			offer := a.required().Accepts[0]
+			until, err := time.Parse(time.RFC3339, offer.Extra.Challenge.Expires)
+			if offer.MaxTimeoutSeconds != c.seconds || err != nil || until.Sub(r.now()) > time.Duration(c.seconds)*time.Second || until.Sub(r.now()) <= time.Duration(c.seconds-1)*time.Second {
+				t.Errorf("%s: %d seconds, until %s, at %s", c.op, offer.MaxTimeoutSeconds, until, r.now())
+			}
+			if first, err := time.Parse(time.RFC3339, fmt.Sprint(a.member("expires"))); err != nil || first.After(until) && c.failed {
+				t.Errorf("the first ends at %s, this one at %s", first, until)
+			}
+		}
+	}, exact)
+}
+
+// What was never sent is not said to be being settled: an x402 client gets a new offer at once. But
+// a process cannot know what an earlier one has sent if the record of that was lost, nor what the
+// payer of a charge has sent.
+func TestLatePaymentsAreToldTheTruth(t *testing.T) {
+	for name, c := range map[string]struct {
+		x402, restarted bool
+		ahead           int64 // seconds that are left
+		code            api.Code
+	}{
+		"x402, too little is left":      {true, false, 3, api.PaymentExpired},
+		"x402, nothing is left":         {true, false, -3, api.PaymentExpired},
+		"charge, too little is left":    {false, false, 3, api.PaymentPending},
+		"charge, nothing is left":       {false, false, -3, api.PaymentExpired},
+		"x402, of an earlier process":   {true, true, 3, api.PaymentPending},
+		"charge, of an earlier process": {false, true, 3, api.PaymentPending},
+	} {
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
+			call := paid.Call{Operation: paid.OpBid, Body: []byte(fund)}
+			ends := func(tx *transaction) { tx.ValidBefore = r.now().Unix() + c.ahead }
+			if c.x402 {
+				call.PaymentSignature = []string{r.exactly(r.exactOffer(paid.OpBid, fund), r.bearer("bob", 150, ends))}
+			} else {
+				call.Authorization = []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150, ends)}
+			}
+			if c.restarted {
+				r.restart()
+			}
+			sent := r.network.questions("simulate", "broadcast")
+			a := r.handle(call)
+			detail := fmt.Sprint(a.member("detail"))
+			if a.code() != string(c.code) || strings.Contains(detail, "being settled") {
+				t.Errorf("%d %s", a.Status, a.Body)
+			}
+			told, words := x402.Pending, "it is not known yet whether it was made before"
+			if c.code == api.PaymentExpired {
+				told, words = mpp.ReasonExpired, "the time here is "+r.now().UTC().Format(time.RFC3339)
+				if len(a.required().Accepts) != 1 {
+					t.Errorf("no new offer: %v", a.Header)
+				}
+			}
+			if !strings.Contains(detail, words) {
+				t.Errorf("%q lacks %q", detail, words)
+			}
+			if c.x402 {
+				same(t, a.response().ErrorReason, told)
+			}
+			if r.network.questions("simulate", "broadcast") != sent {
+				t.Error("it was sent")
+			}
+		}, exact)
+	}
 }
 
 // One signed payment has one effect, whatever envelopes carry it, in either order and at

@@ -27,7 +27,6 @@ type server struct {
 const (
 	ring      = "webring"
 	edge      = "edge"
-	forgetful = "edge anew" // keeps no answers
 	uncounted = "edge bare" // counts nothing
 	hopping   = "edge hops" // counts hops, as edges with a secret do
 )
@@ -285,8 +284,7 @@ var verifierLine = regexp.MustCompile(`--origin-key (\S+)`)
 const mostUncounted = 100_000
 
 // startEdge runs an edge that follows the ring, and asks it what readers ask edges
-// most; another one that counts nothing, just before; one that counts hops, just after; and
-// one that keeps no answers. The
+// most; another one that counts nothing, just before; and one that counts hops, just after. The
 // ring has nothing to do meanwhile.
 func (b *bench) startEdge(origin *server) error {
 	if b.members > mostAtEdge {
@@ -304,7 +302,7 @@ func (b *bench) startEdge(origin *server) error {
 	run := func(name, watched string, more ...string) (*server, error) {
 		address := free()
 		// It listens once it has something to show.
-		s, err := b.run(name, address, append([]string{fmt.Sprintf("WEBRING_KEEP_ANSWERS=%t", name != forgetful), b.o.webring, "edge", "--origin", "http://" + origin.address, "--origin-key", string(key[1]),
+		s, err := b.run(name, address, append([]string{b.o.webring, "edge", "--origin", "http://" + origin.address, "--origin-key", string(key[1]),
 			"--listen", address, "--admin-listen", watched, "--data", filepath.Join(b.dir, name), "--rate-limit", "2000000000"}, more...)...)
 		if err != nil {
 			return nil, err
@@ -334,11 +332,6 @@ func (b *bench) startEdge(origin *server) error {
 		}
 		b.askAbout(counting, 1, "/next")
 	}
-	// What small rings keep, this one makes anew like large ones.
-	if s, err = run(forgetful, someAddress); err != nil {
-		return err
-	}
-	b.askAbout(s, 1, "/next", "api next", "widget", "detail")
 	return nil
 }
 

@@ -90,7 +90,7 @@ func (t *table) relate() {
 
 // ours says whether the row is of what is measured, and not of a peer.
 func (r *row) ours() bool {
-	return r.Server == ring || r.Server == edge || r.Server == forgetful || r.Server == uncounted || r.Server == hopping
+	return r.Server == ring || r.Server == edge || r.Server == uncounted || r.Server == hopping
 }
 
 // mostForCounting is how much of a processor an edge that counts may take for an answer, of
@@ -114,7 +114,7 @@ func (t *table) print(out io.Writer) {
 		t.Machine["processor"], t.Machine["processors"]+" processors", t.Machine["kernel"], t.Machine["go"], t.Rounds, t.Connections)
 	fmt.Fprintf(out, "the same answers as constants from fasthttp, net/http and nginx, over as many connections; home against their /next\n"+
 		"Redis has the leaderboard as a sorted set, over as many connections, not pipelined: ZREVRANK against detail, ZREVRANGE 0 99 WITHSCORES against top 100; constants of detail are compared with ZREVRANK, too\n"+
-		"targets are asked in turn; the origin reads natively, edges through the module; a node keeps answers to some 16000, or 32 MiB of them: with 100000 or more, and for page of 100 with 80000 or more, each answer is made anew; with fewer it is a kept one, but where an edge keeps none: edge anew\n")
+		"targets are asked in turn; the origin reads natively, edges through the module; a node keeps answers to some 16000, or 32 MiB of them: with 100000 or more, and for page of 100 with 80000 or more, each answer is made anew; with fewer it is a kept one\n")
 	fmt.Fprintf(out, "%8s  %-12s %-9s %5s %8s %10s %10s %8s %5s  %s\n", "members", "question", "server", "pipe", "targets", "requests/s", "p99", "CPU µs", "load", "CPU and rate relative to")
 	for _, r := range t.Rows {
 		var ratios []string

@@ -120,7 +120,7 @@ func (x *chaos) pay(t *testing.T, w devchain.Account, payer int, random *rand.Ra
 			wanted = wish{nil, "/api/bid", fmt.Sprintf(`{"member":%q,"amount":"%d.%02d"}`, slug, cents/100, cents%100), slug, cents}
 		}
 		wanted.at = x.nodes[payer%len(x.nodes)]
-		granted, err := x.carryOut(w, wanted, random)
+		granted, err := x.carryOut(t, w, payer, wanted, random)
 		if err != nil {
 			t.Errorf("%s %s: %v", wanted.path, wanted.body, err)
 			return
@@ -137,7 +137,7 @@ func (x *chaos) pay(t *testing.T, w devchain.Account, payer int, random *rand.Ra
 }
 
 // carryOut tries until the wish is granted or, with nothing charged, cannot be.
-func (x *chaos) carryOut(w devchain.Account, wanted wish, random *rand.Rand) (granted bool, err error) {
+func (x *chaos) carryOut(t *testing.T, w devchain.Account, payer int, wanted wish, random *rand.Rand) (granted bool, err error) {
 	deadline := time.Now().Add(patient)
 	for time.Now().Before(deadline) {
 		r, ok := x.send(wanted)
@@ -152,7 +152,12 @@ func (x *chaos) carryOut(w devchain.Account, wanted wish, random *rand.Rand) (gr
 			return false, err
 		}
 		ahead := int64(7 + random.IntN(15))
-		credential := signedBy(w, ch, func(d *paytest.TempoDraft) { d.ValidBefore = uint64(time.Now().Unix() + ahead) })
+		credential := ""
+		if payer%3 == 0 { // a client that counts nonces
+			credential = countedBy(t, w, ch)
+		} else {
+			credential = signedBy(w, ch, func(d *paytest.TempoDraft) { d.ValidBefore = uint64(time.Now().Unix() + ahead) })
+		}
 		granted, final, err := x.present(wanted, credential, deadline)
 		if final || err != nil {
 			return granted, err

@@ -47,6 +47,12 @@ var fates = []struct {
 	{"mined later", faults.On(faults.Sends, faults.Later)},
 }
 
+// kinds are what payers sign: the expiring nonce of the reference client, or the next nonce of
+// their account, with or without a validBefore.
+const expiring, withEnd, endless = "the expiring nonce", "the next nonce, with an end", "the next nonce, without an end"
+
+var kinds = []string{expiring, withEnd, endless}
+
 // payable are the paid requests that the matrix is made of.
 var payable = []struct {
 	name, path, body string
@@ -121,13 +127,25 @@ func crash(t *testing.T, cell int, random *rand.Rand) {
 	// at; then nothing has happened yet, and the payer signs another.
 	var credential string
 	var validBefore int64
-	w := wallet(t)
+	w, kind := wallet(t), kinds[random.IntN(len(kinds))]
+	if fate.name == "not mined" && kind == endless {
+		kind = expiring // nothing would end it
+	}
+	t.Log("paid by", kind)
 	for answered := true; answered; {
 		proxy.Follow(faults.Pass)
 		ch := o.challenge(o.post(op.path, op.body))
 		proxy.Follow(fate.plan)
 		validBefore = time.Now().Unix() + 6
-		credential = signedBy(w, ch, func(d *paytest.TempoDraft) { d.ValidBefore = uint64(validBefore) })
+		ends := func(d *paytest.TempoDraft) { d.ValidBefore = uint64(validBefore) }
+		switch kind {
+		case expiring:
+			credential = signedBy(w, ch, ends)
+		case endless:
+			credential = countedBy(t, w, ch)
+		default:
+			credential = countedBy(t, w, ch, ends)
+		}
 		got := make(chan reply, 1)
 		go func() {
 			r, err := o.try(http.MethodPost, op.path, []byte(op.body), "Authorization", credential, "Content-Type", "application/json")

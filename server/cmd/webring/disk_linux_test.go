@@ -64,6 +64,34 @@ func (d *disk) leave(free uint64) {
 	}
 }
 
+// TestAFullDiskUnderAnEdge holds that readers of an edge see what is new while its disk is
+// full, and that what was kept before is whole.
+func TestAFullDiskUnderAnEdge(t *testing.T) {
+	t.Parallel()
+	d := newDisk(t)
+	h := newHostile(t)
+	h.join("a")
+	h.sign()
+	e := h.edge(h.base, true)
+	e.stop()
+	e.data = d.dir
+	e.launch()
+	h.reached(e)
+	d.leave(0)
+	kept, mark := fmt.Sprint(h.present().Size), len(e.log.String())
+	h.join("b")
+	h.sign()
+	h.reached(e)
+	e.says(mark, "the last good state cannot be kept on disk; serving goes on")
+	e.stop()
+	h.server.CloseClientConnections()
+	h.server.Close()
+	e.launch()
+	if got := e.get("/api").Header.Get("Webring-Seq"); got != kept {
+		t.Errorf("without the origin, the edge begins at position %s, not %s:\n%s", got, kept, e.log)
+	}
+}
+
 // TestFullDisk fills the disk under a ring while a payment is on its way. Nobody
 // else is bound or charged, reads go on, and what the payment brings is stored
 // when there is room, whole.

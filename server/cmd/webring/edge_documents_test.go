@@ -30,7 +30,8 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 	targets := append(slices.Clone(relayed), "/nowhere", "/members/nobody", "/next?kind=robot", "/next?category=none", "/sitemaps/pages.xml", "/sitemaps/members-1.xml", "/sitemaps/members-2.xml", "/opml/1.opml",
 		"/ai-catalogs/agent-1.json", "/ai-catalogs/mcp-1.json", "/.well-known/agent-skills/join-webring/SKILL.md", "/widget.js", "/badge/beta.svg",
 		"/", "/leaderboard", "/leaderboard?page=2", "/ring", "/ring?kind=agent", "/categories/tools", "/categories/gone", "/members/alpha", "/members/eta", "/join", "/join?opening=first", "/embed?from=beta", "/docs",
-		"/problems/member_removed", "/feeds/members/beta.atom", "/feeds/members/beta.json")
+		"/problems/member_removed", "/feeds/members/beta.atom", "/feeds/members/beta.json",
+		"/openwebring/1.json", "/v0.1/servers?limit=1", "/v0.1/servers?updated_since=2026-01-01T00:00:00Z")
 	for _, d := range describe.Documents() {
 		targets = append(targets, d.Path)
 	}

@@ -69,6 +69,15 @@ func TestAnEdgeUnpacksNoMoreThanItCanLoad(t *testing.T) {
 	e.says(mark, "snapshot refused: more than the 67108864 bytes that a core has")
 	h.sign(func(c *snap.Checkpoint) { c.Snapshot = good })
 	h.reached(e)
+	// It has no snapshot to give, and passes on the events from before its own.
+	if r := e.get(fmt.Sprintf("/sync/snapshot/%x", good.Digest)); r.Status != http.StatusNotFound || r.code(t) != "not_found" {
+		t.Errorf("a snapshot from an edge: %d %s", r.Status, r.Body)
+	}
+	const first = "/sync/events?from=0"
+	asked := h.questions(first)
+	if r := e.get(first); r.Status != http.StatusOK || len(r.Body) == 0 || h.questions(first) != asked+1 {
+		t.Errorf("events from the first on: %d, %d bytes; the origin was asked %d times", r.Status, len(r.Body), h.questions(first)-asked)
+	}
 }
 
 // TestAnEdgeThatIsToBeUpgradedSaysSo has the origin run a newer core: as long as that

@@ -20,7 +20,8 @@ func TestQuestionsAreFewerThanThePlacesOfAnEdge(t *testing.T) {
 
 // TestOneCredentialAtManyNodes presents one credential at the origin and two edges
 // at once, many times. One copy is granted, whichever
-// it is; the others are told so, and no wallet pays twice.
+// it is; the others are told so, and no wallet pays twice. The payer counts nonces, as the
+// clients in Go and Python do. Then it bids at an edge, and is answered twice.
 func TestOneCredentialAtManyNodes(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)
@@ -29,7 +30,8 @@ func TestOneCredentialAtManyNodes(t *testing.T) {
 	near := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
 	far := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
 	const body = `{"name":"Copied","url":"https://copied.dev/","kind":"agent","bid":"1.50"}`
-	credential := signedBy(wallet(t), far.challenge(far.post("/api/register", body)))
+	w := wallet(t)
+	credential := countedBy(t, w, far.challenge(far.post("/api/register", body)))
 	var copies sync.WaitGroup
 	var mu sync.Mutex
 	told := map[string]int{}
@@ -62,9 +64,16 @@ func TestOneCredentialAtManyNodes(t *testing.T) {
 			t.Errorf("unpaid: %d %s", r.Status, r.Body)
 		}
 	}
+	const bid = `{"member":"copied","amount":"2.00"}`
+	credential = countedBy(t, w, near.challenge(near.post("/api/bid", bid)))
+	for _, status := range []int{200, 409} {
+		if r := near.post("/api/bid", bid, "Authorization", credential); r.Status != status {
+			t.Errorf("a bid with the next nonce: %d %s, want %d", r.Status, r.Body, status)
+		}
+	}
 	o.confirmed()
 	o.balanced()
-	if got := o.received(); got != 250 {
+	if got := o.received(); got != 450 {
 		t.Errorf("%d cents were received", got)
 	}
 	alike(t, o, near, far)

@@ -554,6 +554,11 @@ func (o *origin) signAs(w devchain.Account, method, path, body string) string {
 	o.t.Helper()
 	_, client := chain(o.t)
 	r := o.send(method, path, []byte(body), "Content-Type", "application/json")
+	// A node that cannot take it now says so, and is asked again, as clients do.
+	for began := time.Now(); r.Status == http.StatusServiceUnavailable && r.Header.Get("Retry-After") != "" && time.Since(began) < longEnough; {
+		time.Sleep(50 * time.Millisecond)
+		r = o.send(method, path, []byte(body), "Content-Type", "application/json")
+	}
 	if r.Status != http.StatusPaymentRequired {
 		o.t.Fatalf("%s %s %s: status %d, no challenge: %s", method, path, body, r.Status, r.Body)
 	}

@@ -85,6 +85,9 @@ func TestInterface(t *testing.T) {
 			switch {
 			case c.status >= 400:
 				o.refused(r, c.status, c.says)
+				if c.status == http.StatusPaymentRequired {
+					o.challenge(r)
+				}
 			case r.Status != c.status || !strings.Contains(string(r.Body)+r.Header.Get("Location"), c.says):
 				t.Errorf("status %d, want %d and %s: %v %s", r.Status, c.status, c.says, r.Header, r.Body)
 			}

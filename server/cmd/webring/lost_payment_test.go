@@ -103,7 +103,14 @@ func TestRefusedPaymentsSayWhy(t *testing.T) {
 	t.Parallel()
 	o := ring(t)
 	body := fmt.Sprintf(`{"member":%q,"amount":"1.00"}`, o.join("Reasons", "agent", ""))
+	w := wallet(t)
+	first, second := countedBy(t, w, o.challenge(o.post("/api/bid", body))), countedBy(t, w, o.challenge(o.post("/api/bid", body)))
+	if r := o.post("/api/bid", body, "Authorization", first); r.Status != http.StatusOK {
+		t.Errorf("paid with the next nonce: %d %s", r.Status, r.Body)
+	}
 	for reason, credential := range map[string]string{
+		"already_used":       second,
+		"nonce_not_next":     countedBy(t, w, o.challenge(o.post("/api/bid", body)), func(d *draft) { d.Nonce = uint64(1_000_000) }),
 		"insufficient_funds": signedBy(freshAccount(t), o.challenge(o.post("/api/bid", body))),
 		"wrong_chain":        signedBy(wallet(t), o.challenge(o.post("/api/bid", body)), func(d *draft) { d.ChainID = uint64(1) }),
 		"fee_too_low":        signedBy(wallet(t), o.challenge(o.post("/api/bid", body)), func(d *draft) { d.MaxFee, d.MaxPriorityFee = uint64(1), uint64(0) }),

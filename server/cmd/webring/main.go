@@ -60,7 +60,7 @@ func commands() []command {
 		worded("cluster", "cluster [--data DIR] init [--force] | status | add NODE | remove NODE | handover [NODE] | key | leave", "run several origins with one ring through etcd: start it, show its state, add or remove nodes, hand over, change the sealing key, return to a single origin", "", runCluster),
 		worded("key", "key [--data DIR] next | switch [--now] | new", "change the key with which the running origin signs for edges: announce the next one, or switch to it; new prints a line for a file of secrets", "", changeKey),
 		worded("clock", "clock [--data DIR] back [--reason TEXT] | trust", "after a wrong clock: set the clock of the running origin's ring back; vouch for this machine's", "", changeClock),
-		worded("mcp-registry", "mcp-registry --base-url URL --name NAME [--registry-key FILE]", "print the server.json for the MCP registry, and what proves the domain there", "", registryEntry),
+		worded("mcp-registry", "mcp-registry --base-url URL --name NAME [--out FILE] [--registry-key FILE]", "print the server.json for the MCP registry, and what proves the domain there", "", registryEntry),
 		worded("verify", "verify [--data DIR] [--chain] | verify FILE", "recompute everything from the events, of the running origin, a data folder or a backup", "", verifyOrigin),
 		worded("health", "health [--admin-listen ADDRESS]", "ask a running origin or edge whether it is well; fails if it is not", "", askHealth),
 		worded("log-level", "log-level [--data DIR] [debug | info | warn | error]", "change the level of the log of the running origin or edge, or print it", "", changeLogLevel),

@@ -168,7 +168,30 @@ func TestBlocklistByItsCommand(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
+	for _, c := range []struct{ words, says string }{
+		{"add host worse.dev", "blocklist add needs --reason"},
+		{"add --reason spam host", "usage: webring blocklist"},
+		{"remove host worse.dev again", "usage: webring blocklist"},
+		{"drop host bad.dev", "usage: webring blocklist"},
+		{"add --reason spam host bad.dev.", "bad.dev. is on the blocklist already"},
+		{"add --reason spam planet mars", "is no kind of entry: host, payer or word"},
+		{"add --reason spam host bad_host!", "is no host name; give it without scheme, port and path"},
+		{"remove word roulette", "is not on the blocklist"},
+	} {
+		if out, err := o.operate(append([]string{"blocklist"}, strings.Fields(c.words)...)...); err == nil || !strings.Contains(out, c.says) {
+			t.Errorf("blocklist %s: %v: %s", c.words, err, out)
+		}
+	}
+	// The list comes back out of a backup, too.
+	file, restored := filepath.Join(t.TempDir(), "backup.tar"), filepath.Join(t.TempDir(), "data")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	o.stop()
+	if out, err := o.operate("restore", file, "--data", restored, "--alone"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o.data = restored
 	o.launch()
 	out, err := o.operate("blocklist", "list")
 	for _, line := range []string{"host   bad.dev", `word   "casino"`, "payer  " + strings.ToLower(banned.Address.Hex()), `"spam"`} {
@@ -188,6 +211,13 @@ func TestBlocklistByItsCommand(t *testing.T) {
 	if p := o.pay(banned, "/api/register", site); p.Status != http.StatusCreated || o.received() != 100 {
 		t.Errorf("after the entries: %d %s, %d cents", p.Status, p.Body, o.received())
 	}
+	if out, err := o.operate("members", "remove", "--block", "--reason", "spam", at(t, o.read("/api/ring"), "members", 0, "slug").(string)); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := o.operate("blocklist", "list"); err != nil || !strings.Contains(out, "host  deep.bad.dev") || strings.Contains(out, "casino") {
+		t.Errorf("after a removal with --block: %v\n%s", err, out)
+	}
+	o.refused(o.post("/api/register", site), 403, "not_admitted")
 }
 
 // TestPoliciesStandEverywhere holds that the operator's pages are shown by origin and

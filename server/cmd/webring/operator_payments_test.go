@@ -114,6 +114,23 @@ func TestWhatNeedsANetworkFailsWithoutOne(t *testing.T) {
 
 type draft = paytest.TempoDraft
 
+// countedBy answers a challenge as the clients in Go and Python would (mpp-go, pympp), with the
+// account's next nonce and no validBefore. They pay what the node says is the gas price.
+func countedBy(t *testing.T, w devchain.Account, ch mpp.Challenge, changes ...paytest.TempoAlter) string {
+	t.Helper()
+	c, _ := chain(t)
+	nonce, err := c.NextNonce(t.Context(), w.Address)
+	var price hexutil.Big
+	if err == nil {
+		err = c.Call(t.Context(), &price, "eth_gasPrice")
+	}
+	if err != nil {
+		t.Error(err) // payers are goroutines
+	}
+	like := func(d *paytest.TempoDraft) { d.MaxFee, d.MaxPriorityFee = price.ToInt(), price.ToInt() }
+	return signedBy(w, ch, append([]paytest.TempoAlter{paytest.Counted(nonce), like}, changes...)...)
+}
+
 // signedBy answers a challenge as the reference client would, with changes.
 func signedBy(w devchain.Account, ch mpp.Challenge, changes ...paytest.TempoAlter) string {
 	return paytest.Tempo{Key: w.Key}.Header(ch, changes...)

@@ -124,6 +124,8 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 		return "vanished", true
 	case r.Overdue:
 		return "overdue", true
+	case r.Lapsed:
+		return "lapsed", true
 	case r.State == "reserved":
 		return "open", true
 	case r.State == "applied" && !r.Confirmed:

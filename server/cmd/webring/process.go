@@ -176,16 +176,32 @@ const stopTime = 110 * time.Second
 // clients are told to ask again.
 const answerTime = 5 * time.Second
 
-// stopOrigin closes payments, and then shell, which answers reads until then.
-func stopOrigin(closePayments func(context.Context) error, shell *edge.Shell, patience time.Duration, log *slog.Logger) error {
+// stopOrigin closes payments and shell. Reads are answered until payments are over, and new
+// payments are refused meanwhile. If the sockets were passed to this process, they stay open,
+// and new connections wait there for the next process. So shell is closed first, and each
+// request that was accepted is answered as ever, payments included.
+func stopOrigin(closePayments func(context.Context) error, shell *edge.Shell, passed bool, patience time.Duration, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience+answerTime)
 	defer cancel()
 	settled, enough := context.WithTimeout(ctx, patience)
 	defer enough()
+	ended := make(chan error, 1)
+	end := func() { ended <- shut(ctx, shell, log) }
+	if passed {
+		go end()
+		select {
+		case err := <-ended:
+			ended <- err
+		case <-settled.Done():
+		}
+	}
 	if err := closePayments(settled); err != nil {
 		log.Warn("payments in flight stay reserved for the next start", "err", err)
 	}
-	return shut(ctx, shell, log)
+	if !passed {
+		end()
+	}
+	return <-ended
 }
 
 // stopEdge closes shell, and has forwarder wait no longer for the origin when
@@ -337,18 +353,18 @@ const (
 // collectOften sets the percentage for opening a ring.
 func collectOften() { collectAt(openingPercent) }
 
-// settle frees the memory that opening a ring has needed. Until ctx is done it adjusts the
-// collector's percentage to the live heap, and frees memory again when that has shrunk by
-// much.
+// settle frees the memory that opening a ring has needed, and a moment later what was in
+// work meanwhile: the state on its way to disk, and further instances. Until ctx is done it
+// adjusts the collector's percentage to the live heap, and frees memory again when that has
+// shrunk by much.
 func settle(ctx context.Context) {
-	debug.FreeOSMemory()
 	again := time.NewTicker(10 * time.Second)
 	defer again.Stop()
-	for most, pace := uint64(0), 0; ; {
+	for round, most, pace := 0, uint64(0), 0; ; round++ {
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}} // of the last collection
 		metrics.Read(live)
 		use := live[0].Value.Uint64()
-		if most > use+garbage/2 {
+		if round < 2 || most > use+garbage/2 {
 			debug.FreeOSMemory()
 			most = 0
 		}

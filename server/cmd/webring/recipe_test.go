@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"html"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -225,6 +227,85 @@ func TestAProgramFollowsLLMs(t *testing.T) {
 	o.holdsProgram(p.words["{slug}"], "2.00", p.words["{description}"])
 	if n := o.received(); n != 400 {
 		t.Errorf("%d cents, want 400", n)
+	}
+	o.runsExamples(p, c.RPC, first)
+}
+
+// localChain is loaded before a program in JavaScript that is to use the chain of the tests in
+// place of the public one. The chain sometimes reckons too little gas.
+const localChain = `const real = globalThis.fetch
+globalThis.fetch = async (input, init) => {
+  if (!String(input.url ?? input).includes('tempo.xyz')) return real(input, init)
+  const question = JSON.parse(init.body)
+  const answer = await (await real(process.env.TEST_RPC, { method: 'POST', headers: { 'content-type': 'application/json' }, body: init.body })).json()
+  if (question.method === 'eth_fillTransaction' && answer.result) answer.result.tx.gas = '0x' + (BigInt(answer.result.tx.gas) * 4n).toString(16)
+  return Response.json(answer)
+}`
+
+var exampleBlock = regexp.MustCompile(`(?s)<h3 id="example-([a-z]+)">.*?<pre><code>(.*?)</code></pre>`)
+
+// runsExamples runs the programs that stand in /docs, as they stand there.
+func (o *origin) runsExamples(p *program, rpc, member string) {
+	page, received := string(o.get("/docs").Body), o.received()
+	found := exampleBlock.FindAllStringSubmatch(page, -1)
+	if len(found) != 4 {
+		o.t.Errorf("%d examples", len(found))
+	}
+	for _, m := range found {
+		o.t.Run("the example in "+m[1], func(t *testing.T) {
+			how, file, dir := m[1], "example", t.TempDir()
+			text := html.UnescapeString(m[2])
+			var command []string
+			switch how {
+			case "curl":
+				command = []string{"sh", file}
+			case "go":
+				file += ".go"
+				command = []string{"go", "run", file}
+			case "python":
+				command = []string{"python3", file}
+			case "typescript":
+				modules, err := devchain.Dir()
+				if err == nil {
+					err = os.Symlink(filepath.Join(modules, "node_modules"), filepath.Join(dir, "node_modules"))
+				}
+				if err == nil {
+					err = os.WriteFile(filepath.Join(dir, "chain.mjs"), []byte(localChain), 0o644)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				quoted, _ := json.Marshal(text)
+				text = runNode(t, agents(t), "-e", "process.stdout.write(require('typescript').transpileModule("+string(quoted)+", { compilerOptions: { target: 'es2022', module: 'esnext' } }).outputText)")
+				file += ".mjs"
+				command = []string{"node", "--import", "./chain.mjs", file}
+			}
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skip(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+			cmd.Dir = dir
+			cmd.Env = append(cmd.Environ(), "SLUG="+member, "NAME=Example in "+how, "URL=https://example-in-"+how+".dev/", "KEY="+p.wallet.HexKey(), "TEST_RPC="+rpc)
+			out, err := cmd.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s\n%s", err, out, text)
+			}
+			if how == "typescript" {
+				o.holdsProgram("example-in-typescript", "2.00", "Now with tides.")
+				if n := o.received() - received; n != 200 || !strings.Contains(string(out), "joined: example-in-typescript") {
+					t.Errorf("%d cents: %s", n, out)
+				}
+				received += 200
+				return
+			}
+			// They ask for the prices of joining and of a bid, and what proves an owner.
+			if strings.Count(string(out), "recipient") < 3 || !strings.Contains(string(out), "1.00") || !strings.Contains(string(out), "0.00") || o.received() != received || o.get("/api/ring/example-in-"+how).Status != 404 {
+				t.Errorf("%s", out)
+			}
+		})
 	}
 }
 

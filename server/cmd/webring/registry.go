@@ -19,15 +19,17 @@ import (
 	"webring/edge/durable"
 )
 
-// registryEntry prints the server.json on standard output, and on standard error what proves
-// to the registry that the domain is the operator's. Nothing is sent anywhere.
+// registryEntry gives the server.json, and on standard error what proves to the registry that the
+// domain is the operator's. Nothing is sent anywhere, and nothing is written but the files that
+// the operator names.
 //
 // Document: "How to Authenticate When Publishing to the Official MCP Registry", DNS
 // authentication, in the documents of the MCP registry.
 func registryEntry(fs *flag.FlagSet) action {
 	baseURL := fs.String("base-url", "", "`URL` under which clients reach the ring, as serve has it")
 	name := fs.String("name", "", "`name` of the ring, as serve has it")
-	file := fs.String("registry-key", "mcp-registry.pem", "`file` with the Ed25519 key that proves the domain to the registry (PKCS #8 as PEM); made if there is none")
+	to := fs.String("out", "", "`file` to write server.json to; printed if not set")
+	file := fs.String("registry-key", "", "`file` with the Ed25519 key that proves the domain to the registry (PKCS #8 as PEM); made if there is none. No proof is printed if not set")
 	return func(words []string, out io.Writer) error {
 		if len(words) > 0 || *baseURL == "" || *name == "" {
 			return errUsage
@@ -40,29 +42,49 @@ func registryEntry(fs *flag.FlagSet) action {
 		if _, err := netip.ParseAddr(domain); base.Scheme != "https" || err == nil || onlyHere(domain) {
 			return fmt.Errorf("--base-url %q: the registry takes servers that are reached over https under a domain of their own", base)
 		}
-		key, made, err := registryKey(*file)
-		if err != nil {
-			return err
-		}
 		entry, err := describe.RegistryEntry(base.String(), *name, thisBuild().version)
 		if err != nil {
 			return err
 		}
-		if _, err := out.Write(entry); err != nil {
+		if *to != "" && *to == *file {
+			return fmt.Errorf("--out and --registry-key name the same file, %s; the key needs one of its own", *to)
+		}
+		var key ed25519.PrivateKey
+		made := false
+		if *file != "" {
+			if key, made, err = registryKey(*file); err != nil {
+				return err
+			}
+		}
+		saved := "server.json"
+		if *to != "" {
+			saved = *to
+			err = durable.Write(*to, entry, 0o644)
+		} else {
+			_, err = out.Write(entry)
+		}
+		if err != nil {
 			return err
 		}
 		if made {
 			fmt.Fprintf(os.Stderr, "A key was made: %s. Keep it: each new version of the entry is published with it.\n", *file)
 		}
-		fmt.Fprintf(os.Stderr, "Save what is on standard output as server.json. This record at the name itself, not below it, proves the domain:\n\n"+
+		if key == nil {
+			fmt.Fprintln(os.Stderr, "To prove the domain to the registry, name a file for the key: --registry-key FILE. The key is made there if there is none.")
+			return nil
+		}
+		fmt.Fprintf(os.Stderr, "This record at the name itself, not below it, proves the domain:\n\n"+
 			"  %s. IN TXT \"v=MCPv1; k=ed25519; p=%s\"\n\n"+
 			"When it can be looked up, publish with the registry's own program:\n\n"+
-			"  mcp-publisher login dns --domain %s --private-key \"$(openssl pkey -in '%s' -outform DER | tail -c 32 | od -An -vtx1 | tr -d ' \\n')\"\n"+
-			"  mcp-publisher publish\n",
-			domain, base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)), domain, strings.ReplaceAll(*file, "'", `'\''`))
+			"  mcp-publisher login dns --domain %s --private-key \"$(openssl pkey -in %s -outform DER | tail -c 32 | od -An -vtx1 | tr -d ' \\n')\"\n"+
+			"  mcp-publisher publish --file=%s\n",
+			domain, base64.StdEncoding.EncodeToString(key.Public().(ed25519.PublicKey)), domain, shellWord(*file), shellWord(saved))
 		return nil
 	}
 }
+
+// shellWord quotes a word for a shell.
+func shellWord(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // registryKey reads the key in a file, or makes one there.
 func registryKey(path string) (key ed25519.PrivateKey, made bool, err error) {

@@ -17,53 +17,43 @@ import (
 	"webring/edge/describe"
 )
 
-// serverSchema says of each member that is printed what the registry's schema says of it
-// (static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json, ServerDetail), and
-// takes no other. So whatever it accepts the registry's schema accepts, too.
-const serverSchema = `{"type": "object", "additionalProperties": false, "required": ["$schema", "name", "description", "version", "remotes"], "properties": {
-	"$schema": {"const": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"},
-	"name": {"type": "string", "minLength": 3, "maxLength": 200, "pattern": "^[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+$"},
-	"title": {"type": "string", "minLength": 1, "maxLength": 100},
-	"description": {"type": "string", "minLength": 1, "maxLength": 100},
-	"version": {"type": "string", "pattern": "^[0-9]+\\.[0-9]+\\.[0-9]+(-devel)?$", "maxLength": 255},
-	"websiteUrl": {"type": "string", "pattern": "^https://[^\\s]+$"},
-	"remotes": {"type": "array", "minItems": 1, "items": {"type": "object", "additionalProperties": false, "required": ["type", "url"], "properties": {
-		"type": {"enum": ["streamable-http"]}, "url": {"type": "string", "pattern": "^https?://[^\\s]+$"}}}}}}`
-
 // TestMCPRegistry holds what is printed for the registry: the entry to its schema, and the
 // record to the key that signs in.
 func TestMCPRegistry(t *testing.T) {
 	t.Parallel()
-	parsed, err := jsonschema.UnmarshalJSON(strings.NewReader(serverSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("server.json", parsed); err != nil {
-		t.Fatal(err)
-	}
-	schema := compiler.MustCompile("server.json")
-	key := filepath.Join(t.TempDir(), "it's a key.pem")
+	schema := jsonschema.NewCompiler().MustCompile("../../../edge/describe/testdata/registry.schema.json#/$defs/ServerDetail")
+	folder := t.TempDir()
+	key, saved := filepath.Join(t.TempDir(), "it's a key.pem"), filepath.Join(t.TempDir(), "server.json")
 	webring := func(args ...string) (out, said string, err error) {
 		var stdout, stderr bytes.Buffer
-		c := invoke(t, append([]string{"mcp-registry", "--registry-key", key}, args...)...)
+		c := invoke(t, append([]string{"mcp-registry"}, args...)...)
+		c.Dir = folder
 		c.Stdout, c.Stderr = &stdout, &stderr
 		err = c.Run()
 		return stdout.String(), stderr.String(), err
 	}
 	for _, wrong := range [][]string{{"--base-url", "https://ring.example.com"}, {"--name", "x"}, {"--name", "x", "--base-url", "http://ring.example.com"},
 		{"--name", "x", "--base-url", "https://192.0.2.1"}, {"--name", "x", "--base-url", "https://localhost"}, {"--name", "x", "--base-url", "https://ring.example.com?x"}} {
-		if out, said, err := webring(wrong...); err == nil || out != "" || strings.Count(said, "\n") != 1 {
+		if out, said, err := webring(append(wrong, "--registry-key", key, "--out", saved)...); err == nil || out != "" || strings.Count(said, "\n") != 1 {
 			t.Errorf("%v: %v %s%s", wrong, err, out, said)
 		}
 	}
-	if _, err := os.Stat(key); err == nil {
-		t.Error("a key was made for nothing")
+	for _, file := range []string{key, saved} {
+		if _, err := os.Stat(file); err == nil {
+			t.Errorf("%s was made for nothing", file)
+		}
 	}
 
 	out, said, err := webring("--base-url", "https://Ring.Example.com/", "--name", strings.Repeat("Ring ", 30))
-	if err != nil {
+	if err != nil || !strings.Contains(said, "--registry-key") {
 		t.Fatal(err, said)
+	}
+	printed, said, err := webring("--base-url", "https://ring.example.com", "--name", strings.Repeat("Ring ", 30), "--registry-key", key, "--out", saved)
+	if text, missing := os.ReadFile(saved); err != nil || missing != nil || printed != "" || string(text) != out || !strings.Contains(said, "--file='"+saved+"'") {
+		t.Errorf("%v %v: %s%s", err, missing, printed, said)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("in the working folder there is %v, %v", left, err)
 	}
 	entry, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
 	if err != nil {
@@ -96,14 +86,14 @@ func TestMCPRegistry(t *testing.T) {
 	if first == nil || first[1] != base64.StdEncoding.EncodeToString(private.(ed25519.PrivateKey).Public().(ed25519.PublicKey)) {
 		t.Fatal(said)
 	}
-	again, said, err := webring("--base-url", "https://ring.example.com", "--name", "Ring")
+	again, said, err := webring("--base-url", "https://ring.example.com", "--name", "Ring", "--registry-key", key)
 	if second := record.FindStringSubmatch(said); err != nil || second == nil || second[1] != first[1] || strings.Contains(said, "A key was made") || at(t, value(t, []byte(again)), "title") != "Ring" {
 		t.Errorf("%v: %s%s", err, again, said)
 	}
 	if err := os.Chmod(key, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, said, err := webring("--base-url", "https://ring.example.com", "--name", "Ring"); err == nil || !strings.Contains(said, "chmod 600") {
+	if _, said, err := webring("--base-url", "https://ring.example.com", "--name", "Ring", "--registry-key", key); err == nil || !strings.Contains(said, "chmod 600") {
 		t.Errorf("a key that others can read: %v %s", err, said)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"webring/core"
 	"webring/edge"
+	"webring/edge/describe"
 	"webring/edge/follow"
 	"webring/server"
 	"webring/server/admin"
@@ -141,7 +142,7 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 		},
 		Payments: paid.Config{
 			Methods: n.methods, Sites: n.o.sites.policy(), Names: n.o.namePolicy(), Realm: n.o.realm, Now: n.o.now, Log: n.log,
-			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: n.o.gasBudget, Prover: prover,
+			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: n.o.gasBudget, Prover: prover, Bazaar: describe.Bazaar,
 		},
 	}
 	c.Ledger.Failpoint = c.Payments.Failpoint
@@ -224,10 +225,7 @@ func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan
 			stopping, stopped = nil, make(chan error, 1)
 			go func() {
 				drain(shell, n.o.shell.drain, n.log, n.watch.Stopping, func() { notifyStopping(n.log) }, n.origin.Depart)
-				if len(n.passed[httpSocket]) > 0 {
-					shell.StopAccepting() // the sockets stay open: new connections wait for the next process
-				}
-				stopped <- stopOrigin(n.origin.ClosePayments, shell, stopTime, n.log)
+				stopped <- stopOrigin(n.origin.ClosePayments, shell, len(n.passed[httpSocket]) > 0, stopTime, n.log)
 			}()
 		case err := <-stopped:
 			return err

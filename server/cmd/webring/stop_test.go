@@ -22,8 +22,8 @@ import (
 )
 
 // payer sends a payment to a shell whose handler of payments is paid, and gives the
-// shell, and what the payer is answered.
-func payer(t *testing.T, paid edge.Handler) (*edge.Shell, <-chan string) {
+// shell, where it listens, and what the payer is answered.
+func payer(t *testing.T, paid edge.Handler) (shell *edge.Shell, address string, answer <-chan string) {
 	t.Helper()
 	shell, err := edge.New(edge.Config{Core: host.NewNative(10), Log: slog.New(slog.DiscardHandler), Paid: map[string]edge.Handler{"/api/bid": paid}})
 	if err != nil {
@@ -48,30 +48,69 @@ func payer(t *testing.T, paid edge.Handler) (*edge.Shell, <-chan string) {
 		body, _ := io.ReadAll(res.Body)
 		answered <- string(body)
 	}()
-	return shell, answered
+	return shell, listener.Addr().String(), answered
 }
 
 // A payment that takes longer than a stop waits makes the stop no failure: the log says
 // that it stays reserved, and its payer is answered.
 func TestAStopOfTheOriginAnswersPayersItCannotWaitFor(t *testing.T) {
-	entered, over := make(chan struct{}), make(chan struct{})
-	shell, answered := payer(t, func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+	for _, passed := range []bool{false, true} {
+		entered, over := make(chan struct{}), make(chan struct{})
+		shell, _, answered := payer(t, func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+			close(entered)
+			<-over
+			ctx.SetBodyString("payment_pending")
+		})
+		await(t, "the payment", entered)
+		var said bytes.Buffer
+		err := stopOrigin(func(ctx context.Context) error {
+			<-ctx.Done()
+			close(over)
+			return ctx.Err()
+		}, shell, passed, time.Millisecond, slog.New(slog.NewTextHandler(&said, nil)))
+		if err != nil || !strings.Contains(said.String(), "payments in flight stay reserved") || strings.Count(said.String(), "\n") != 1 {
+			t.Errorf("sockets passed: %v: %v; log: %s", passed, err, &said)
+		}
+		if got := await(t, "the answer", answered); got != "payment_pending" {
+			t.Errorf("sockets passed: %v: the payer got %s", passed, got)
+		}
+	}
+}
+
+// A payment that was accepted on a socket of a supervisor is taken during a stop.
+func TestAStopOfTheOriginTakesPaymentsOnPassedSockets(t *testing.T) {
+	entered, over, closed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	shell, address, answered := payer(t, func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 		close(entered)
 		<-over
-		ctx.SetBodyString("payment_pending")
+		ctx.SetBodyString("paid")
 	})
 	await(t, "the payment", entered)
-	var said bytes.Buffer
-	err := stopOrigin(func(ctx context.Context) error {
-		<-ctx.Done()
-		close(over)
-		return ctx.Err()
-	}, shell, time.Millisecond, slog.New(slog.NewTextHandler(&said, nil)))
-	if err != nil || !strings.Contains(said.String(), "payments in flight stay reserved") || strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("%v; log: %s", err, &said)
+	stopped := make(chan error, 1)
+	go func() {
+		stopped <- stopOrigin(func(context.Context) error {
+			close(closed)
+			return nil
+		}, shell, true, time.Minute, slog.New(slog.DiscardHandler))
+	}()
+	eventually(t, "the end of the listener", longEnough, func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	select {
+	case <-closed:
+		t.Error("payments are over while one is in work")
+	default:
 	}
-	if got := await(t, "the answer", answered); got != "payment_pending" {
+	close(over)
+	if got := await(t, "the answer", answered); got != "paid" {
 		t.Errorf("the payer got %s", got)
+	}
+	if err := await(t, "the stop", stopped); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -94,7 +133,7 @@ func TestAStopOfAnEdgeAnswersWhoWaitsForTheOrigin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shell, answered := payer(t, forwarder.Paid)
+	shell, _, answered := payer(t, forwarder.Paid)
 	await(t, "the payment", entered)
 	if err := stopEdge(forwarder, shell, time.Millisecond, log); err != nil || !strings.Contains(said.String(), "is given up") {
 		t.Errorf("%v; log: %s", err, &said)

@@ -62,14 +62,47 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 	pay(s, "/api/register", `{"name":"Other","url":"https://other-one.dev/","kind":"agent"}`, 201)
 	pay(edge, "/api/bid", `{"member":"other","amount":"1.50"}`, 200)
 	pay(s, "/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
-	const taken, submitted = 300 + 100 + 150 + 100, 4
+
+	// A client that signs late, or has a clock that is half a minute off, pays, and base64 may be spelled
+	// in any way. Over MCP it is the same payment.
+	const bid = `{"member":"exactly","amount":"1.00"}`
+	spell := func(e *base64.Encoding) func(string) string {
+		return func(field string) string {
+			text, err := base64.StdEncoding.DecodeString(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e.EncodeToString(text)
+		}
+	}
+	for name, c := range map[string]struct {
+		ends  time.Duration
+		spell func(string) string
+	}{
+		"presented after 35 seconds":          {55 * time.Second, spell(base64.StdEncoding)},
+		"a clock that is 30 seconds behind":   {60 * time.Second, spell(base64.RawStdEncoding)},
+		"a clock that is 30 seconds ahead":    {120 * time.Second, spell(base64.RawURLEncoding)},
+		"presented in the last of 70 seconds": {22 * time.Second, spell(base64.URLEncoding)},
+	} {
+		if r := edge.present("/api/bid", bid, c.spell(s.payer().Exact(s.exact("/api/bid", bid), paytest.ValidFor(c.ends)).Header())); r.Status != 200 || !settlement(t, r.Header).Success {
+			t.Errorf("%s: %d %s", name, r.Status, r.Body)
+		}
+	}
+	byTool(t, edge, s)
+	const taken, submitted = 300 + 100 + 150 + 100 + 4*100 + 100, 4 + 4 + 1
 	if s.authorized() != taken || s.submissions() != submitted {
 		t.Errorf("%d cents in %d transactions, want %d in %d", s.authorized(), s.submissions(), taken, submitted)
 	}
 
-	const bid = `{"member":"exactly","amount":"1.00"}`
 	edge.fields(edge.send(http.MethodOptions, "/api/bid", nil, "Origin", "https://elsewhere.dev", "Access-Control-Request-Method", "POST"),
 		"Access-Control-Allow-Headers", "Authorization, Content-Type, Content-Encoding, Idempotency-Key, Accept-Payment, Wallet-Account, Api-Version, X-Request-Id, PAYMENT-SIGNATURE, Access-Control-Expose-Headers")
+	// Offers say what they are for, and stay short: clients repeat them, and so must fit proxies.
+	longest := s.post("/api/register", `{"name":"`+strings.Repeat("N", 80)+`","url":"https://long.dev/`+strings.Repeat("u", 280)+`","kind":"agent","category":"general","description":"`+strings.Repeat("d", 300)+`"}`)
+	if field := longest.Header.Get(x402.RequiredField); longest.Status != 402 || len(field) > 6_000 {
+		t.Errorf("%d with %d characters of %s: %s", longest.Status, len(field), x402.RequiredField, longest.Body)
+	} else {
+		t.Logf("the longest %s has %d characters", x402.RequiredField, len(field))
+	}
 	owner := s.send(http.MethodDelete, "/api/ring/exactly", nil)
 	if owner.Status != 402 || owner.Header.Get(x402.RequiredField) != "" {
 		t.Errorf("of an owner: %d with %s %q", owner.Status, x402.RequiredField, owner.Header.Get(x402.RequiredField))
@@ -87,20 +120,37 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 		"an altered challenge": {func(x *paytest.Exact) {
 			x.Accepted.Extra["challenge"].(map[string]any)["expires"] = "2099-01-01T00:00:00Z"
 		}, "invalid_challenge"},
-		"no challenge of x402":        {func(x *paytest.Exact) { x.Accepted.Extra["challenge"].(map[string]any)["intent"] = "charge" }, "invalid_challenge"},
-		"another amount signed":       {func(x *paytest.Exact) { x.Draft.Value.SetInt64(999_999) }, "verification_failed"},
-		"another recipient signed":    {func(x *paytest.Exact) { x.Draft.To = x.Wallet.Address() }, "verification_failed"},
-		"another token signed":        {func(x *paytest.Exact) { x.Draft.Token[19]++ }, "verification_failed"},
-		"another chain signed":        {func(x *paytest.Exact) { x.Draft.ChainID.SetInt64(1) }, "verification_failed"},
-		"somebody else's signature":   {func(x *paytest.Exact) { x.Draft.Sign = s.payer().Sign }, "verification_failed"},
-		"valid for ten minutes":       {func(x *paytest.Exact) { paytest.ValidFor(10 * time.Minute)(x.Draft) }, "verification_failed"},
-		"valid no more":               {func(x *paytest.Exact) { paytest.ValidFor(-time.Minute)(x.Draft) }, "payment_expired"},
-		"a payload of another scheme": {func(x *paytest.Exact) { x.Draft.Payload = func(p map[string]any) { delete(p, "authorization") } }, "malformed_credential"},
+		"no challenge of x402":       {func(x *paytest.Exact) { x.Accepted.Extra["challenge"].(map[string]any)["intent"] = "charge" }, "invalid_challenge"},
+		"another amount signed":      {func(x *paytest.Exact) { x.Draft.Value.SetInt64(999_999) }, "verification_failed"},
+		"another recipient signed":   {func(x *paytest.Exact) { x.Draft.To = x.Wallet.Address() }, "verification_failed"},
+		"another token signed":       {func(x *paytest.Exact) { x.Draft.Token[19]++ }, "verification_failed"},
+		"another chain signed":       {func(x *paytest.Exact) { x.Draft.ChainID.SetInt64(1) }, "verification_failed"},
+		"somebody else's signature":  {func(x *paytest.Exact) { x.Draft.Sign = s.payer().Sign }, "verification_failed"},
+		"valid for ten minutes":      {func(x *paytest.Exact) { paytest.ValidFor(10 * time.Minute)(x.Draft) }, "verification_failed"},
+		"valid no more":              {func(x *paytest.Exact) { paytest.ValidFor(-time.Minute)(x.Draft) }, "payment_expired"},
+		"valid for too little":       {func(x *paytest.Exact) { paytest.ValidFor(15 * time.Second)(x.Draft) }, "payment_expired"},
+		"a clock that is far behind": {func(x *paytest.Exact) { paytest.ValidFor(-time.Second)(x.Draft) }, "payment_expired"},
+		"a clock that is far ahead":  {func(x *paytest.Exact) { paytest.ValidFor(130 * time.Second)(x.Draft) }, "verification_failed"},
 	} {
 		payment := s.payer().Exact(s.exact("/api/bid", bid))
 		c.alter(&payment)
 		r := edge.present("/api/bid", bid, payment.Header())
 		if required, err := paytest.ReadRequired(r.Header.Get(x402.RequiredField)); r.Status != 402 || r.code(t) != c.code || err != nil || required.Error == "" {
+			t.Errorf("%s: %d %s", name, r.Status, r.Body)
+		}
+		if told := settlement(t, r.Header); told.Success || told.ErrorReason == "" || told.Network != "eip155:8453" {
+			t.Errorf("%s: %+v", name, told)
+		}
+	}
+	// What cannot be read is 400, and so is what is of version 1.
+	shapeless := s.payer().Exact(s.exact("/api/bid", bid))
+	shapeless.Draft.Payload = func(p map[string]any) { delete(p, "authorization") }
+	for name, c := range map[string]struct{ field, value, code, reason string }{
+		"a payload of another scheme": {x402.SignatureField, shapeless.Header(), "bad_request", x402.InvalidPayload},
+		"no base64":                   {x402.SignatureField, "no base64", "bad_request", x402.InvalidPayload},
+		"version 1":                   {x402.OldField, spell(base64.StdEncoding)(base64.StdEncoding.EncodeToString([]byte(`{"x402Version":1}`))), "unsupported_method", x402.InvalidVersion},
+	} {
+		if r := edge.post("/api/bid", bid, c.field, c.value); r.Status != 400 || r.code(t) != c.code || settlement(t, r.Header).ErrorReason != c.reason {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}
 	}
@@ -179,7 +229,7 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 	if out, err := s.operate("payments", "list"); err != nil || strings.Contains(out, reference) {
 		t.Errorf("payments list: %v %s", err, out)
 	}
-	if total := at(t, s.get("/api/ring/other").document(t), "member", "paid_total_usd"); total != "3.50" || s.authorized() != taken+200 || s.submissions() != submitted+1 {
+	if total := at(t, s.get("/api/ring/other").document(t), "member", "paid_total_usd"); total != "4.50" || s.authorized() != taken+200 || s.submissions() != submitted+1 {
 		t.Errorf("total %v, %d cents in %d transactions of ours", total, s.authorized(), s.submissions())
 	}
 	s.confirmed()
@@ -196,6 +246,50 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 	}
 	if r := s.present("/api/bid", bid, copies[1]); r.Status != 409 || r.code(t) != "credential_reused" {
 		t.Errorf("%d %s", r.Status, r.Body)
+	}
+}
+
+// byTool pays for a call of a tool at an edge as an x402 client does over MCP, and repeats it at
+// the origin.
+func byTool(t *testing.T, edge, origin *shop) {
+	t.Helper()
+	type result struct {
+		IsError           bool
+		StructuredContent struct {
+			Accepts    []paytest.Accepted         `json:"accepts"`
+			Extensions map[string]json.RawMessage `json:"extensions"`
+			Resource   struct{ URL string }       `json:"resource"`
+			Bid        struct {
+				Amount string `json:"amount_usd"`
+			}
+		}
+		Meta struct {
+			Response *x402.Response `json:"x402/payment-response"`
+		} `json:"_meta"`
+	}
+	call := func(at *shop, meta string) (r result) {
+		t.Helper()
+		reply := at.post("/mcp?pay=x402", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ring_bid","arguments":{"member":"other","amount":"1.00"}`+meta+`}}`)
+		answer := struct{ Result *result }{&r}
+		if err := json.Unmarshal(reply.Body, &answer); err != nil {
+			t.Fatalf("%d %s: %v", reply.Status, reply.Body, err)
+		}
+		return r
+	}
+	asked := call(edge, "")
+	if asks := asked.StructuredContent; !asked.IsError || len(asks.Accepts) != 1 || !strings.HasSuffix(asks.Resource.URL, "/mcp") || asks.Extensions[x402.Bazaar] == nil {
+		t.Fatalf("%+v", asked)
+	}
+	payment, err := base64.StdEncoding.DecodeString(edge.payer().Exact(asked.StructuredContent.Accepts[0]).Header())
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := `,"_meta":{"x402/payment":` + string(payment) + `}`
+	if paid := call(edge, meta); paid.IsError || paid.StructuredContent.Bid.Amount != "1.00" || paid.Meta.Response == nil || !paid.Meta.Response.Success {
+		t.Errorf("%+v, %+v", paid, paid.Meta.Response)
+	}
+	if again := call(origin, meta); !again.IsError || again.Meta.Response == nil || again.Meta.Response.Success || again.Meta.Response.ErrorReason != "credential_reused" {
+		t.Errorf("%+v, %+v", again, again.Meta.Response)
 	}
 }
 

@@ -48,7 +48,7 @@ type promise struct {
 func contestOf(v *ledger.View) *contest {
 	c := &contest{st: v.State()}
 	sums := map[core.Ordinal]int64{}
-	v.EachOpen(func(r *ledger.Reservation) {
+	v.EachHolding(func(r *ledger.Reservation) {
 		x := contender{core.Ordinal(c.st.Rows()), r.Cents}
 		if r.Operation == ledger.OperationBid {
 			at, known := c.st.BySlug([]byte(r.Member))

@@ -258,7 +258,7 @@ func TestExactOffers(t *testing.T) {
 	m := newMethod(t, offersExact)
 	c, accepted := exactChallenge(t, m)
 	if accepted.Scheme != "exact" || accepted.Network != "eip155:8453" || accepted.Amount != "1000000" || accepted.Asset != usdc.Hex() || accepted.PayTo != recipient.Hex() ||
-		accepted.MaxTimeoutSeconds != 50 || accepted.Extra["name"] != "USD Coin" || accepted.Extra["version"] != "2" {
+		accepted.MaxTimeoutSeconds != 90 || accepted.Extra["name"] != "USD Coin" || accepted.Extra["version"] != "2" {
 		t.Errorf("%+v", accepted)
 	}
 	for name, change := range map[string]func(*Config){"off": func(c *Config) {}, "another chain": func(c *Config) { c.X402 = true; c.ChainID++ }, "another token": func(c *Config) { c.X402 = true; c.Currency[0]++ }} {
@@ -288,9 +288,9 @@ func TestExactPaymentsHaveTheirOwnBounds(t *testing.T) {
 		reason string
 	}{
 		"as the client signs it":         {nil, now, ""},
-		"a clock that is ahead":          {[]paytest.EVMAlter{paytest.ValidFor(100 * time.Second)}, now, ""},
+		"a clock that is ahead":          {[]paytest.EVMAlter{paytest.ValidFor(119 * time.Second)}, now, ""},
 		"beyond the challenge":           {[]paytest.EVMAlter{paytest.ValidFor(5*time.Minute + 50*time.Second)}, expires.Add(-10 * time.Second), ""},
-		"a clock that is too far ahead":  {[]paytest.EVMAlter{paytest.ValidFor(112 * time.Second)}, now, mpp.ReasonLong},
+		"a clock that is too far ahead":  {[]paytest.EVMAlter{paytest.ValidFor(122 * time.Second)}, now, mpp.ReasonLong},
 		"a clock that is too far behind": {[]paytest.EVMAlter{paytest.ValidFor(18 * time.Second)}, now, mpp.ReasonExpired},
 		"an expired challenge":           {[]paytest.EVMAlter{paytest.ValidFor(6 * time.Minute)}, expires, mpp.ReasonExpired},
 		"not yet valid":                  {[]paytest.EVMAlter{func(d *paytest.EVMDraft) { d.ValidAfter.SetInt64(now.Unix() + 30) }}, now, mpp.ReasonEarly},
@@ -312,6 +312,31 @@ func TestExactPaymentsHaveTheirOwnBounds(t *testing.T) {
 	cred.Challenge = challenge(t, m)
 	if _, err := m.Decode(cred); err == nil {
 		t.Error("an x402 payload was taken for a charge")
+	}
+}
+
+// An offer holds for as long as it says: who signs at once has all but the 20 seconds that it
+// takes to submit what was signed, and a clock that is half a minute off does not matter to who
+// presents it soon.
+func TestExactOffersHold(t *testing.T) {
+	m := newMethod(t, offersExact)
+	_, accepted := exactChallenge(t, m)
+	now := time.Now().Truncate(time.Second)
+	for _, c := range []struct {
+		clock, signed, presented time.Duration // the first ahead of ours, the others from the offer on
+		reason                   string
+	}{
+		{0, 0, 0, ""}, {0, 0, 27, ""}, {0, 0, 35, ""}, {0, 0, 70, ""}, {0, 0, 71, mpp.ReasonExpired}, {0, 19, 89, ""}, {0, 88, 89, ""}, {0, 89, 90, mpp.ReasonExpired},
+		{-30, 0, 1, ""}, {-30, 0, 40, ""}, {-30, 0, 41, mpp.ReasonExpired}, {-30, 80, 81, ""}, {-71, 0, 0, mpp.ReasonExpired},
+		{30, 0, 0, ""}, {30, 0, 89, ""}, {30, 80, 81, ""}, {31, 0, 0, mpp.ReasonLong}, {31, 0, 1, ""},
+	} {
+		at := func(s time.Duration) time.Time { return now.Add(s * time.Second) }
+		expires := now.Add(time.Duration(accepted.MaxTimeoutSeconds) * time.Second)
+		p := mpp.Payment{Bearer: true, ValidBefore: at(c.clock + c.signed + time.Duration(accepted.MaxTimeoutSeconds))}
+		no := m.InTime(p, at(c.presented), expires)
+		if no == nil != (c.reason == "") || no != nil && no.Reason != c.reason {
+			t.Errorf("a clock ahead by %d s, signed after %d s and presented after %d s: %v, want %q", c.clock, c.signed, c.presented, no, c.reason)
+		}
 	}
 }
 

@@ -198,12 +198,12 @@ func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 }
 
 const (
-	// exactTimeout is how long x402 clients let an authorisation be valid. After one failed
-	// payment, a registration is refused if its payment ends later than in a minute, so ten
-	// seconds are left for a clock that is ahead.
-	exactTimeout = 50 * time.Second
+	// exactTimeout is how long x402 clients let an authorisation be valid. One that is signed
+	// at once can be presented for 70 seconds, or for 40 if the client's clock is half a
+	// minute behind: see [ample].
+	exactTimeout = 90 * time.Second
 	// exactSkew is how far ahead of ours a client's clock may be.
-	exactSkew = time.Minute
+	exactSkew = 30 * time.Second
 )
 
 // Exact gives what an x402 offer says of a charge, by the request parameter of its

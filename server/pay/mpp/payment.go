@@ -24,6 +24,12 @@ type Payment struct {
 	// Bearer says that what was signed does not name the challenge: anyone with the
 	// signature can present it for a request of their own.
 	Bearer bool `json:"bearer,omitempty"`
+	// Endless says that what was signed has no end: it can be mined until its nonce is used.
+	// ValidBefore is then the instant by which it should have been mined.
+	Endless bool `json:"endless,omitempty"`
+	// Nonce names the nonce that it uses up: of all transactions with that, one at most is
+	// mined. "" if it has none that another payment could use up.
+	Nonce string `json:"nonce,omitempty"`
 	// Submissions are the transactions that this service has signed for it at its own
 	// expense, the oldest first; see [Expenses].
 	Submissions []Submission `json:"submissions,omitempty"`
@@ -58,8 +64,8 @@ const MinAhead = 5 * time.Second
 
 // InTime says whether p, which answers a challenge that expires then, can be sent
 // now. It may stay valid for no longer than the challenge, unless its payer has chosen the
-// end without one ([Payment.Bearer]), and for no longer than longest from now. nil means
-// yes.
+// end without one ([Payment.Bearer]), and for no longer than longest from now, unless it has
+// no end. nil means yes.
 func (p Payment) InTime(now, expires time.Time, longest time.Duration) *Rejection {
 	ahead := p.ValidBefore.Sub(now)
 	switch {
@@ -67,7 +73,7 @@ func (p Payment) InTime(now, expires time.Time, longest time.Duration) *Rejectio
 		return &Rejection{Code: CodeExpired, Reason: ReasonExpired, Detail: "the challenge has expired"}
 	case ahead < MinAhead:
 		return &Rejection{Code: CodeExpired, Reason: ReasonExpired, Detail: "the payment's own validity ends too soon"}
-	case ahead > longest || !p.Bearer && p.ValidBefore.After(expires):
+	case !p.Endless && ahead > longest || !p.Bearer && p.ValidBefore.After(expires):
 		return Refuse(ReasonLong, "the payment stays valid for longer than it may")
 	case p.ValidFrom.After(now):
 		return Refuse(ReasonEarly, "the payment is not valid yet")
@@ -187,6 +193,7 @@ const (
 	ReasonEarly     = "not_yet_valid"
 	ReasonLong      = "valid_too_long"
 	ReasonUsed      = "already_used"
+	ReasonNonce     = "nonce_not_next"
 	ReasonReverted  = "reverted"
 	ReasonNotMined  = "not_mined"
 	ReasonWaste     = "wasted_gas"
@@ -195,7 +202,7 @@ const (
 // Reasons lists them all.
 func Reasons() []string {
 	return []string{ReasonFunds, ReasonFee, ReasonGas, ReasonChain, ReasonToken, ReasonRecipient, ReasonAmount, ReasonChallenge,
-		ReasonSigner, ReasonKey, ReasonForm, ReasonCode, ReasonExpired, ReasonEarly, ReasonLong, ReasonUsed, ReasonReverted, ReasonNotMined,
+		ReasonSigner, ReasonKey, ReasonForm, ReasonCode, ReasonExpired, ReasonEarly, ReasonLong, ReasonUsed, ReasonNonce, ReasonReverted, ReasonNotMined,
 		ReasonWaste}
 }
 

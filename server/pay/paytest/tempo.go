@@ -143,6 +143,16 @@ func (s *Swap) Calls() []any {
 	return []any{[]any{s.Approves, value(s.ApproveValue), approve}, []any{s.Exchange, value(s.SwapValue), swap}}
 }
 
+// Counted has a draft be what the clients in Go and Python make (mpp-go 0.3, pympp): it uses
+// up the account's next nonce, in the lane of key 0, and has no validBefore. Its fee is paid in
+// the token of the payment, and its priority fee may be all of it.
+func Counted(nonce uint64) TempoAlter {
+	return func(d *TempoDraft) {
+		d.NonceKey, d.Nonce, d.ValidBefore, d.ValidAfter = uint64(0), nonce, uint64(0), uint64(0)
+		d.FeeToken, d.Gas, d.MaxPriorityFee = d.Token[:], uint64(1_000_000), d.MaxFee
+	}
+}
+
 // draft is the transaction that the reference client would make.
 func (w Tempo) draft(c mpp.Challenge) *TempoDraft {
 	q, amount := asked(c)

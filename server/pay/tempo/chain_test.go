@@ -1,6 +1,7 @@
 package tempo_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -212,6 +213,8 @@ func TestOnARealChain(t *testing.T) {
 		}
 	}
 
+	m.lanes(method)
+
 	// Two contracts that are no tokens: one says yes to everything and moves
 	// nothing, the other reverts.
 	silent, broken := common.HexToAddress("0x5117"), common.HexToAddress("0xb401")
@@ -258,6 +261,87 @@ func TestOnARealChain(t *testing.T) {
 	}
 	if got, err := method.Outcome(t.Context(), unpaid[mpp.Gone]); err != nil || got.State != mpp.Gone {
 		t.Errorf("sent too late, outcome: %v, %v: %s", got.State, err, got.Detail)
+	}
+}
+
+// lanes pays with counted nonces, as other clients than the reference one do, and has nonces used
+// up by others.
+func (m *market) lanes(method *tempo.Method) {
+	m.Helper()
+	w := paytest.Tempo{Key: m.chain.Accounts[7].Key}
+	next := func() uint64 {
+		// The development chain counts what waits in other lanes as pending, so "latest".
+		var n hexutil.Uint64
+		m.call(&n, "eth_getTransactionCount", w.Address(), "latest")
+		return uint64(n)
+	}
+	price := func(d *paytest.TempoDraft) { // as eth_gasPrice has it
+		var gasPrice hexutil.Big
+		m.call(&gasPrice, "eth_gasPrice")
+		d.MaxFee, d.MaxPriorityFee = gasPrice.ToInt(), gasPrice.ToInt()
+	}
+	inLane := func(nonce uint64) paytest.TempoAlter {
+		return func(d *paytest.TempoDraft) { d.NonceKey, d.Nonce = uint64(77), nonce }
+	}
+	first := m.decode(method, w, paytest.Counted(next()), price)
+	m.settle("the next nonce", method, first)
+	m.settle("another lane", method, m.decode(method, w, paytest.Counted(0), price, inLane(0)))
+	m.settle("the next nonce of another lane, with an end", method, m.decode(method, w, inLane(1)))
+
+	var no *mpp.Rejection
+	for reason, p := range map[string]mpp.Payment{
+		mpp.ReasonUsed:  m.decode(method, w, paytest.Counted(next()-1), price),
+		mpp.ReasonNonce: m.decode(method, w, paytest.Counted(next()+1), price),
+		mpp.ReasonFunds: m.decode(method, paytest.Tempo{Key: newKey(m.T)}, paytest.Counted(0), price),
+		mpp.ReasonFee:   m.decode(method, w, paytest.Counted(next()), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(1) }),
+	} {
+		if err := method.Simulate(m.Context(), p); !errors.As(err, &no) || no.Reason != reason {
+			m.Errorf("%v, want %s", err, reason)
+		}
+	}
+	if err := method.Simulate(m.Context(), m.decode(method, w, paytest.Counted(5), price, inLane(5))); !errors.As(err, &no) || no.Reason != mpp.ReasonNonce {
+		m.Errorf("a gap in another lane: %v", err)
+	}
+
+	// Its payer replaces a payment that may have been sent, by one that pays the same under
+	// another hash, and by one that does not.
+	for name, same := range map[string]bool{"pays the same": true, "does something else": false} {
+		c := m.challenge(method)
+		nonce := next()
+		cred := w.Pay(c, paytest.Counted(nonce), price)
+		p, err := method.Decode(cred)
+		if err == nil {
+			err = method.Simulate(m.Context(), p)
+		}
+		if err != nil {
+			m.Fatal(err)
+		}
+		raw := w.Transaction(c, paytest.Counted(nonce), price, func(d *paytest.TempoDraft) {
+			d.MaxFee = new(big.Int).Mul(d.MaxFee.(*big.Int), big.NewInt(2))
+			if !same {
+				d.Recipient = w.Address()
+			}
+		})
+		var receipt struct{ Status string }
+		if m.call(&receipt, "eth_sendRawTransactionSync", hexutil.Bytes(raw)); receipt.Status != "0x1" {
+			m.Fatal("the replacement failed")
+		}
+		m.call(nil, "anvil_mine", 2)
+		soon, cancel := context.WithTimeout(m.Context(), 200*time.Millisecond) // the chain waits for it to be mined
+		if got, err := method.Broadcast(soon, p, nil); err != nil || got.State != mpp.Pending {
+			m.Errorf("replaced by one that %s, sent: %v, %v: %s", name, got.State, err, got.Detail)
+		}
+		cancel()
+		want, reference := mpp.Gone, ""
+		if same {
+			want, reference = mpp.Settled, crypto.Keccak256Hash(raw).Hex()
+		}
+		if got, err := method.Outcome(m.Context(), p); err != nil || got.State != want || got.Reference != reference || !got.Deep {
+			m.Errorf("replaced by one that %s: %+v, %v", name, got, err)
+		}
+	}
+	if got, err := method.Outcome(m.Context(), first); err != nil || got.State != mpp.Settled || !got.Deep {
+		m.Errorf("the first one, later: %+v, %v", got, err)
 	}
 }
 

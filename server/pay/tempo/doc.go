@@ -9,7 +9,7 @@
 //
 //	Decode     no network: the one transaction we accept, canonical, signed,
 //	           ours in chain, token, recipient, amount and memo (method.go,
-//	           transaction.go, swap.go, signature.go, keyauth.go)
+//	           transaction.go, lane.go, swap.go, signature.go, keyauth.go)
 //	Simulate   would it go through now? nothing is sent (simulate.go,
 //	           swap.go)
 //	Broadcast  send it; harmless to repeat (settle.go)
@@ -18,6 +18,9 @@
 // A payer who holds another token than the one asked for may buy what is paid in the same
 // transaction. It then makes three calls in place of one, in one fixed form (swap.go).
 // Everything after the simulation is the same for both: the transfer is what counts.
+//
+// A transaction may be in any lane of nonces, with a validBefore or, but for the expiring
+// nonce, without one (lane.go). One without can be mined until its nonce is used.
 //
 // A charge of nothing asks for a proof of the account instead, which no node is asked about
 // (proof.go).

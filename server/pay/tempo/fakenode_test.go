@@ -3,6 +3,7 @@ package tempo
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -14,11 +15,12 @@ import (
 	"webring/server/pay/paytest"
 )
 
-// fakeNode has one receipt and some logs.
+// fakeNode has one receipt and some logs, and maybe the receipt of another transaction.
 type fakeNode struct {
 	*paytest.Node
 	receipt any
 	logs    []any
+	other   fields
 }
 
 func (n *fakeNode) answer(method string, params []json.RawMessage) any {
@@ -26,6 +28,9 @@ func (n *fakeNode) answer(method string, params []json.RawMessage) any {
 	case "eth_getTransactionByHash":
 		return fields{"blockNumber": nil} // as one that waits to be mined
 	case "eth_getTransactionReceipt":
+		if n.other != nil && string(params[0]) == fmt.Sprintf("%q", n.other["transactionHash"]) {
+			return n.other
+		}
 		return n.receipt
 	case "eth_getLogs":
 		return n.logs
@@ -89,6 +94,17 @@ func (n *fakeNode) mine(at ...int64) {
 }
 
 type fields = paytest.Fields
+
+// replace has the transfer of p be mined in block number by another transaction.
+func (n *fakeNode) replace(p mpp.Payment, number uint64) (hash common.Hash) {
+	hash, n.other = common.HexToHash("0x01"), paidReceipt(p, number)
+	n.other["transactionHash"] = hash
+	for _, l := range n.other["logs"].([]fields) {
+		l["transactionHash"] = hash
+	}
+	n.logs = []any{n.other["logs"].([]fields)[2]}
+	return hash
+}
 
 // paidReceipt is the receipt of p in block number, as an honest node has it.
 func paidReceipt(p mpp.Payment, number uint64) fields {

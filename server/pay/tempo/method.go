@@ -38,7 +38,8 @@ type Method struct {
 
 // maxAhead is how far ahead of now a transaction's validBefore may lie: it bounds
 // how long a reservation can be held without being paid. Clients give about 25
-// seconds.
+// seconds. How long one without an end holds anything is up to its caller
+// ([mpp.Payment.Endless]).
 const maxAhead = 90 * time.Second
 
 // Bounds on a transaction's gas. A plain transfer of a token takes about
@@ -102,8 +103,14 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if err := m.checkTransfer(tx, c.Challenge, cents, currency, recipient); err != nil {
 		return mpp.Payment{}, err
 	}
-	if tx.validBefore == 0 || tx.validBefore > mpp.LastSecond {
+	if tx.validBefore > mpp.LastSecond {
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonLong, "the transaction has no usable validBefore")
+	}
+	end := time.Unix(int64(tx.validBefore), 0).UTC()
+	if tx.validBefore == 0 {
+		if end, err = c.Challenge.ExpiresAt(); err != nil {
+			return mpp.Payment{}, mpp.Refuse(mpp.ReasonChallenge, "the challenge has no valid expiry")
+		}
 	}
 	if tx.gas < minGas || tx.gas > maxGas {
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonGas, "the transaction's gas is out of range")
@@ -118,14 +125,18 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	signed := m.Payments
 	signed.Token, signed.Recipient = currency, recipient
 	return mpp.Payment{
-		Method: m.Name(), Cents: cents, Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.Network() + ":" + hex.EncodeToString(tx.hash[:]),
+		Method: m.Name(), Cents: cents, Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.replayKey(tx),
 		Payer: payer, Payee: signed.Payee(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
-		ValidBefore: time.Unix(int64(tx.validBefore), 0).UTC(),
+		ValidBefore: end, Endless: tx.validBefore == 0, Nonce: m.nonceName(tx),
 	}, nil
 }
 
-// Life is how long its challenges may be answered. The transaction has an end of its
-// own, within maxAhead.
+func (m *Method) replayKey(tx *transaction) string {
+	return m.Network() + ":" + hex.EncodeToString(tx.hash[:])
+}
+
+// Life is how long its challenges may be answered. A validBefore of the transaction ends
+// sooner, within maxAhead.
 func (m *Method) Life() time.Duration { return 5 * time.Minute }
 
 // PaysGas says that payers pay for their gas.
@@ -186,7 +197,8 @@ func (m *Method) reopen(p mpp.Payment) (*transaction, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tempo: stored payment %s: %w", p.Reference, err)
 	}
-	if tx.hash.Hex() != p.Reference || tx.chainID != m.cfg.ChainID {
+	// Its reference can be that of the transaction that replaced it.
+	if m.replayKey(tx) != p.ReplayKey || tx.chainID != m.cfg.ChainID {
 		return nil, fmt.Errorf("tempo: stored payment %s is not of chain %d", p.Reference, m.cfg.ChainID)
 	}
 	return tx, nil

@@ -1,6 +1,7 @@
 package tempo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -66,15 +67,19 @@ func (r *receipt) complaint() string {
 // the challenge lives five minutes, and the transaction ends no later.
 const searchBack = 15 * time.Minute
 
+// searchAhead is for how long after its time a payment without an end is looked for under
+// another hash. It bounds the questions for one that is shown late.
+const searchAhead = 2 * time.Hour
+
 // Outcome asks what became of a payment that was sent or may have been.
 //
 // Settled is said as soon as a receipt with the right logs is seen, and is
 // deep when its block is. Another receipt is Failed or Mismatched as soon as its block
 // is deep: the chain takes a transaction once. Without one, the payment is Gone when a
-// block later than validBefore is deep and a node that has it still knows no receipt.
-// Until then it is Pending. None of the three is said where a log shows the same
-// transfer under another hash: that leaves the payment Pending for ever, for the
-// operator.
+// block is deep that is later than validBefore, or by which the nonce was used, and a node
+// that has that block still knows no receipt. Until then it is Pending. None of the three is
+// said where a log shows the same transfer under another hash, such as that of a transaction
+// with a higher fee and the same nonce: the payment is Settled by that one.
 //
 // Errors are ErrUnavailable or a damaged record.
 func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
@@ -96,28 +101,41 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 			return mpp.Outcome{}, err
 		}
 		if stays {
-			elsewhere, err := m.elsewhere(ctx, tx, newest.Height()-m.Depth)
-			if err != nil {
-				return mpp.Outcome{}, err
+			elsewhere, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
+			if err != nil || elsewhere != nil {
+				return elsewhere.outcome(), err
 			}
-			return got.unpaid(elsewhere), nil
+			return got.unpaid(), nil
 		}
 		pending.Detail = got.complaint() + ", not final yet"
 	}
-	after, due, err := m.Node.DeepAfter(ctx, newest, tx.validBefore, m.Depth)
+	after, due, err := m.over(ctx, newest, tx)
 	if err != nil || after == nil {
 		pending.Due = due
 		return pending, err
 	}
-	return m.final(ctx, tx, after)
+	return m.final(ctx, p, tx, after)
+}
+
+// over gives a deep block after which the transaction cannot be mined: one later than its
+// validBefore, or by which its nonce was used. It gives nil if there is none yet, and then
+// when that is due, if that is known.
+func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) (after *node.Block, due time.Time, err error) {
+	if tx.validBefore != 0 {
+		if after, due, err = m.Node.DeepAfter(ctx, newest, tx.validBefore, m.Depth); err != nil || after != nil {
+			return after, due, err
+		}
+	}
+	after, err = m.nonceUsed(ctx, newest, tx)
+	return after, due, err
 }
 
 // Seen asks, with a bounded number of questions however long ago it was, what the
 // chain has of a transaction that this process knows nothing of: Settled as
 // [Method.Outcome] says it, Failed or Mismatched as soon as a receipt shows it. Gone
-// needs a deep block later than validBefore without one, and, where that is not of the
-// last minutes, the proof that Outcome wants: a node may have forgotten the receipts of
-// then, and not those of now.
+// needs a deep block after which it cannot be mined. Where that is not of the last minutes,
+// or the transaction can have been replaced, it also needs the proof that Outcome wants: a
+// node may have forgotten the receipts of that time, and still have later ones.
 func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
 	tx, err := m.reopen(p)
 	if err != nil {
@@ -128,14 +146,14 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 	case err != nil:
 		return mpp.Outcome{}, err
 	case got == nil:
-		after, _, err := m.Node.DeepAfter(ctx, newest, tx.validBefore, m.Depth)
+		after, _, err := m.over(ctx, newest, tx)
 		switch {
 		case err != nil || after == nil:
 			return mpp.Outcome{Detail: "not mined yet"}, err
-		case uint64(*newest.Timestamp) < tx.validBefore+receiptsFor:
+		case tx.expiring() && uint64(*newest.Timestamp) < tx.validBefore+receiptsFor:
 			return mpp.Outcome{State: mpp.Gone, Detail: "not mined in its time"}, nil
 		}
-		return m.final(ctx, tx, after)
+		return m.final(ctx, p, tx, after)
 	case got.paid(tx):
 		return m.settled(ctx, newest, got)
 	case *got.Status == 0:
@@ -172,8 +190,8 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) 
 
 // final decides about a transaction that can no longer be mined, as the deep
 // block after shows, but may have been.
-func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) (mpp.Outcome, error) {
-	elsewhere, err := m.elsewhere(ctx, tx, after.Height())
+func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, after *node.Block) (mpp.Outcome, error) {
+	elsewhere, err := m.elsewhere(ctx, p, tx, after.Height())
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -186,16 +204,16 @@ func (m *Method) final(ctx context.Context, tx *transaction, after *node.Block) 
 		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
 	case got != nil && got.paid(tx):
 		return m.settled(ctx, newest, got)
+	case elsewhere != nil:
+		return elsewhere.outcome(), nil
 	}
-	return got.unpaid(elsewhere), nil
+	return got.unpaid(), nil
 }
 
 // unpaid is the outcome that a deep receipt which does not pay us means, or the proven
-// lack of one, which is nil. Elsewhere says that the transfer was mined all the same.
-func (r *receipt) unpaid(elsewhere bool) mpp.Outcome {
+// lack of one, which is nil.
+func (r *receipt) unpaid() mpp.Outcome {
 	switch {
-	case elsewhere:
-		return mpp.Outcome{Detail: "a transfer that answers the challenge was mined under another hash"}
 	case r == nil:
 		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}
 	case *r.Status == 0:
@@ -204,26 +222,59 @@ func (r *receipt) unpaid(elsewhere bool) mpp.Outcome {
 	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: r.complaint()}
 }
 
+// replacement is the deep receipt of another transaction that made the payment's transfer.
+type replacement struct{ node.Receipt }
+
+// outcome is what the replacement means for the payment; nothing is known of none.
+func (r *replacement) outcome() mpp.Outcome {
+	if r == nil {
+		return mpp.Outcome{}
+	}
+	return mpp.Outcome{State: mpp.Settled, Deep: true, Reference: r.Hash.Hex(), Detail: "mined under another hash"}
+}
+
 // elsewhere looks for the transfer under whatever hash, up to the deep block last, in
 // the blocks in which the transaction can have been mined: as long as its payment is
 // open, these grow no more for a node to search once its time is over. It is one that
 // has them deep: another may have followed a branch that was left.
-func (m *Method) elsewhere(ctx context.Context, tx *transaction, last uint64) (found bool, err error) {
-	to, err := m.Node.FirstSince(ctx, last, int64(tx.validBefore)+1)
-	if err != nil {
-		return false, err
+func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (*replacement, error) {
+	end := p.ValidBefore
+	if p.Endless {
+		end = end.Add(searchAhead)
 	}
-	from, err := m.Node.FirstSince(ctx, to, int64(tx.validBefore)-int64(searchBack/time.Second))
+	to, err := m.Node.FirstSince(ctx, last, end.Unix()+1)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-searchBack).Unix())
+	if err != nil {
+		return nil, err
+	}
+	var found *common.Hash
 	err = m.Node.Logs(ctx, from, to, m.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
-		if found = slices.ContainsFunc(logs, tx.isTransferWithMemo); found {
-			return node.ErrEnough
+		at := slices.IndexFunc(logs, tx.isTransferWithMemo)
+		if at < 0 {
+			return nil
 		}
-		return nil
+		if found = logs[at].TxHash; found == nil {
+			return node.Unavailable(errors.New("the node does not say which transaction made a transfer"))
+		}
+		return node.ErrEnough
 	})
-	return found, err
+	if err != nil || found == nil {
+		return nil, err
+	}
+	newest, r, err := m.Node.ReceiptOf(ctx, *found)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil || !(&receipt{*r}).paid(tx) {
+		return nil, node.Unavailable(errors.New("the node has no receipt that shows a transfer of which it has the log"))
+	}
+	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
+		return nil, cmp.Or(err, node.Unavailable(errors.New("the block of a transfer under another hash is not deep")))
+	}
+	return &replacement{*r}, nil
 }
 
 // receipt is a receipt of a Tempo transaction.

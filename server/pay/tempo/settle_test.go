@@ -99,10 +99,9 @@ func TestRevertedPaymentIsKnownAsSoonAsItsBlockIsDeep(t *testing.T) {
 		} else if want == mpp.Failed && got.Detail != "mined, but reverted" {
 			t.Error(got.Detail)
 		}
-		log := paidReceipt(p, 9)["logs"].([]fields)[2]
-		log["transactionHash"] = common.HexToHash("0x01")
-		n.logs = []any{log}
-		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Pending {
+		hash := n.replace(p, 9)
+		elsewhere := map[mpp.State]mpp.State{mpp.Failed: mpp.Settled}[want]
+		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != elsewhere || got.State == mpp.Settled && got.Reference != hash.Hex() {
 			t.Errorf("%d blocks on top, and the transfer under another hash: %v, %v: %s", blocks, got.State, err, got.Detail)
 		}
 		n.Bend["eth_getLogs"] = func([]json.RawMessage) any { return paytest.NodeError{Code: -32005, Text: "limit exceeded"} }
@@ -136,14 +135,12 @@ func TestOutcomeSaysWhenItsBlockIsDue(t *testing.T) {
 	}
 }
 
-// A transfer that answers the challenge under another hash keeps the payment
-// open: it is neither ours to apply nor provably nothing.
+// A transfer that answers the challenge under another hash is the payment's, once its block
+// is deep and its receipt shows it.
 func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 	n, m, p := newFake(t)
 	n.mine(26, 27, 28)
-	log := paidReceipt(p, 9)["logs"].([]fields)[2]
-	log["transactionHash"] = common.HexToHash("0x01")
-	n.logs = []any{log}
+	hash := n.replace(p, 9)
 	var filter struct {
 		FromBlock, ToBlock hexutil.Uint64
 		Address            common.Address
@@ -154,8 +151,25 @@ func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 		return n.logs
 	}
 	got, err := m.Outcome(t.Context(), p)
-	if err != nil || got.State != mpp.Pending || !strings.Contains(got.Detail, "another hash") {
-		t.Errorf("%v, %v: %s", got.State, err, got.Detail)
+	if err != nil || got.State != mpp.Settled || !got.Deep || got.Reference != hash.Hex() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	p.Reference = got.Reference // as it is stored then
+	if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled {
+		t.Errorf("asked again: %+v, %v", got, err)
+	}
+	for name, spoil := range map[string]func(r fields){
+		"without its receipt":              func(fields) { n.other = nil },
+		"a receipt without the transfer":   func(r fields) { r["logs"] = []fields{} },
+		"a receipt of a block that went":   func(r fields) { r["blockHash"] = paytest.BlockHash(77) },
+		"a log that names no transaction":  func(fields) { delete(n.logs[0].(fields), "transactionHash") },
+		"a receipt of a transaction alone": func(r fields) { r["transactionHash"] = common.HexToHash("0x02") },
+	} {
+		n.replace(p, 9)
+		spoil(n.other)
+		if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) || got.State != mpp.Pending {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 	if filter.FromBlock != 0 || filter.ToBlock != 10 || filter.Address != token || len(filter.Topics) != 4 {
 		t.Errorf("searched %+v", filter)
@@ -198,7 +212,7 @@ func TestOutcomeOfAPaymentThatWasOpenForLong(t *testing.T) {
 		elsewhere uint64 // block with the transfer under another hash
 		want      mpp.State
 	}{
-		"never mined": {0, mpp.Gone}, "mined under another hash": {4990, mpp.Pending},
+		"never mined": {0, mpp.Gone}, "mined under another hash": {4990, mpp.Settled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, m, p := newFake(t)
@@ -206,8 +220,8 @@ func TestOutcomeOfAPaymentThatWasOpenForLong(t *testing.T) {
 			for i := range int64(9000) { // one a second, the last long after
 				n.mine(i - 4980)
 			}
-			log := paidReceipt(p, 9)["logs"].([]fields)[2]
-			log["transactionHash"] = common.HexToHash("0x01")
+			n.replace(p, tc.elsewhere)
+			log := n.logs[0]
 			last := uint64(0)
 			n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
 				var q struct{ FromBlock, ToBlock hexutil.Uint64 }
@@ -286,8 +300,8 @@ func TestOutcomeFromANodeOnALeftBranch(t *testing.T) {
 	for newest, deep := range map[int]bool{11: false, 12: false, 13: true} {
 		n, m, p := newFake(t)
 		n.mine(24, 26, 27, 28, 29, 30) // searched until block 11; 13 is deep
-		log := paidReceipt(p, 10)["logs"].([]fields)[2]
-		log["transactionHash"] = common.HexToHash("0x01")
+		n.replace(p, 10)
+		log := n.logs[0]
 		// The batch with the logs is the second that begins with this.
 		batch, behind := 0, false
 		n.Bend["eth_chainId"] = func([]json.RawMessage) any {
@@ -309,7 +323,7 @@ func TestOutcomeFromANodeOnALeftBranch(t *testing.T) {
 			return []any{log}
 		}
 		got, err := m.Outcome(t.Context(), p)
-		if isUnavailable(err) == deep || got.State != mpp.Pending {
+		if isUnavailable(err) == deep || (got.State == mpp.Settled) != deep {
 			t.Errorf("newest block %d: %v, %v: %s", newest, got.State, err, got.Detail)
 		}
 	}

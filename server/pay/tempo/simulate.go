@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -25,8 +26,8 @@ import (
 // its window and the sender's balance for the fee; but a node that does not
 // know the field "calls" executes nothing and says yes, so the transfer is
 // asked for again as a plain call, and a swap with its transfer as plain calls
-// one after the other. Nor does every node look at the access key in a
-// simulation, so the keychain itself is asked about it.
+// one after the other. Nor does every node look at the access key or the nonce in a
+// simulation, so the keychain and the lane of nonces themselves are asked about.
 func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	tx, err := m.reopen(p)
 	if err != nil {
@@ -51,9 +52,22 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 			questions = append(questions, node.Question(&left[i], keychain, "getRemainingLimitWithPeriod(address,address,address)", account, key, node.Word(token)))
 		}
 	}
+	var next string
+	if !tx.expiring() {
+		questions = append(questions, tx.askNext(&next, "latest"))
+	}
 	newest, err := m.Node.Head(ctx, questions...)
 	if err != nil {
 		return err
+	}
+	if lane := questions[len(questions)-1]; !tx.expiring() {
+		// The nonce comes first: the simulation fails for it, too, and does not say what to do.
+		if lane.Error != nil {
+			return node.Unavailable(lane.Error)
+		}
+		if err := tx.isNext(next); err != nil {
+			return err
+		}
 	}
 	if tx.swap != nil {
 		if err := tx.swaps(questions[1].Error, blocks); err != nil {
@@ -71,7 +85,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		return err
 	}
 	if tx.accessKey != nil {
-		if err := tx.checkKey(known, left); err != nil {
+		if err := tx.checkKey(known, left, newest.Time()); err != nil {
 			return err
 		}
 	}
@@ -118,7 +132,10 @@ func envelope(tx *transaction) map[string]any {
 	e := map[string]any{
 		"type": "0x76", "chainId": hexutil.Uint64(tx.chainID), "from": tx.sender, "calls": calls,
 		"gas": hexutil.Uint64(tx.gas), "maxFeePerGas": (*hexutil.Big)(tx.maxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.maxPriorityFee),
-		"nonceKey": hexutil.Bytes(expiringNonce), "nonce": "0x0", "validBefore": hexutil.Uint64(tx.validBefore),
+		"nonceKey": (*hexutil.Big)(new(big.Int).SetBytes(tx.nonceKey)), "nonce": hexutil.Uint64(tx.nonce),
+	}
+	if tx.validBefore != 0 {
+		e["validBefore"] = hexutil.Uint64(tx.validBefore)
 	}
 	if tx.validAfter != 0 {
 		e["validAfter"] = hexutil.Uint64(tx.validAfter)
@@ -158,7 +175,7 @@ var keychain = common.HexToAddress("0xaaaaaaaa00000000000000000000000000000000")
 // the account has not got or that signs as another kind, nor the permission for
 // one that it has or has revoked. Of a key without enough left the chain takes
 // fees, or not even those.
-func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes) error {
+func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes, now time.Time) error {
 	if len(words) < 5*32 || slices.ContainsFunc(left, func(l hexutil.Bytes) bool { return len(l) < 32 }) {
 		return mpp.Refuse(mpp.ReasonKey, "the account has no such access key")
 	}
@@ -173,7 +190,7 @@ func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes) error {
 	}
 	known := key.Cmp(new(big.Int).SetBytes(tx.accessKey[:])) == 0 && !revoked &&
 		kind.Cmp(big.NewInt(int64(slices.Index(kinds, tx.keyKind)))) == 0 &&
-		expiry.Cmp(new(big.Int).SetUint64(tx.validBefore)) >= 0
+		expiry.Cmp(new(big.Int).SetUint64(max(tx.validBefore, uint64(now.Unix())+1))) >= 0
 	if !known {
 		return mpp.Refuse(mpp.ReasonKey, "the account has no such access key")
 	}

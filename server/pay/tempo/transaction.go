@@ -12,8 +12,8 @@ import (
 )
 
 // transaction is the one kind of Tempo transaction that pays here: a
-// transferWithMemo under the expiring nonce, alone or after the two calls of a
-// [swap], paid for by its sender. On the wire it is
+// transferWithMemo, alone or after the two calls of a [swap], paid for by its sender.
+// On the wire it is
 //
 //	0x76 ‖ RLP[chainId, maxPriorityFeePerGas, maxFeePerGas, gas,
 //	           calls[[to, value, data], …], accessList, nonceKey, nonce,
@@ -29,7 +29,9 @@ type transaction struct {
 	calls                   []call // the last is the transfer
 	swap                    *swap  // nil: there is none before the transfer
 	token                   common.Address
-	validBefore, validAfter uint64 // Unix seconds; validAfter 0: none
+	nonceKey                []byte // of its lane, without leading zeros
+	nonce                   uint64
+	validBefore, validAfter uint64 // Unix seconds; 0: none
 	feeToken                []byte // 20 bytes, or empty: the chain chooses
 	recipient               common.Address
 	amount                  uint64 // base units
@@ -67,10 +69,6 @@ const (
 	fieldAuthList   = 12
 	fieldKeyAuth    = 13 // or the signature, when there is no key authorization
 )
-
-// expiringNonce is the nonce key 2²⁵⁶−1: the chain remembers the transaction
-// until validBefore instead of counting.
-var expiringNonce = bytes.Repeat([]byte{0xff}, 32)
 
 // emptyList is the encoding of a list without members.
 var emptyList = []byte{0xc0}
@@ -126,11 +124,10 @@ func readTransaction(raw []byte) (*transaction, error) {
 }
 
 func (tx *transaction) readFields(fields [][]byte) error {
-	var nonce uint64
 	for _, f := range []struct {
 		at   int
 		into *uint64
-	}{{0, &tx.chainID}, {3, &tx.gas}, {7, &nonce}, {8, &tx.validBefore}, {9, &tx.validAfter}} {
+	}{{0, &tx.chainID}, {3, &tx.gas}, {7, &tx.nonce}, {8, &tx.validBefore}, {9, &tx.validAfter}} {
 		value, rest, err := rlp.SplitUint64(fields[f.at])
 		if err != nil || len(rest) != 0 {
 			return mpp.Refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
@@ -153,8 +150,11 @@ func (tx *transaction) readFields(fields [][]byte) error {
 	if !bytes.Equal(fields[fieldAccessList], emptyList) || !bytes.Equal(fields[fieldAuthList], emptyList) {
 		return mpp.Refuse(mpp.ReasonForm, "access and authorization lists must be empty")
 	}
-	if key, err := readString(fields[fieldNonceKey]); err != nil || !bytes.Equal(key, expiringNonce) || nonce != 0 {
-		return mpp.Refuse(mpp.ReasonForm, "the transaction must use the expiring nonce")
+	if tx.nonceKey, err = readString(fields[fieldNonceKey]); err != nil {
+		return err
+	}
+	if err := tx.checkLane(); err != nil {
+		return err
 	}
 	if tx.feeToken, err = readString(fields[fieldFeeToken]); err != nil || len(tx.feeToken) != 0 && len(tx.feeToken) != common.AddressLength {
 		return mpp.Refuse(mpp.ReasonForm, "the fee token is no address")

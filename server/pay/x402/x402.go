@@ -3,6 +3,7 @@ package x402
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -15,6 +16,8 @@ const (
 	RequiredField  = "PAYMENT-REQUIRED"
 	SignatureField = "PAYMENT-SIGNATURE"
 	ResponseField  = "PAYMENT-RESPONSE"
+	// OldField is where version 1 has a payment.
+	OldField = "X-PAYMENT"
 )
 
 const (
@@ -33,7 +36,13 @@ type Required struct {
 	Error    string   `json:"error,omitempty"` // why the request was not carried out
 	Resource Resource `json:"resource"`
 	Accepts  []Offer  `json:"accepts"` // any one may be paid
+	// Extensions say more of what is paid for, by their names, such as [Bazaar].
+	Extensions map[string]json.RawMessage `json:"extensions,omitempty"`
 }
+
+// Bazaar is the extension that tells directories how the resource is called. Clients repeat
+// it when they pay.
+const Bazaar = "bazaar"
 
 // Resource is what is paid for.
 type Resource struct {
@@ -49,7 +58,8 @@ type Offer struct {
 	Amount  string `json:"amount"`  // base units
 	Asset   string `json:"asset"`   // address of the token
 	PayTo   string `json:"payTo"`
-	// MaxTimeoutSeconds is how long, from when it is signed, an authorisation is valid.
+	// MaxTimeoutSeconds is how long the offer holds, and how long, from when it is signed, an
+	// authorisation is valid by the clock of its client.
 	MaxTimeoutSeconds int   `json:"maxTimeoutSeconds"`
 	Extra             Extra `json:"extra"`
 }
@@ -86,7 +96,8 @@ func (p Payment) Credential() mpp.Credential {
 
 // Parse finds the payment among the values of all PAYMENT-SIGNATURE fields of a request.
 // found says that one was there at all. With found and an error ([mpp.ErrMalformed],
-// [mpp.ErrTooLarge] or [mpp.ErrMultiple]) the payment is nil.
+// [mpp.ErrTooLarge], [mpp.ErrMultiple] or [ErrVersion]) the payment is nil. Either alphabet of
+// base64 is read, with or without padding.
 func Parse(values []string) (p *Payment, found bool, err error) {
 	var text string
 	for _, value := range values {
@@ -108,11 +119,18 @@ func Parse(values []string) (p *Payment, found bool, err error) {
 		return nil, true, mpp.ErrTooLarge
 	}
 	p = &Payment{}
-	if err := decode(text, p); err != nil || p.Version != Version || len(p.Payload) == 0 || p.Payload[0] != '{' {
+	err = decode(text, p)
+	switch {
+	case err == nil && p.Version == 1:
+		return nil, true, ErrVersion
+	case err != nil || p.Version != Version || len(p.Payload) == 0 || p.Payload[0] != '{':
 		return nil, true, mpp.ErrMalformed
 	}
 	return p, true, nil
 }
+
+// ErrVersion says that a payment is by version 1 of the protocol.
+var ErrVersion = errors.New("x402: a payment by version 1")
 
 // Response says what came of a payment that was presented.
 type Response struct {
@@ -124,8 +142,12 @@ type Response struct {
 	Network      string `json:"network"`
 }
 
-// Pending is the ErrorReason of a payment without a known outcome.
-const Pending = "settlement_pending"
+// Reasons of refusals; all but the first are the specification's.
+const (
+	Pending        = "settlement_pending" // the payment may be settled, and its outcome is not known
+	InvalidPayload = "invalid_payload"    // the payment cannot be read
+	InvalidVersion = "invalid_x402_version"
+)
 
 // Header is the value of the PAYMENT-RESPONSE field that carries r. Equal responses have
 // equal headers.
@@ -145,12 +167,15 @@ func encode(v any) (string, error) {
 	return base64.StdEncoding.EncodeToString(text), nil
 }
 
+// standard spells base64url in the standard alphabet.
+var standard = strings.NewReplacer("-", "+", "_", "/")
+
 // decode is stricter than what the reference client writes needs: see [mpp.Unmarshal].
 func decode(text string, v any) error {
 	if strings.ContainsAny(text, "\r\n") {
 		return mpp.ErrEncoding
 	}
-	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	raw, err := base64.RawStdEncoding.Strict().DecodeString(standard.Replace(strings.TrimRight(text, "=")))
 	if err != nil {
 		return mpp.ErrEncoding
 	}

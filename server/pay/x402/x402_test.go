@@ -34,7 +34,15 @@ func TestParse(t *testing.T) {
 	if p, found, err := x402.Parse([]string{"", ","}); p != nil || found || err != nil {
 		t.Errorf("of nothing: %v %v %v", p, found, err)
 	}
-	padded := presented + strings.Repeat(" ", (4-len(presented)%3)%3) // its base64 ends with "=="
+	// Both alphabets, padded or not. "??>" has letters that differ between them.
+	spelled := strings.Replace(presented, "Bid 1.00", "??>>>Bid 1.00", 1)
+	for _, more := range []string{"", " ", "  "} {
+		for name, e := range map[string]*base64.Encoding{"standard": base64.StdEncoding, "unpadded": base64.RawStdEncoding, "base64url": base64.URLEncoding, "base64url, unpadded": base64.RawURLEncoding} {
+			if p, _, err := x402.Parse([]string{e.EncodeToString([]byte(spelled + more))}); err != nil || p.Accepted != offer {
+				t.Errorf("%s with %d: %v", name, len(more), err)
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		values []string
 		err    error
@@ -43,12 +51,13 @@ func TestParse(t *testing.T) {
 		"twice in a line":    {[]string{encoded(presented) + "," + encoded("{}")}, mpp.ErrMultiple},
 		"too long":           {[]string{encoded(strings.Repeat(" ", mpp.MaxCredential) + presented)}, mpp.ErrTooLarge},
 		"no base64":          {[]string{presented[:10]}, mpp.ErrMalformed},
-		"base64url":          {[]string{base64.RawURLEncoding.EncodeToString([]byte(padded))}, mpp.ErrMalformed},
 		"line break":         {[]string{encoded(presented)[:40] + "\n" + encoded(presented)[40:]}, mpp.ErrMalformed},
 		"no JSON":            {[]string{encoded("x402")}, mpp.ErrMalformed},
 		"no object":          {[]string{encoded("[]")}, mpp.ErrMalformed},
 		"nothing in it":      {[]string{encoded("{}")}, mpp.ErrMalformed},
-		"version 1":          {[]string{encoded(strings.Replace(presented, ":2,", ":1,", 1))}, mpp.ErrMalformed},
+		"version 1":          {[]string{encoded(`{"x402Version":1,"scheme":"exact","network":"base","payload":{"signature":"0x00"}}`)}, x402.ErrVersion},
+		"version 3":          {[]string{encoded(strings.Replace(presented, ":2,", ":3,", 1))}, mpp.ErrMalformed},
+		"padding within":     {[]string{encoded(presented)[:40] + "=" + encoded(presented)[40:]}, mpp.ErrMalformed},
 		"a name twice":       {[]string{encoded(strings.Replace(presented, `"scheme"`, `"scheme":"upto","scheme"`, 1))}, mpp.ErrMalformed},
 		"a name in capitals": {[]string{encoded(strings.Replace(presented, `"payTo"`, `"PayTo"`, 1))}, mpp.ErrMalformed},
 		"payload of text":    {[]string{encoded(`{"x402Version":2,"payload":"x","accepted":{}}`)}, mpp.ErrMalformed},
