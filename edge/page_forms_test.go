@@ -172,14 +172,17 @@ func TestTheJoinPageOffersBids(t *testing.T) {
 	// bids, and name the site.
 	const site = `autocomplete="url" autocapitalize="none" spellcheck="false" value="`
 	for target, want := range map[string][]string{
-		"/join":               {`id="opening-ten" value="3.01"`, `id="opening-none" value="none" checked`, "$51.01 in total takes first place.", site + `"`},
-		"/join?opening=first": {`id="opening-first" value="50.01" checked`, "$51.01 with the opening bid below takes first place"},
+		"/join":                                         {`id="opening-ten" value="3.01"`, `id="opening-none" value="none" checked`, "$51.01 in total takes first place.", site + `"`},
+		"/join?opening=lead&category=general":           {`value="50.01" checked`, `list="categories" value="general"`, "with the opening bid below takes first place"},
+		"/join?opening=lead&category=none":              {`id="opening-none" value="none" checked`, `list="categories" value="none"`},
+		"/join?category=A%20B":                          {`list="categories" value=""`},
+		"/join?opening=first":                           {`id="opening-first" value="50.01" checked`, "$51.01 with the opening bid below takes first place"},
 		"/join?opening=pass&url=https%3A%2F%2Fa.dev":    {`id="opening-ten" value="3.01" checked`, "$4.01 with the opening bid below passes number 10", site + `https://a.dev"`},
 		"/join?opening=9.00&url=javascript:x":           {`id="opening-none" value="none" checked`, site + `"`},
 		"/join?url=http://%22%3E%FF":                    {site + "http://&#34;&gt;\ufffd\""},
 		"/join?url=https://" + strings.Repeat("a", 300): {site + `"`},
-		"/leaderboard": {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10 for $4.01<`},
-		"/":            {`href="join?opening=first"`},
+		"/leaderboard":                                  {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10 for $4.01<`},
+		"/":                                             {`href="join?opening=first"`},
 	} {
 		r := s.Get(target)
 		for _, w := range want {
@@ -214,13 +217,14 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/ring?q=caf%C3%A9+%3Cb%3E&kind=mcp&page=2": {"Found &lt;first&gt;", "Members 51 to 52 of 120", "<bdi>café &lt;b&gt;</bdi>",
 			`href="ring?kind=mcp&amp;page=3&amp;q=caf%C3%A9+%3Cb%3E"`, `href="ring?kind=agent&amp;q=caf%C3%A9+%3Cb%3E"`, `name="kind" value="mcp"`},
-		"/ring?q=nobody":               {"No members found.", `href="random"`, `href="join"`},
-		"/ring?q=nobody&kind=mcp":      {`href="ring?q=nobody"`},
-		"/ring?q=away":                 {"Search is unavailable right now", `href="ring"`, `value="away"`},
-		"/ring?q=%3F%3F":               {"at least one letter or digit"},
-		"/ring?sort=newest":            {"Members 1 to 3 of 3, the newest first", `<option value="newest" selected`},
-		"/ring?category=general":       {"Members 1 to 3 of 3", "Category general"},
-		"/categories/general":          {`<option value="general" selected`, `action="../ring"`},
+		"/ring?q=nobody":          {"No members found.", `href="random"`, `href="join"`},
+		"/ring?q=nobody&kind=mcp": {`href="ring?q=nobody"`},
+		"/ring?q=away":            {"Search is unavailable right now", `href="ring"`, `value="away"`},
+		"/ring?q=%3F%3F":          {"at least one letter or digit"},
+		"/ring?sort=newest":       {"Members 1 to 3 of 3, the newest first", `<option value="newest" selected`},
+		"/ring?category=general":  {"Members 1 to 3 of 3", "Category general"},
+		"/categories/general": {`action="../ring"`, `<input type="hidden" name="category" value="general">`, `href="../members/alpha"><bdi>Alpha &amp; Co</bdi></a> <span>rank 1 · $51</span>`,
+			`href="../join?category=general">Join for $1</a>`, `href="../join?category=general&amp;opening=lead">Lead general for $51.01</a>`, `href="../next?category=general"`, `of 3 members`},
 		"/ring?sort=newest&page=2":     {"No more members", `href="ring?page=1&amp;sort=newest"`},
 		"/ring?q=nobody&category=none": nil,
 	} {

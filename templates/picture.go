@@ -17,6 +17,8 @@ type Picture struct {
 	Here     *Mark  // the member of the page, or nil
 	From, To int    // the part of the ring that a page lists; 0 for none
 	Kinds    []Kind // how many there are of each, for the key; nil to leave it out
+	Category string // that all marks are of, or ""
+	Matching int    // how many members it has
 
 	turned map[int]float64 // by position: the angles of rays that would lie over each other
 }
@@ -48,6 +50,8 @@ const (
 	// the first are, since the others are too small to hit.
 	linked      = 40
 	linkedOfTop = 10
+	// firstRanks is how many of the first have rays.
+	firstRanks = 40
 	// numbered is how many of the first have a numeral, and are listed below the picture.
 	numbered = 3
 )
@@ -67,7 +71,10 @@ func (p Picture) spread() Picture {
 	if p.Members <= linked {
 		return p
 	}
-	rays := p.Top
+	rays := p.single()
+	if p.many() > linked {
+		rays = p.Top
+	}
 	if p.Here != nil && !p.top(*p.Here) {
 		rays = append(slices.Clone(rays), *p.Here)
 	}
@@ -81,9 +88,17 @@ func (p Picture) spread() Picture {
 		p.turned[m.Position] = angles[i]
 	}
 	p.Marks = slices.DeleteFunc(slices.Clone(p.Marks), func(m Mark) bool {
-		return !p.top(m) && slices.ContainsFunc(angles, func(a float64) bool { return math.Abs(math.Remainder(a-p.angle(m.Position), 2*math.Pi)) < raysApart })
+		return p.many() > linked && !p.top(m) && slices.ContainsFunc(angles, func(a float64) bool { return math.Abs(math.Remainder(a-p.angle(m.Position), 2*math.Pi)) < raysApart })
 	})
 	return p
+}
+
+// many is how many members the picture is about.
+func (p Picture) many() int {
+	if p.Category != "" {
+		return p.Matching
+	}
+	return p.Members
 }
 
 // spreadOut moves angles aside until no two are nearer than apart, if there is room. Their order
@@ -177,7 +192,7 @@ func (p Picture) faded(m Mark) string {
 
 // single are the members that are links of their own.
 func (p Picture) single() []Mark {
-	if p.Members > linked {
+	if p.many() > linked {
 		return p.Top[:min(len(p.Top), linkedOfTop)]
 	}
 	all := slices.Clone(p.Top)
@@ -192,7 +207,7 @@ func (p Picture) single() []Mark {
 // together are the members of one kind that are drawn as one: of the first those that are
 // no links of their own, and of the others all.
 func (p Picture) together(kind string) (top, others []Mark) {
-	if p.Members <= linked {
+	if p.many() <= linked {
 		return nil, nil
 	}
 	for _, m := range p.Top[min(len(p.Top), linkedOfTop):] {
@@ -227,7 +242,7 @@ func joined(marks []Mark, path func(Mark) string) (all string) {
 // shape is the outline of one member's mark.
 func (p Picture) shape(m Mark) string {
 	size := 5.2
-	if p.Members > linked {
+	if p.many() > linked {
 		size = 3
 	}
 	return outline(m.Kind, p.at(m.Position, radius), size)
@@ -315,6 +330,8 @@ func (p Picture) words() string {
 		return "The ring is empty. First place is free."
 	case p.Members == 1:
 		return "The ring with its only member." + key
+	case p.Category != "":
+		return "Where the members of " + p.Category + " are in the ring." + key
 	case p.Members <= linked || len(p.Marks) == p.Members:
 		return "In order of joining, from the top." + key
 	default:

@@ -154,9 +154,9 @@ func (s snippets) directives() string {
 }
 
 // reservedHeights is what a page states so that nothing on it moves when the widget loads.
-const reservedHeights = `webring-online { display: block; min-block-size: 4rem }
+const reservedHeights = `webring-online { display: block; min-block-size: 4.75rem }
 webring-online[compact] { min-block-size: 1.5rem }
-.narrow-column webring-online { min-block-size: 7.5rem }`
+.narrow-column webring-online { min-block-size: 8.25rem }`
 
 // list is the relative address of the same list for another kind.
 func (v Ring) list(kind string) string { return v.address(kind, v.Category, v.Newest) }
@@ -168,6 +168,17 @@ func (v Ring) order() string {
 	}
 	return ""
 }
+
+// filed says a member's category where the list has several.
+func (v Ring) filed(r Row) string {
+	if v.InAll > 0 {
+		return ""
+	}
+	return ", " + r.Category
+}
+
+// sorted is the relative address of the same list in the other order.
+func (v Ring) sorted() string { return v.address(v.Kind, v.Category, !v.Newest) }
 
 // counted says how many members the list has, and in which order.
 func (v Ring) counted() string {

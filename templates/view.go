@@ -143,8 +143,11 @@ type Ring struct {
 	Query      string // words that names, hosts and slugs have
 	Newest     bool   // the last to join come first; otherwise in ring order
 	Search     SearchState
-	Members    int // that match
-	From, To   int // which of them are shown; 0 when none
+	Members    int    // that match
+	InAll      int    // in the ring, on the page of a category
+	Best       []Row  // members of the category that rank highest, if they are among the first of the ring
+	Fee, Lead  string // what it takes to join, and to join above all of Best; Lead is "" without any
+	From, To   int    // which of them are shown; 0 when none
 	Rows       []Row
 	Categories []Category
 	Next, Prev string // relative addresses of the neighbouring pages, or ""

@@ -253,7 +253,7 @@ async function keyboard(page, where) {
   for (const widget of await page.locator("webring-online").all()) {
     await widget.scrollIntoViewIfNeeded();
     await widget.evaluate(async (e) => {
-      for (const end = Date.now() + 20_000; e.shadowRoot?.querySelector("slot") && Date.now() < end;) await new Promise((done) => setTimeout(done, 20));
+      for (const end = Date.now() + 20_000; e.shadowRoot?.querySelector("slot:not([hidden])") && Date.now() < end;) await new Promise((done) => setTimeout(done, 20));
     });
   }
   const expected = await page.evaluate(() => {

@@ -64,14 +64,14 @@ func ringOf(members int) Ring {
 func member(members int) *Member {
 	return &Member{Ring: ringOf(members), Here: Mark{Position: 1 + members/3, Total: 2600, Percent: 100, Kind: "website"},
 		RingName: "Webring Online", Address: "ring.example.org", Name: "Weather for Gliders", Host: "gliders.example.net",
-		Rank: 1 + members/9, Standing: "$26", Words: "starts fading on 12 March 2027"}
+		Rank: 1 + members/9, Standing: "$26 counts now", Words: "starts fading on 12 March 2027"}
 }
 
 func TestTheCardsOfMembers(t *testing.T) {
 	golden(t, "member", member(17).PNG(), Width, Height)
 
 	first := member(1)
-	first.Name, first.Words = "Ada", "no bids; the fee never fades"
+	first.Name, first.Words = "Ada", "no bids yet"
 	golden(t, "member-first", first.PNG(), Width, Height)
 
 	long := member(100_000)
@@ -79,8 +79,11 @@ func TestTheCardsOfMembers(t *testing.T) {
 	golden(t, "member-long", long.PNG(), Width, Height)
 
 	fading := member(45)
-	fading.Here.Percent, fading.Standing, fading.Words = 60, "$15.60", "fading, gone by 12 March 2027"
+	fading.Here.Percent, fading.Standing, fading.Words = 20, "$5.20 counts now", "fading, gone by 12 March 2027"
 	golden(t, "member-fading", fading.PNG(), Width, Height)
+
+	fading.Here.Percent, fading.Standing, fading.Words = 0, "A bid restores $26", "faded away on 12 March 2027"
+	golden(t, "member-faded", fading.PNG(), Width, Height)
 
 	strange := member(3)
 	strange.Name, strange.RingName = "שלום <b>&amp;", "Кольцо"
@@ -133,6 +136,25 @@ func TestWhatTheFaceCanSpell(t *testing.T) {
 	}
 }
 
+// A name that the face cannot set gives its place to the host, and the card says so.
+func TestANameThatTheFaceLacks(t *testing.T) {
+	for name, want := range map[string]string{
+		"مكتبة المدينة": "Arabic letters", "ספריית Atlas": "Hebrew letters", "हिन्दी पुस्तकालय": "Devanagari letters", "四季の天文台": "Chinese or Japanese characters",
+		"さくら": "Japanese characters", "서울": "Korean letters", "Кольцо": "Cyrillic letters", "🐝 🌻": "symbols or emoji", "a\u0301\u0316": "letters with marks", "٣": "symbols or emoji",
+	} {
+		v := member(3)
+		v.Name = name
+		if title, below := v.words(new(setter)); title != v.Host || below != "Its name is in "+want {
+			t.Errorf("%s: %q, %q", name, title, below)
+		}
+	}
+	v := member(3)
+	v.Name = "🐝 Beehive"
+	if title, below := v.words(new(setter)); title != "Beehive" || below != v.Host {
+		t.Errorf("%q, %q", title, below)
+	}
+}
+
 // What stands of a ray is bright, and what has faded is pale: on the ring's card in the
 // colour of the kind, on a member's its own ray in that of the seal.
 func TestWhatHasFadedIsPale(t *testing.T) {
@@ -145,7 +167,7 @@ func TestWhatHasFadedIsPale(t *testing.T) {
 		return at(0.3), at(0.75)
 	}
 	r := Ring{Members: 4, Marks: []Mark{{Position: 1, Total: 9000, Kind: "mcp"}, {Position: 3, Total: 9000, Kind: "agent", Percent: 100}}}
-	for percent, bright := range map[int][2]bool{0: {false, false}, 50: {true, false}, 100: {true, true}} {
+	for percent, bright := range map[int][2]bool{0: {false, false}, 5: {true, false}, 100: {true, true}} {
 		r.Marks[0].Percent = percent
 		for paint, file := range map[color.RGBA][]byte{mcp: (&Home{Ring: r}).PNG(), seal: (&Member{Ring: r, Here: r.Marks[0]}).PNG()} {
 			inner, outer := colours(file)

@@ -206,6 +206,13 @@ func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
 		}
 	case openPast:
 		view.Draft.Bid = view.JoinAtTen
+	case openLead:
+		if best := within(board, text(query, "category")); len(best) > 0 {
+			view.Draft.Bid = above(&best[0], cents(view.Fee), cents(view.MinBid))
+		}
+	}
+	if category := text(query, "category"); strings.Trim(category, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && len(category) <= 32 {
+		view.Draft.Category = category
 	}
 	view.Draft.URL = text(query, "url")
 	// The script asks for what is typed, by an amount that fills in nothing.
