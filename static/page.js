@@ -96,6 +96,17 @@ const drafts = () => {
 };
 try { drafts(); } catch { /* no draft */ }
 
+// In the drawing the first tap on a mark says whose it is, and a second one follows it.
+let tapped;
+document.addEventListener("click", (event) => {
+  const mark = event.target.closest(".mark");
+  if (mark && mark !== tapped && event.pointerType === "touch") {
+    event.preventDefault();
+    mark.focus();
+  }
+  tapped = mark;
+});
+
 // What a link leads to is opened.
 const leadsTo = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
 addEventListener("hashchange", leadsTo);

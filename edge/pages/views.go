@@ -45,9 +45,26 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if home.Board = r.board(v, &shown); len(home.Board.Rows) > 0 {
 		home.Leader = &home.Board.Rows[0]
 	}
+	if m := bestDollar(&board); m != nil {
+		best := r.standing(m, board.Rules.MinBid, cents(board.Forecast[0].Standing))
+		home.Dollar = &best
+	}
 	home.Picture = v.picture(&board)
 	home.Picture.Kinds = v.kinds
 	return drawn(home.HTML())
+}
+
+// bestDollar is the member among the first of the ring which the least bid lifts past most others, if
+// those are several.
+func bestDollar(board *boardDocument) (best *describe.Member) {
+	most := 1
+	for i := range board.Leaderboard {
+		m := &board.Leaderboard[i]
+		if passes := m.Rank - m.ToPass.Takes; m.ToPass.Amount == board.Rules.MinBid && passes > most {
+			best, most = m, passes
+		}
+	}
+	return best
 }
 
 // inWords says what the ring is, for previews and cards.
