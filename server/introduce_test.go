@@ -25,7 +25,7 @@ func TestASiteFillsInADraft(t *testing.T) {
 		case r.URL.Path == "/mcp" && r.Method == "POST":
 			fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`)
 		case r.URL.Path == "/mcp":
-			http.Error(w, "POST only", 405)
+			http.Error(w, "POST only", http.StatusMethodNotAllowed)
 		case r.URL.Path != "/":
 			http.NotFound(w, r)
 		case host == "agent.dev":
