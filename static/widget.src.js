@@ -22,7 +22,7 @@ nav{display:grid;grid:auto/minmax(0,1fr) auto;gap:.4rem 1.25rem;font:var(--webri
 nav *{font:inherit;margin:0;padding:0;min-inline-size:0}
 header{display:flex;gap:.5em;align-items:center;max-inline-size:100%}
 header a{font-weight:600}
-[part=mark]{flex:none;margin:.25em .25em .25em .1em;inline-size:.9em;block-size:.9em;border:2px solid;border-radius:50%}
+[part=mark]{flex:none;margin:.25em;inline-size:.9em;block-size:.9em;border:2px solid;border-radius:50%}
 [part=mark]::after{content:"";display:block;margin:-.35em auto;inline-size:0;border:.25em solid;border-radius:50%}
 ul,slot{display:grid;gap:.25rem 1.25rem;grid-column:1/-1;list-style:none}
 li{position:relative}
@@ -118,7 +118,7 @@ a:hover{text-decoration-thickness:2px}
     }
   }
   // A page that changes its theme has its links in another colour.
-  const tint = () => setTimeout(() => labels.forEach((e) => e.tint()), 500);
+  const tint = () => labels.forEach((e) => (e.tint(), setTimeout(() => e.tint(), 500)));
   matchMedia("(prefers-color-scheme:dark)").addEventListener("change", tint);
   new MutationObserver(tint).observe(document.documentElement, { attributes: true });
   customElements.get("webring-online") || customElements.define("webring-online", Webring);
