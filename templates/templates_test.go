@@ -100,7 +100,7 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
-	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
+	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Dollar: &ranked(rows).Rows[1], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
 		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
@@ -112,6 +112,11 @@ func TestThePagesOfARing(t *testing.T) {
 	rows := hostile()
 	began := rows[0].Joined
 	golden(t, "ring", textOf(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
+	// The page of a category, most of whose members are far from the first, so that one has no ray.
+	within := drawing(rows)
+	within.Category, within.Matching, within.Top = "news", 3, within.Top[1:2]
+	within.Members = 300
+	golden(t, "category", textOf(Ring{Page: below("/categories/news"), Category: "news", Members: 3, InAll: 300, Best: rows[1:2], Fee: "1.00", Lead: "12.01", From: 1, To: 3, Rows: rows, Picture: within}.HTML()))
 	var brought Hops
 	brought.Total.From, brought.Total.To = 1234, 5678
 	for i := range uint64(30) {
