@@ -327,7 +327,7 @@ func (p Picture) words() string {
 	const key = " The longer the ray, the more counts now."
 	switch {
 	case p.Members == 0:
-		return "The ring is empty. First place is free."
+		return "The ring is empty. First place is open."
 	case p.Members == 1:
 		return "The ring with its only member." + key
 	case p.Category != "":

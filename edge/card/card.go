@@ -97,7 +97,7 @@ func (v *Home) PNG() []byte {
 	first, ok := s.spelled(v.First)
 	switch {
 	case v.First == "":
-		first = "free"
+		first = "nobody yet"
 	case !ok:
 		first = v.Host
 	}
