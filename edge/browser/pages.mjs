@@ -182,6 +182,12 @@ async function phone(page, where, base) {
     found.expect(`${where} ${width}`, "the drawing is on the first screen of a phone", at.drawing <= 844, at.drawing);
     found.expect(`${where} ${width}`, "the board begins within the second screen of a phone", width < 390 || at.board === undefined || at.board < 2 * 844, at.board);
   }
+  // What is pointed at in the drawing has a name.
+  if (await page.locator(".mark").count()) {
+    await page.locator(".mark .dot").first().hover({ force: true });
+    const tip = await page.$$eval(".mark:hover .tip", (all) => all.map((e) => getComputedStyle(e).opacity + e.textContent));
+    found.expect(where, "a mark says whose it is", tip.length === 1 && /^1./.test(tip[0]), tip.join());
+  }
   const bytes = sizes.reduce((a, b) => a + b, 0);
   found.expect(where, "home takes 6 requests and 40 KB at most", sizes.length <= 6 && bytes <= 40 << 10, `${sizes.join(" + ")} = ${bytes}`);
 }
