@@ -41,9 +41,9 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 	wantCommon(t, r)
 
 	found = templates.Checked{Price: "1.00", Slug: "x", Command: "pay"}
-	for price, rank := range map[string]string{"1.00": ">4<", "1.01": ">2<", "51.00": ">2<", "51.01": ">1<"} {
+	for price, rank := range map[string]string{"1.00": "4", "1.01": "2", "51.00": "2", "51.01": "1"} {
 		found.Price = price
-		if r := s.Do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.Body, "Your rank</dt><dd"+rank) {
+		if r := s.Do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.Body, "Your rank</dt><dd>"+rank+" <small>of 4<") {
 			t.Errorf("a standing of %s: no rank %s in %s", price, rank, r.Body)
 		}
 	}
@@ -101,7 +101,7 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t), Others: map[string]Handler{"POST /join": away}})
 	const form = "name=%3Cb%3E+x&url=https%3A%2F%2Fx.dev&kind=mcp"
 	r := s.Do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
-	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" required checked`, "The check is unavailable right now", "Check again", "<title>Not now: "} {
+	for _, want := range []string{`name="name" value="&lt;b&gt; x"`, `id="kind-mcp" value="mcp" checked`, "The check is unavailable right now", "Check again", "<title>Not now: "} {
 		if r.Status != 503 || !strings.Contains(r.Body, want) {
 			t.Errorf("status %d, no %s in %s", r.Status, want, r.Body)
 		}
@@ -128,7 +128,7 @@ func TestAnotherSiteFillsInNothing(t *testing.T) {
 			from := by[0] + ": " + by[1]
 			wantProblem(t, s.Do("POST", "/join", form, "Content-Type", formType, by[0], by[1]), api.OriginNotAllowed)
 			r := s.Do("POST", "/join", form, "Content-Type", formType, "Accept", browsers, by[0], by[1])
-			for _, want := range []string{"Another site filled in this form", "<title>Not checked: Join ", `name="name" type="text" maxlength="160" required autocomplete="off" dir="auto" value=""`} {
+			for _, want := range []string{"Another site filled in this form", "<title>Not checked: Join ", `name="name" type="text" maxlength="160" autocomplete="off" dir="auto" value=""`} {
 				if r.Status != 403 || !strings.Contains(r.Body, want) {
 					t.Errorf("%s: status %d, no %s in %s", from, r.Status, want, r.Body)
 				}
@@ -170,16 +170,19 @@ func TestTheJoinPageOffersBids(t *testing.T) {
 	}
 	// Nine with 4.00 and one with 51.00 come before two with the fee alone. Links choose one of the
 	// bids, and name the site.
-	const site = `type="url" maxlength="600" required autocomplete="url" value="`
+	const site = `autocomplete="url" autocapitalize="none" spellcheck="false" value="`
 	for target, want := range map[string][]string{
-		"/join":               {`id="opening-ten" value="3.01"`, `id="opening-none" value="none" checked`, "$51.01 in total takes first place.", site + `"`},
-		"/join?opening=first": {`id="opening-first" value="50.01" checked`, "$51.01 with the opening bid below takes first place"},
+		"/join":                                         {`id="opening-ten" value="3.01"`, `id="opening-none" value="none" checked`, "$51.01 in total takes first place.", site + `"`},
+		"/join?opening=lead&category=general":           {`value="50.01" checked`, `list="categories" value="general"`, "with the opening bid below takes first place"},
+		"/join?opening=lead&category=none":              {`id="opening-none" value="none" checked`, `list="categories" value="none"`},
+		"/join?category=A%20B":                          {`list="categories" value=""`},
+		"/join?opening=first":                           {`id="opening-first" value="50.01" checked`, "$51.01 with the opening bid below takes first place"},
 		"/join?opening=pass&url=https%3A%2F%2Fa.dev":    {`id="opening-ten" value="3.01" checked`, "$4.01 with the opening bid below passes number 10", site + `https://a.dev"`},
 		"/join?opening=9.00&url=javascript:x":           {`id="opening-none" value="none" checked`, site + `"`},
 		"/join?url=http://%22%3E%FF":                    {site + "http://&#34;&gt;\ufffd\""},
 		"/join?url=https://" + strings.Repeat("a", 300): {site + `"`},
-		"/leaderboard": {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10 for $4.01<`},
-		"/":            {`href="join?opening=first"`},
+		"/leaderboard":                                  {`href="join?opening=first"`, `href="join?opening=pass">or pass number 10 for $4.01<`},
+		"/":                                             {`href="join?opening=first"`},
 	} {
 		r := s.Get(target)
 		for _, w := range want {
@@ -214,13 +217,14 @@ func TestTheRingIsSearchedAndSorted(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/ring?q=caf%C3%A9+%3Cb%3E&kind=mcp&page=2": {"Found &lt;first&gt;", "Members 51 to 52 of 120", "<bdi>café &lt;b&gt;</bdi>",
 			`href="ring?kind=mcp&amp;page=3&amp;q=caf%C3%A9+%3Cb%3E"`, `href="ring?kind=agent&amp;q=caf%C3%A9+%3Cb%3E"`, `name="kind" value="mcp"`},
-		"/ring?q=nobody":               {"No members found.", `href="random"`, `href="join"`},
-		"/ring?q=nobody&kind=mcp":      {`href="ring?q=nobody"`},
-		"/ring?q=away":                 {"Search is unavailable right now", `href="ring"`, `value="away"`},
-		"/ring?q=%3F%3F":               {"at least one letter or digit"},
-		"/ring?sort=newest":            {"Members 1 to 3 of 3, the newest first", `<option value="newest" selected`},
-		"/ring?category=general":       {"Members 1 to 3 of 3", "Category general"},
-		"/categories/general":          {`<option value="general" selected`, `action="../ring"`},
+		"/ring?q=nobody":          {"No members found.", `href="random"`, `href="join"`},
+		"/ring?q=nobody&kind=mcp": {`href="ring?q=nobody"`},
+		"/ring?q=away":            {"Search is unavailable right now", `href="ring"`, `value="away"`},
+		"/ring?q=%3F%3F":          {"at least one letter or digit"},
+		"/ring?sort=newest":       {"Members 1 to 3 of 3, the newest first", `<option value="newest" selected`},
+		"/ring?category=general":  {"Members 1 to 3 of 3", "Category general"},
+		"/categories/general": {`action="../ring"`, `<input type="hidden" name="category" value="general">`, `href="../members/alpha"><bdi>Alpha &amp; Co</bdi></a> <span>rank 1 · $51</span>`,
+			`href="../join?category=general">Join for $1</a>`, `href="../join?category=general&amp;opening=lead">Lead general for $51.01</a>`, `href="../next?category=general"`, `of 3 members`},
 		"/ring?sort=newest&page=2":     {"No more members", `href="ring?page=1&amp;sort=newest"`},
 		"/ring?q=nobody&category=none": nil,
 	} {

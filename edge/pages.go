@@ -230,10 +230,13 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 			return
 		}
 		checked := check(context.Background(), client, draft)
+		if checked.Draft == (templates.Draft{}) {
+			checked.Draft = draft
+		}
 
 		g := s.core.enter()
 		defer g.leave()
-		body, failed := s.pages.Join(g, draft, checked)
+		body, failed := s.pages.Join(g, checked)
 		if failed != nil {
 			s.write(ctx, g, failed)
 			return

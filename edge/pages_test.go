@@ -30,7 +30,7 @@ func TestTheFrontPageShowsTheLeaderAndTheLeaderboard(t *testing.T) {
 	for _, want := range []string{
 		"<title>Test &lt;Ring&gt;</title>", "<bdi>Test &lt;Ring&gt;</bdi>", "paid placement",
 		`<a rel="sponsored noopener" href="https://alpha.example/"><bdi>Alpha &amp; Co</bdi></a>`, `href="https://gamma.example/"><bdi>Gamma`,
-		"51.00", "50.01", "keeps it first, at $52", "starts fading in", "the fee, which never fades", "takes first place", `href="` + static.Style.Path[1:] + `"`, `href="members/beta"`,
+		"51.00", "50.01", "keeps it first, at $52", "starts fading in", "fades after a first bid", "Take first place for <span class=\"amount\" data-live=\"first\">$51.01</span>", "takes first place", `href="` + static.Style.Path[1:] + `"`, `href="members/beta"`,
 	} {
 		if !strings.Contains(r.Body, want) {
 			t.Errorf("no %s in %s", want, r.Body)
@@ -73,7 +73,7 @@ func TestPagesAreDrawnWhenANumberOnThemChanges(t *testing.T) {
 		t.Errorf("the ring did not change: status %d", again.Status)
 	}
 	join(t, ring, 1_200_000, "Delta", core.Joined{Slug: "delta"})
-	for _, target := range []string{"/", "/ring", "/members/gamma", "/badge/gamma.svg", "/embed?from=gamma"} {
+	for _, target := range []string{"/", "/ring", "/members/gamma", "/badge/delta.svg", "/embed?from=gamma"} {
 		if r := s.Get(target); r.Status != 200 || !strings.Contains(r.Body, "Delta") && !strings.Contains(r.Body, "of 4") {
 			t.Errorf("%s does not know the new member: %d %s", target, r.Status, r.Body)
 		}
@@ -96,7 +96,7 @@ func TestEveryPage(t *testing.T) {
 		{"/members/beta", []string{"Beta", "50.01", `href="../members/alpha"`, `href="../members/gamma"`, `"member":"beta","amount":"50.01"`, "this member, number 2"}},
 		{"/members/b%65ta", []string{"Beta"}},
 		{"/members/alpha", []string{"keeps it first, at $52", `"amount":"1.00"`}},
-		{"/members/beta?amount=7.5", []string{`"member":"beta","amount":"7.50"`, "lifts the total to $8.50"}},
+		{"/members/beta?amount=7.5", []string{`"member":"beta","amount":"7.50"`, " lifts it to <strong>$8.50 in total</strong> and <strong>rank 2</strong> of 3. It counts in full for "}},
 		{"/members/beta?amount=1000000", []string{`"amount":"1000000.00"`}},
 		{"/members/beta?amount=1000000.01", []string{`"amount":"50.01"`}},
 		{"/members/beta?amount=0.99", []string{`"amount":"50.01"`}},
@@ -256,7 +256,7 @@ func TestOtherSitesMayLoadWidgetAndBadge(t *testing.T) {
 	if r := s.Get("/widget.js"); !strings.Contains(r.Header.Get("Cache-Control"), "max-age=300,") || r.Body != string(static.Widget.Body) {
 		t.Errorf("/widget.js: %v", r.Header)
 	}
-	if r := s.Get("/badge/alpha.svg"); r.Header.Get("Content-Type") != "image/svg+xml" || !strings.Contains(r.Body, "<title id=\"t\">Alpha &amp; Co, number 1 of 3 in Test &lt;Ring&gt;</title>") {
+	if r := s.Get("/badge/alpha.svg"); r.Header.Get("Content-Type") != "image/svg+xml" || !strings.Contains(r.Body, "<title id=\"t\">Alpha &amp; Co, No. 1 in Test &lt;Ring&gt;</title>") {
 		t.Errorf("the badge is %s", r.Body)
 	}
 	if r := s.Get("/"); r.Header.Get("Cross-Origin-Resource-Policy") != "" {
@@ -325,7 +325,7 @@ func (c *restlessCore) ServeAll(targets [][]byte, all []api.Response) {
 func TestAPageIsOfOnePositionWhileTheRingMoves(t *testing.T) {
 	ring := &restlessCore{Native: newRing(t), t: t, moves: 60}
 	s := serve(t, Config{Core: ring})
-	sizes := regexp.MustCompile(`data-live="members">([0-9]+)<|text class="count" x="200" y="206">([0-9]+)<`)
+	sizes := regexp.MustCompile(`data-live="members">([0-9]+)<|text class="count" x="200" y="204">([0-9]+)<`)
 	for range 30 {
 		r := s.Get("/")
 		found := sizes.FindAllStringSubmatch(r.Body, -1)

@@ -185,7 +185,7 @@ func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byt
 	if !ok {
 		return nil
 	}
-	page, failed := s.pages.Join(g, draft, templates.Checked{Refusal: doc.Detail, Code: doc.Code})
+	page, failed := s.pages.Join(g, templates.Checked{Draft: draft, Refusal: doc.Detail, Code: doc.Code})
 	if failed != nil {
 		return nil
 	}

@@ -102,7 +102,7 @@ func (o *Origin) leaderBackend(l *Leader) *backend {
 	return &backend{
 		paid:    taken,
 		others:  map[string]edge.Handler{reportsPattern: o.showReports(), checkPattern: CheckDraft(l.Payments, edge.Body)},
-		check:   Check(l.Payments, o.Core.BaseURL, o.reports, o.PayingWords, o.Log),
+		check:   Check(l.Payments, o.Sites, o.Core.BaseURL, o.reports, o.PayingWords, o.Log),
 		source:  l.publisher,
 		control: l.Operator.Handler(),
 	}

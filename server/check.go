@@ -15,6 +15,7 @@ import (
 	"webring/core/api"
 	"webring/server/paid"
 	"webring/server/paid/form"
+	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/local"
 	"webring/templates"
@@ -70,13 +71,16 @@ func CheckDraft(s *paid.Service, body func(*fasthttp.RequestCtx) []byte) func(ct
 	}
 }
 
-// Check gives what answers the form of the join page. reports has the reports behind the
+// Check gives what answers the form of the join page. With an address alone, sites fetches what
+// the site says of itself, which fills in the rest of the draft. reports has the reports behind the
 // scores of this node's own scorer. extra are words for the command line that pays, such as
 // the address of a development chain, or "".
-func Check(s *paid.Service, base func() string, reports *local.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
+func Check(s *paid.Service, sites *fetch.Client, base func() string, reports *local.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
 	return func(ctx context.Context, client string, draft templates.Draft) templates.Checked {
+		draft, guessed := addressed(draft)
+		draft = introduced(ctx, sites, client, draft, guessed)
 		d := s.Check(ctx, client, draft.JSON())
-		c := templates.Checked{Wrong: map[string]string{}, Price: form.FormatUSD(d.Price), Slug: d.Slug}
+		c := templates.Checked{Draft: draft, Wrong: map[string]string{}, Price: form.FormatUSD(d.Price), Slug: d.Slug}
 		for _, f := range d.Fields {
 			name := strings.TrimPrefix(f.Pointer, "/")
 			if c.Wrong[name] == "" {
@@ -85,7 +89,7 @@ func Check(s *paid.Service, base func() string, reports *local.Store, extra stri
 		}
 		if d.Score != nil {
 			c.Readiness = readiness(d.Score, reports, log)
-			c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Body = d.Required, d.Request.URL, base(), string(cleaned(d.Request).JSON())
+			c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Kind, c.Readiness.Body = d.Required, d.Request.URL, base(), d.Request.Kind.String(), string(cleaned(d.Request).JSON())
 		}
 		if p := d.Refusal; p != nil {
 			c.Refusal, c.Code = p.Detail, string(p.Code)
@@ -123,7 +127,7 @@ func readiness(s *score.Result, reports *local.Store, log *slog.Logger) *templat
 func shown(g local.Group) (checks []templates.ReportCheck) {
 	for _, c := range g.Checks {
 		checks = append(checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points,
-			Optional: g.Name == local.Bonus})
+			Optional: g.Name == local.Bonus, Interface: g.Name == local.Interfaces, Effort: local.Effort(c.ID)})
 	}
 	return checks
 }

@@ -7,7 +7,7 @@
 // writes the ledger, publishes it to edges and takes payments: the only origin, or the leader of a
 // cluster. node.go has a node of a cluster, which follows and leads in turn. backend.go switches the
 // handlers when the role changes, and has that of paid requests; check.go and reports.go serve drafts
-// and readiness reports over HTTP. hops.go takes the counts of edges, and serves hops, news and
+// and readiness reports over HTTP, and introduce.go fills in a draft by what its site says. hops.go takes the counts of edges, and serves hops, news and
 // searches. sites.go scores sites and looks at those of members. ready.go says whether the origin is ready, and measures it and its disk.
 // operator*.go serve the operator.
 //

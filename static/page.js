@@ -50,6 +50,63 @@ const copies = (part) => {
 copies(document);
 document.addEventListener("added", (event) => copies(event.target));
 
+// What an amount buys is said by the page that the ring draws for that amount: its parts with
+// data-buys take the place of those around the field. An amount that the ring does not take
+// has none.
+let asked = 0;
+const buys = async (part) => {
+  const turn = ++asked, choice = part.querySelector("input[type=radio]:checked")?.value ?? "own";
+  const amount = Number(choice === "own" ? part.querySelector("input[type=text]").value : choice) || 0;
+  await new Promise((go) => setTimeout(go, 250));
+  if (turn !== asked) return;
+  const answer = await fetch(`${part.dataset.asks}?amount=${amount.toFixed(2)}`, { credentials: "omit", headers: { Accept: "text/html" } });
+  if (!answer.ok || turn !== asked) return;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const known = Number(page.querySelector("[data-buys][data-amount]")?.dataset.amount) === amount;
+  for (const old of (part.closest("dialog, section") ?? part).querySelectorAll("[data-buys]")) {
+    const now = document.importNode(page.querySelector(`[data-buys=${old.dataset.buys}]`), true);
+    const open = [...old.querySelectorAll("details")].map((e) => e.open);
+    now.querySelectorAll("details").forEach((e, i) => (e.open = open[i]));
+    if (known || old.dataset.amount) old.replaceChildren(...(known ? now.childNodes : []));
+    copies(old);
+  }
+};
+document.addEventListener("input", (event) => {
+  const part = event.target.closest("[data-asks]");
+  if (part) buys(part).catch(() => {});
+});
+
+// A category takes its form as it is typed.
+document.getElementById("category")?.addEventListener("input", ({ target }) => {
+  target.value = target.value.normalize("NFKD").toLowerCase().replace(/[\u0300-\u036f]/g, "").replace(/[^a-z0-9]+/g, "-").replace(/^-/, "");
+});
+
+// A link may bring a draft, as the QR code does that a phone reads. It is checked at once, as if
+// it had been typed. A draft to which a page of another site leads is not looked at.
+const drafts = () => {
+  const text = new URLSearchParams(location.search).get("draft"), form = document.querySelector("form.draft");
+  if (!text || !form) return;
+  history.replaceState(null, "", location.pathname);
+  if (document.referrer && new URL(document.referrer).origin !== location.origin) return;
+  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
+  const draft = JSON.parse(new TextDecoder().decode(bytes));
+  for (const field of ["name", "url", "kind", "category", "description", "bid"]) form.elements[field].value = String(draft[field] ?? "");
+  if (draft.bid) form.elements.opening.value = "own";
+  form.requestSubmit();
+};
+try { drafts(); } catch { /* no draft */ }
+
+// In the drawing the first tap on a mark says whose it is, and a second one follows it.
+let tapped;
+document.addEventListener("click", (event) => {
+  const mark = event.target.closest(".mark");
+  if (mark && mark !== tapped && event.pointerType === "touch") {
+    event.preventDefault();
+    mark.focus();
+  }
+  tapped = mark;
+});
+
 // What a link leads to is opened.
 const leadsTo = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
 addEventListener("hashchange", leadsTo);

@@ -41,6 +41,18 @@ addEventListener("eip6963:announceProvider", ({ detail }) => {
 });
 dispatchEvent(new Event("eip6963:requestProvider"));
 
+// The page leads with what works: it shows the button of a wallet where there is one, and the
+// other ways, open at the first of them, where there is none.
+function lead(late) {
+  const { dataset } = document.documentElement;
+  dataset.wallet = wallets().length ? "yes" : late ? "no" : (dataset.wallet ?? "");
+  if (dataset.wallet === "no") for (const way of document.querySelectorAll(".pay-ways .way-phone")) way.open = true;
+}
+addEventListener("eip6963:announceProvider", () => lead());
+addEventListener("ethereum#initialized", () => lead());
+setTimeout(() => lead(true), 800);
+lead();
+
 function wallets() {
   if (announced.size) return [...announced.values()];
   const { ethereum } = window;
@@ -464,37 +476,53 @@ function done(wish, a, ui) {
   const slug = cut(doc.member?.slug ?? doc.bid?.member ?? (doc.links?.self && cut(doc.links.self, 999).split("/").pop()) ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1], 100);
   const rank = Number(doc.leaderboard_rank) || 0;
   const said = { Bid: `Your bid of $${wish.amount} on ${slug} counts.`, Join: Number(doc.member?.ring_position) ? `Welcome! \u2068${cut(doc.member.name, 80)}\u2069 is member ${Number(doc.member.ring_position)}.` : `Welcome! ${slug} is in the ring.`, Change: "Changed.", Own: "Your account is now the owner.", Leave: `${slug} has left the ring. You can return within seven days: see the docs.` };
-  ui.say((said[wish.what] ?? "It is done.") + (rank ? ` It is at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked."));
-  const paid = wish.what === "Bid" || wish.what === "Join";
-  const lines = [];
+  const words = (said[wish.what] ?? "It is done.") + (rank ? ` It is at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked.");
+  ui.say(words);
+  const paid = pays(wish), page = new URL(slug ? `members/${encodeURIComponent(slug)}` : "", root), lines = [], at = el("span", {}, String(rank || "…"));
+  const receipt = el("div", { className: "receipt" }), form = ui.said.closest("form");
   if (paid) {
-    lines.push(["Paid", `$${wish.amount}`]);
+    // The page is the success: nothing on it pays again.
+    if (form) {
+      succeed(form, true);
+      receipt.append(el(form.closest("dialog") ? "h3" : "h1", {}, words));
+    }
+    if (Number(doc.member?.ring_position)) lines.push(line("Member", `No. ${Number(doc.member.ring_position)}`));
+    lines.push(line("Rank", at));
+    lines.push(line("Paid", `$${wish.amount}`));
     const reference = referenceOf(a.headers.get("Payment-Receipt"));
-    if (reference) lines.push(["Receipt", /^https:\/\/[\w.-]+$/.test(wish.explorer) ? el("a", { href: `${wish.explorer}/tx/${reference}`, rel: "noopener" }, reference) : reference]);
+    if (reference) lines.push(line("Receipt", /^https:\/\/[\w.-]+$/.test(wish.explorer) ? el("a", { href: `${wish.explorer}/tx/${reference}`, rel: "noopener" }, reference) : reference));
     const [, index] = /\/log\/proof\/(\d{1,16})$/.exec(doc.links?.proof) ?? [];
-    if (index) lines.push(["Proof", el("a", { href: new URL("log/proof/" + index, root), download: `${slug}-${index}.tlog-proof` }, "a file that proves your place in the log")]);
+    if (index) lines.push(line("Proof", el("a", { href: new URL("log/proof/" + index, root), download: `${slug}-${index}.tlog-proof` }, "a file that proves your place in the log")));
+    receipt.append(el("dl", { className: "terms" }, ...lines));
   }
-  const page = "members/" + encodeURIComponent(slug);
-  const links = slug && wish.what !== "Leave" ? [["See the member's page", page], ...(paid ? [["See the leaderboard", "leaderboard"]] : [])] : [["Back to the ring", ""]];
-  const list = el("ul", {}, ...links.map(linkTo)), receipt = el("div", { className: "receipt" });
-  if (lines.length) receipt.append(el("dl", { className: "terms" }, ...lines.map(([term, what]) => el("div", {}, el("dt", {}, term), el("dd", {}, what)))));
-  receipt.append(list);
+  const go = el("p", { className: "row" });
+  if (slug && wish.what !== "Leave") go.append(el("a", { className: "button", href: page }, wish.what === "Bid" ? "View the member's page" : "View your page"));
+  if (slug && paid && navigator.share) go.append(el("button", { type: "button", className: "plain", onclick: () => navigator.share({ text: words, url: String(page) }).catch(() => {}) }, "Share"));
+  go.append(el("a", { href: new URL(paid ? "leaderboard" : "", root) }, paid ? "See the leaderboard" : "Back to the ring"));
+  receipt.append(go);
   ui.show(receipt);
+  if (paid) ui.step.focus();
   if (slug && paid)
-    showIt(new URL(page, root), Number(a.headers.get("Webring-Seq")), receipt).catch(() => list.append(linkTo(["Show it: a card to post, a button, a snippet", page + "#show"])));
+    showIt(page, Number(a.headers.get("Webring-Seq")), receipt, at).catch(() => receipt.append(el("p", {}, el("a", { href: page + "#show" }, "Show it: a card to post, a button, a snippet"))));
 }
 
-const linkTo = ([words, to]) => el("li", {}, el("a", { href: new URL(to, root) }, words));
+// succeed leaves of a page, or of a dialog, only the step of a form, or shows all of it again.
+function succeed(form, yes) {
+  form.classList.toggle("paid", yes);
+  for (let e = form.querySelector(".step"); !e.matches("main, dialog"); e = e.parentElement)
+    for (const other of e.parentElement.children) if (other !== e) other.hidden = yes && !other.matches(".said, .resumed, [method=dialog]");
+}
 
-// showIt adds to a receipt what the member's page has for its owner to show: a card, words, a
-// button and a snippet. A node that has not come to a ledger position shows the member as it
+// showIt adds to a receipt what the member's page has for its owner to show: the rank, a card,
+// words, a button and a snippet. A node that has not come to a ledger position shows the member as it
 // was, or none, and is asked again.
-async function showIt(page, seq, receipt) {
+async function showIt(page, seq, receipt, rank) {
   for (let turn = 1; ; turn++) {
     const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "no-store" });
     const shown = r.headers.get("Webring-Seq");
     if (r.ok && Number(shown) >= seq) {
-      const part = new DOMParser().parseFromString(await r.text(), "text/html").getElementById("show");
+      const drawn = new DOMParser().parseFromString(await r.text(), "text/html"), part = drawn.getElementById("show");
+      rank.textContent = drawn.querySelector("[data-live=rank]").parentElement.textContent.trim();
       for (const name of ["href", "src", "srcset"])
         for (const e of part.querySelectorAll(`[${name}]`)) {
           const [address, ...rest] = e.getAttribute(name).split(" ");
@@ -502,7 +530,7 @@ async function showIt(page, seq, receipt) {
           if (name !== "href") url.search = "at=" + shown; // past the picture that the browser may have of before
           e.setAttribute(name, [url, ...rest].join(" "));
         }
-      receipt.append(...document.importNode(part, true).childNodes);
+      receipt.append(el("h2", {}, "Show it"), ...document.importNode(part, true).childNodes);
       added(receipt);
       return;
     }
@@ -590,7 +618,8 @@ for (const form of document.querySelectorAll("form.wallet")) {
   });
 }
 
-// Links to bid open the one dialog, where there is a wallet.
+// Links to bid open the one dialog, where there is a wallet. What the amount does there is said
+// by page.js, as it is when another one is typed.
 document.addEventListener("click", (event) => {
   const link = event.target.closest?.("a[data-bid]"), dialog = document.querySelector("dialog.pay-dialog");
   if (!link || !dialog || !wallets().length || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
@@ -598,11 +627,17 @@ document.addEventListener("click", (event) => {
   const form = dialog.querySelector("form.wallet");
   if (!form.querySelector("[aria-disabled]")) {
     form.dataset.fixed = JSON.stringify({ member: link.dataset.bid });
-    form.dataset.name = link.closest("tr")?.querySelector("bdi")?.textContent ?? "";
-    dialog.querySelector("[data-bid-slug]").textContent = link.dataset.bid;
+    const row = link.closest("tr");
+    form.dataset.name = row?.querySelector("bdi")?.textContent ?? "";
+    dialog.querySelector("[data-bid-name]").textContent = form.dataset.name || link.dataset.bid;
+    dialog.querySelector("[data-bid-host]").textContent = row?.querySelector(".host")?.textContent ?? "";
     form.elements.amount.value = link.dataset.amount;
+    form.querySelector("[data-asks]").dataset.asks = link.pathname;
+    dialog.querySelector("[data-buys]").replaceChildren();
+    form.elements.amount.dispatchEvent(new Event("input", { bubbles: true }));
     form.querySelector(".said").textContent = "";
     form.querySelector(".step").replaceChildren();
+    succeed(form, false);
   }
   dialog.showModal();
 });

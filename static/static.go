@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"path"
+	"regexp"
 )
 
 // Asset is one file. Its fields are not to be changed.
@@ -50,11 +51,14 @@ var FaceTTF []byte
 
 const javaScript = "text/javascript; charset=utf-8"
 
+// comments are what a style sheet has for its readers: comments and indentation.
+var comments = regexp.MustCompile(`(?s)/\*.*?\*/|\n\s+`)
+
 // The files of the pages: the display face, their one style sheet, which names the face by
 // its path, the script that refreshes numbers, the one that asks wallets, the
 // one that verifies the leaderboard, and the icon.
 var (
-	styles = bytes.Replace(styleSheet, []byte("face.woff2"), []byte(path.Base(Face.Path)), 1)
+	styles = bytes.Replace(comments.ReplaceAll(styleSheet, nil), []byte("face.woff2"), []byte(path.Base(Face.Path)), 1)
 	Face   = Asset{Path: named("/static/face", "woff2", face), Type: "font/woff2", Body: face}
 	Style  = Asset{Path: named("/static/style", "css", styles), Type: "text/css; charset=utf-8", Body: styles}
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}

@@ -59,8 +59,8 @@ func TestTheScriptThatAsksWalletsIsSmall(t *testing.T) {
 
 // Members put the widget on their own pages: it has a budget.
 func TestTheWidgetIsSmall(t *testing.T) {
-	if raw, small := len(Widget.Body), compressed(t, Widget.Body); raw > 6144 || small > 2304 {
-		t.Errorf("%d bytes, %d compressed; 6144 and 2304 are the most", raw, small)
+	if raw, small := len(Widget.Body), compressed(t, Widget.Body); raw > 6144 || small > 2560 {
+		t.Errorf("%d bytes, %d compressed; 6144 and 2560 are the most", raw, small)
 	}
 }
 

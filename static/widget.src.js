@@ -18,26 +18,30 @@
 :host([theme]){--_t:light-dark(#211d16,#ece5d6);--_b:light-dark(#fffdf8,#1d1b15);--_l:light-dark(#a8321a,#ff8f6b)}
 :host([theme=light]){color-scheme:light}
 :host([theme=dark]){color-scheme:dark}
-nav{display:grid;grid:auto/minmax(0,1fr) auto;gap:.25rem 1rem;font:var(--webring-font,inherit);color:var(--webring-text,var(--_t,inherit));background:var(--webring-background,var(--_b,none));border:1px solid var(--webring-border,color-mix(in srgb,currentColor 35%,transparent));padding:.25rem .75rem;overflow-wrap:normal}
+nav{display:grid;grid:auto/minmax(0,1fr) auto;gap:.4rem 1.25rem;font:var(--webring-font,inherit);color:var(--webring-text,var(--_t,inherit));background:var(--webring-background,var(--_b,none));border:1px solid var(--webring-border,color-mix(in srgb,currentColor 35%,transparent));padding:.6rem 1rem;overflow-wrap:normal}
 nav *{font:inherit;margin:0;padding:0;min-inline-size:0}
 header{display:flex;gap:.5em;align-items:center;max-inline-size:100%}
 header a{font-weight:600}
 [part=mark]{flex:none;margin:.25em;inline-size:.9em;block-size:.9em;border:2px solid;border-radius:50%}
 [part=mark]::after{content:"";display:block;margin:-.35em auto;inline-size:0;border:.25em solid;border-radius:50%}
-ul,slot{display:grid;gap:.25rem 1rem;grid-column:1/-1;list-style:none}
+ul,slot{display:grid;gap:.25rem 1.25rem;grid-column:1/-1;list-style:none}
 li{position:relative}
-a,::slotted(a){display:inline-flex;max-inline-size:100%;min-inline-size:24px;min-block-size:24px;vertical-align:top;color:var(--webring-link,var(--_l,inherit))}
+a,::slotted(a){display:inline-flex;max-inline-size:100%;min-inline-size:24px;min-block-size:24px;vertical-align:top;color:var(--webring-link,var(--_l,var(--_a,inherit)))}
 bdi{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 i{flex:none;white-space:pre}
+[part~=prev]::before{content:"←\\a0"/""}
+[part~=next]::after{content:"\\a0→"/""}
+:host(:dir(rtl)) [part~=prev]::before,:host(:dir(rtl)) [part~=next]::after{scale:-1 1}
 a:hover{text-decoration-thickness:2px}
 :focus-visible,::slotted(:focus-visible){outline:3px solid;outline-offset:1px}
 @container(min-width:28rem){ul{grid:auto/1fr auto 1fr}slot{display:flex;justify-content:space-between}li:last-child{text-align:end}}
 :host([compact]) :is(nav,ul,slot){display:flex;flex-wrap:wrap;border:0;padding:0}
+:host([compact][theme]) nav{padding:.15rem .5rem}
 :host([compact]) li a>*{position:absolute;inline-size:1px;clip-path:inset(50%)}
 [hidden]{display:none!important}`;
 
   class Webring extends HTMLElement {
-    static observedAttributes = ["from", "api", "level"];
+    static observedAttributes = ["from", "api", "level", "join"];
 
     connectedCallback() {
       try {
@@ -66,8 +70,8 @@ a:hover{text-decoration-thickness:2px}
         return this.root.replaceChildren(slot);
       }
       const list = this.list((to) => base + to + query);
-      this.show({ name: "Webring" }, base, 0, slot, list);
-      (slot.onslotchange = () => (list.hidden = slot.assignedElements().length > 0))();
+      this.show({ name: "Webring" }, base, base, 0, slot, list);
+      (slot.onslotchange = () => (list.hidden = !slot.hidden && slot.assignedElements().length > 0))();
       const near = (this.near = new IntersectionObserver(async ([e]) => {
         if (!e.isIntersecting) return;
         near.disconnect();
@@ -78,8 +82,8 @@ a:hover{text-decoration-thickness:2px}
             signal: AbortSignal.timeout(9000),
           });
           const { ring, member, links, ...names } = await answer.json();
-          if (near === this.near && ["prev", "random", "next", "ring"].every((to) => web(links[to])))
-            this.show(ring, links.ring, member?.ring_position, this.list((to) => links[to], names));
+          if (near === this.near && ["prev", "random", "next", "ring"].every((to) => web(links[to])) && (slot.hidden = true))
+            this.show(ring, base, links.ring, member?.ring_position, slot, this.list((to) => links[to], names));
         } catch {}
       }, { rootMargin: "300px" }));
       near.observe(this);
@@ -95,16 +99,27 @@ a:hover{text-decoration-thickness:2px}
       }));
     }
 
-    show({ name, count }, href, place, ...rest) {
-      const level = this.getAttribute("level"), mark = make("span", { part: "mark" });
+    show({ name, count }, base, href, place, ...rest) {
+      const level = this.getAttribute("level"), mark = make("span", { part: "mark" }), where = make("p", {}, make("bdi", { part: "place" }, place ? place + " of " + count : ""));
       if (place) mark.style.rotate = (place - 1) / count + "turn";
+      if (this.hasAttribute("join")) where.append(" ", make("a", { href: base + "join", part: "link join" }, "Join"));
       let label = name, other;
       for (let n = 2; (other = labels.get(label)) && other != this && other.isConnected; n++) label = name + " " + n;
       labels.set(label, this);
       this.root.replaceChildren(make("nav", { ariaLabel: label, part: "nav", lang: "en" },
-        make("header", {}, mark, make(/^[1-6]$/.test(level) ? "h" + level : "p", {}, make("a", { href, part: "ring" }, make("bdi", {}, name)))),
-        make("bdi", { part: "place" }, place ? place + " of " + count : ""), ...rest));
+        make("header", {}, mark, make(/^[1-6]$/.test(level) ? "h" + level : "p", {}, make("a", { href, part: "ring" }, make("bdi", {}, name)))), where, ...rest));
+      this.tint();
+    }
+
+    // Links take the colour that the page gives to the author's, which stay behind them.
+    tint() {
+      const a = this.querySelector("a");
+      if (a) this.root.firstChild.style?.setProperty("--_a", getComputedStyle(a).color);
     }
   }
+  // A page that changes its theme has its links in another colour.
+  const tint = () => labels.forEach((e) => (e.tint(), setTimeout(() => e.tint(), 500)));
+  matchMedia("(prefers-color-scheme:dark)").addEventListener("change", tint);
+  new MutationObserver(tint).observe(document.documentElement, { attributes: true });
   customElements.get("webring-online") || customElements.define("webring-online", Webring);
 })();

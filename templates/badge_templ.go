@@ -60,9 +60,9 @@ func badgeImage(v Badge) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var4 string
-		templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(v.Name + ", number " + grouped(v.Position) + " of " + grouped(v.Members) + " in " + v.Ring)
+		templ_7745c5c3_Var4, templ_7745c5c3_Err = templ.JoinStringErrs(v.Name + ", No. " + grouped(v.Position) + " in " + v.Ring)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `badge.templ`, Line: 5, Col: 108}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `badge.templ`, Line: 5, Col: 75}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var4))
 		if templ_7745c5c3_Err != nil {

@@ -164,7 +164,7 @@ func (v Embed) HTML() templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <h2>The widget</h2><p>A custom element under 6 KB. It shows your neighbours and your place in the ring. Without JavaScript, or if the ring does not answer, it shows plain links. It uses your page's fonts and colours.</p><div class=\"preview\"><webring-online")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <h2>The widget</h2><p>A custom element under 6 KB. It shows your neighbours and your place in the ring. Without JavaScript, or if the ring does not answer, it shows plain links. It uses your page's fonts and colours, also those of your links.</p><div class=\"preview\"><webring-online")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -309,14 +309,14 @@ func (v Embed) HTML() templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</code></pre><h3>Customize</h3><table class=\"listing\"><caption>Attributes</caption> <thead><tr><th scope=\"col\">Attribute</th><th scope=\"col\">What it does</th></tr></thead> <tbody><tr><th scope=\"row\"><code>from</code></th><td>The member: slug, address or host. Without it the links enter the ring at its ends.</td></tr><tr><th scope=\"row\"><code>compact</code></th><td>One line without a frame.</td></tr><tr><th scope=\"row\"><code>theme</code></th><td><code>light</code> and <code>dark</code> use the ring's own colours; <code>auto</code> follows your page's <code>color-scheme</code>. Without it the widget uses your page's colours.</td></tr><tr><th scope=\"row\"><code>level</code></th><td><code>1</code> to <code>6</code> make the ring's name a heading of this level.</td></tr><tr><th scope=\"row\"><code>api</code></th><td>Another address of the ring, such as that of an edge.</td></tr></tbody></table><p>Properties: <code>--webring-font</code>, <code>--webring-text</code>, <code>--webring-background</code>, <code>--webring-border</code>, <code>--webring-link</code>; parts: <code>nav</code>, <code>mark</code>, <code>ring</code>, <code>place</code>, <code>list</code>, <code>link</code>, <code>prev</code>, <code>random</code>, <code>next</code>. The dot in the mark shows the member's place in the ring.</p><p>This rule prevents layout shift while the script loads:</p><pre><code>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "</code></pre><h3>Customize</h3><table class=\"listing\"><caption>Attributes</caption> <thead><tr><th scope=\"col\">Attribute</th><th scope=\"col\">What it does</th></tr></thead> <tbody><tr><th scope=\"row\"><code>from</code></th><td>The member: slug, address or host. Without it the links enter the ring at its ends.</td></tr><tr><th scope=\"row\"><code>compact</code></th><td>One line without a frame.</td></tr><tr><th scope=\"row\"><code>join</code></th><td>Adds a link for visitors who want to join.</td></tr><tr><th scope=\"row\"><code>theme</code></th><td><code>light</code> and <code>dark</code> use the ring's own colours; <code>auto</code> follows your page's <code>color-scheme</code>. Without it the widget uses your page's colours.</td></tr><tr><th scope=\"row\"><code>level</code></th><td><code>1</code> to <code>6</code> make the ring's name a heading of this level.</td></tr><tr><th scope=\"row\"><code>api</code></th><td>Another address of the ring, such as that of an edge.</td></tr></tbody></table><p>Properties: <code>--webring-font</code>, <code>--webring-text</code>, <code>--webring-background</code>, <code>--webring-border</code>, <code>--webring-link</code>; parts: <code>nav</code>, <code>mark</code>, <code>ring</code>, <code>place</code>, <code>list</code>, <code>link</code>, <code>prev</code>, <code>random</code>, <code>next</code>, <code>join</code>. The dot in the mark shows the member's place in the ring.</p><p>This rule prevents layout shift while the script loads:</p><pre><code>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var14 string
 			templ_7745c5c3_Var14, templ_7745c5c3_Err = templ.JoinStringErrs(reservedHeights)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 96, Col: 30}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 97, Col: 30}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var14))
 			if templ_7745c5c3_Err != nil {
@@ -329,7 +329,7 @@ func (v Embed) HTML() templ.Component {
 			var templ_7745c5c3_Var15 string
 			templ_7745c5c3_Var15, templ_7745c5c3_Err = templ.JoinStringErrs(v.snippets().plain())
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 101, Col: 37}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 102, Col: 37}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var15))
 			if templ_7745c5c3_Err != nil {
@@ -342,7 +342,7 @@ func (v Embed) HTML() templ.Component {
 			var templ_7745c5c3_Var16 string
 			templ_7745c5c3_Var16, templ_7745c5c3_Err = templ.JoinStringErrs(v.snippets().line())
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 106, Col: 36}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 107, Col: 36}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var16))
 			if templ_7745c5c3_Err != nil {
@@ -360,7 +360,7 @@ func (v Embed) HTML() templ.Component {
 				var templ_7745c5c3_Var17 string
 				templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs(v.under("/badge/" + v.Member.Slug + ".svg"))
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 111, Col: 60}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 112, Col: 60}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
 				if templ_7745c5c3_Err != nil {
@@ -373,7 +373,7 @@ func (v Embed) HTML() templ.Component {
 				var templ_7745c5c3_Var18 string
 				templ_7745c5c3_Var18, templ_7745c5c3_Err = templ.JoinStringErrs("Member of " + v.name())
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 111, Col: 92}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 112, Col: 92}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var18))
 				if templ_7745c5c3_Err != nil {
@@ -386,7 +386,7 @@ func (v Embed) HTML() templ.Component {
 				var templ_7745c5c3_Var19 string
 				templ_7745c5c3_Var19, templ_7745c5c3_Err = templ.JoinStringErrs(v.snippets().badge())
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 112, Col: 36}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 113, Col: 36}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var19))
 				if templ_7745c5c3_Err != nil {
@@ -439,7 +439,7 @@ func plainLinks(root, query string) templ.Component {
 		var templ_7745c5c3_Var21 templ.SafeURL
 		templ_7745c5c3_Var21, templ_7745c5c3_Err = templ.JoinURLErrs(root + "prev" + query)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 120, Col: 32}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 121, Col: 32}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var21))
 		if templ_7745c5c3_Err != nil {
@@ -452,7 +452,7 @@ func plainLinks(root, query string) templ.Component {
 		var templ_7745c5c3_Var22 templ.SafeURL
 		templ_7745c5c3_Var22, templ_7745c5c3_Err = templ.JoinURLErrs(root + "random" + query)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 121, Col: 34}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 122, Col: 34}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var22))
 		if templ_7745c5c3_Err != nil {
@@ -465,7 +465,7 @@ func plainLinks(root, query string) templ.Component {
 		var templ_7745c5c3_Var23 templ.SafeURL
 		templ_7745c5c3_Var23, templ_7745c5c3_Err = templ.JoinURLErrs(root + "next" + query)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 122, Col: 32}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `embed.templ`, Line: 123, Col: 32}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var23))
 		if templ_7745c5c3_Err != nil {

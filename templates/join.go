@@ -57,6 +57,8 @@ func (v Join) begins() string {
 		return Dollars(total(v.Fee, v.Draft.Bid)) + " with the opening bid below takes first place."
 	case "ten":
 		return Dollars(total(v.Fee, v.Draft.Bid)) + " with the opening bid below passes number 10."
+	case Own:
+		return Dollars(total(v.Fee, v.Draft.Bid)) + " with the opening bid below puts you at rank " + grouped(v.Buys.Rank) + "."
 	}
 	if v.JoinAtFirst == "0.00" {
 		return "The fee alone takes first place."

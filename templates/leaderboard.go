@@ -117,12 +117,12 @@ func atHost(url string) string {
 	return "…" + host[len(host)-longest+1:]
 }
 
-// bar is the width of the bar of a standing.
+// bar is the width of the bar of a standing. What counts at all can be seen.
 func (r Row) bar() string {
-	if r.Percent == 0 && r.Standing != "0.00" {
+	if r.Bar == 0 && r.Standing != "0.00" {
 		return "1%"
 	}
-	return strconv.Itoa(r.Percent) + "%"
+	return strconv.Itoa(r.Bar) + "%"
 }
 
 // reignsShown is how many reigns are shown without being asked for.

@@ -1,7 +1,9 @@
 package templates
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +50,51 @@ func object(words ...string) string {
 		panic(err) // strings can be encoded
 	}
 	return string(text)
+}
+
+// way is how a payment goes on without a wallet in this browser.
+type way struct {
+	Command, Prompt string
+	Amount          string // in dollars
+	Kept            string // what the address keeps, in a word
+	Address         string // of the page that goes on with it
+}
+
+// opens says what a phone shows at the address.
+func (t way) opens() string {
+	if t.Kept == "page" {
+		return "It opens this page there."
+	}
+	return "It opens this " + t.Kept + " there, one tap from paying."
+}
+
+// metaMask and coinbase open the address in the browser of a wallet app, as their makers
+// document it.
+func (t way) metaMask() string {
+	_, rest, _ := strings.Cut(t.Address, "://")
+	return "https://metamask.app.link/dapp/" + rest
+}
+
+func (t way) coinbase() string {
+	return "https://go.cb-w.com/dapp?cb_url=" + url.QueryEscape(t.Address)
+}
+
+// tokens are the names of what networks that browser wallets know are paid in.
+var tokens = map[string]string{"eip155:8453": "USDC on Base", "eip155:84532": "test USDC on Base Sepolia", "eip155:1": "USDC on Ethereum", "eip155:11155111": "test USDC on Ethereum Sepolia"}
+
+// token says what a wallet has to hold.
+func (w Wallet) token() string {
+	for _, n := range w.Networks {
+		if t := tokens[n]; t != "" {
+			return t
+		}
+	}
+	return "the dollar token that this ring takes on " + strings.Join(w.Networks, " or ")
+}
+
+// draft is the join page with a draft, as a whole URL: the page has the draft checked at once.
+func (w Wallet) draft(body string) string {
+	return w.Base + "/join?draft=" + base64.RawURLEncoding.EncodeToString([]byte(body))
 }
 
 // member is the page of a member, as a whole URL.

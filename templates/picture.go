@@ -1,15 +1,15 @@
 package templates
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
 )
 
-// Picture is the ring, drawn: members are around it in ring order, and a ray shows what
-// was paid for each. The bright part of a ray still counts, the pale part has faded. A
-// large ring is drawn in part: the first forty by standing, and, with thin rays that say
-// nothing of what still counts, a sample of the others.
+// Picture is the ring, drawn: members are around it in ring order, and the first forty by standing
+// have rays. The bright part of a ray is the standing, so that rank 1 has the longest; a pale tail
+// has faded. Of a large ring a sample of the others is drawn, as dots.
 type Picture struct {
 	Members  int    // in the ring
 	Top      []Mark // the first by standing, the highest first
@@ -17,6 +17,10 @@ type Picture struct {
 	Here     *Mark  // the member of the page, or nil
 	From, To int    // the part of the ring that a page lists; 0 for none
 	Kinds    []Kind // how many there are of each, for the key; nil to leave it out
+	Category string // that all marks are of, or ""
+	Matching int    // how many members it has
+
+	turned map[int]float64 // by position: the angles of rays that would lie over each other
 }
 
 // Mark is one member in the picture.
@@ -33,23 +37,96 @@ type Mark struct {
 // Sizes in the picture's own units; the ring's middle is at 200, 200.
 const (
 	middle  = 200.0
-	radius  = 122.0
-	gap     = 7.0   // between the ring and a ray
-	longest = 62.0  // ray
-	outside = 208.0 // where the numerals are
-	// apart is how far they are from each other at least, as an angle.
-	apart = 24 / outside
+	radius  = 128.0
+	gap     = 7.0  // between the ring and a ray
+	longest = 52.0 // ray
+	beyond  = 15.0 // from the end of a ray to the middle of its numeral
+	// apart is how far numerals are from each other at least, as an angle where the shortest ray
+	// ends, and raysApart how far rays are.
+	apart     = 27 / (foot + shortest + beyond)
+	raysApart = 5 / foot
+	shortest  = 5.0 // ray
 	// Up to this number of members, each is a link of its own. In a larger ring only some of
 	// the first are, since the others are too small to hit.
 	linked      = 40
 	linkedOfTop = 10
+	// firstRanks is how many of the first have rays.
+	firstRanks = 40
 	// numbered is how many of the first have a numeral, and are listed below the picture.
 	numbered = 3
 )
 
-// angle is the direction of a position of the ring. The first position is at the top.
+// angle is the direction of a position of the ring. The first position is at the top. A ray that
+// would lie over another is turned aside.
 func (p Picture) angle(position int) float64 {
+	if angle, turned := p.turned[position]; turned {
+		return angle
+	}
 	return 2*math.Pi*float64(position-1)/float64(max(p.Members, 1)) - math.Pi/2
+}
+
+// spread turns the rays of a large ring aside that would lie over each other, and leaves out the
+// dots that would then lie below one.
+func (p Picture) spread() Picture {
+	if p.Members <= linked {
+		return p
+	}
+	rays := p.single()
+	if p.many() > linked {
+		rays = p.Top
+	}
+	if p.Here != nil && !p.top(*p.Here) {
+		rays = append(slices.Clone(rays), *p.Here)
+	}
+	angles := make([]float64, len(rays))
+	for i, m := range rays {
+		angles[i] = p.angle(m.Position)
+	}
+	spreadOut(angles, raysApart)
+	p.turned = map[int]float64{}
+	for i, m := range rays {
+		p.turned[m.Position] = angles[i]
+	}
+	p.Marks = slices.DeleteFunc(slices.Clone(p.Marks), func(m Mark) bool {
+		return p.many() > linked && !p.top(m) && slices.ContainsFunc(angles, func(a float64) bool { return math.Abs(math.Remainder(a-p.angle(m.Position), 2*math.Pi)) < raysApart })
+	})
+	return p
+}
+
+// many is how many members the picture is about.
+func (p Picture) many() int {
+	if p.Category != "" {
+		return p.Matching
+	}
+	return p.Members
+}
+
+// spreadOut moves angles aside until no two are nearer than apart, if there is room. Their order
+// stays.
+func spreadOut(angles []float64, apart float64) {
+	order := make([]int, len(angles))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(angles[a], angles[b]) })
+	for range 40 * max(1, len(order)) { // each halves what lies over each other
+		moved := false
+		for i, one := range order {
+			other := order[(i+1)%len(order)]
+			d := angles[other] - angles[one]
+			if i == len(order)-1 {
+				d += 2 * math.Pi
+			}
+			if one != other && d < apart-1e-6 {
+				angles[one] -= (apart - d) / 2
+				angles[other] += (apart - d) / 2
+				moved = true
+			}
+		}
+		if !moved {
+			return
+		}
+	}
 }
 
 // at gives the point at a distance from the middle, in the direction of a position, as paths have it.
@@ -64,20 +141,19 @@ func spot(angle, distance float64) (x, y float64) {
 
 func unit(f float64) string { return strconv.FormatFloat(math.Round(f*10)/10, 'f', -1, 64) }
 
-// length is the length of a ray: the logarithm of what was paid for the member, in
-// relation to the most paid in the picture. It is never negative, also where the fee
-// is less than a dollar.
-func (p Picture) length(m Mark) float64 {
-	most := int64(2000)
+// length is how long a ray is for an amount in cents: its logarithm in relation to the highest
+// standing, which is the longest.
+func (p Picture) length(cents int64) float64 {
+	most := int64(100)
 	for _, marks := range [...][]Mark{p.Marks, p.Top} {
 		for _, other := range marks {
-			most = max(most, other.Total)
+			most = max(most, other.Standing)
 		}
 	}
 	if p.Here != nil {
-		most = max(most, p.Here.Total)
+		most = max(most, p.Here.Standing)
 	}
-	return 5 + (longest-5)*math.Log(max(1, float64(m.Total)/100))/math.Log(float64(most)/100)
+	return shortest + (longest-shortest)*min(1, math.Log1p(float64(cents)/100)/math.Log1p(float64(most)/100))
 }
 
 // line is the part of the direction of a position between two distances from the middle.
@@ -88,13 +164,15 @@ func (p Picture) line(position int, from, to float64) string {
 // foot is where rays begin, from the middle.
 const foot = radius + gap
 
-// bright is how much of the ray still counts.
+// bright is how much of a ray counts, and end where its tail ends.
 func (p Picture) bright(m Mark) float64 {
-	if m.Total <= 0 || m.Standing <= 0 {
+	if m.Standing <= 0 {
 		return 0
 	}
-	return p.length(m) * min(1, float64(m.Standing)/float64(m.Total))
+	return p.length(m.Standing)
 }
+
+func (p Picture) end(m Mark) float64 { return foot + max(p.bright(m), p.length(m.Total)) }
 
 // ray is the path of the part of one member's ray that still counts, "" for none, and
 // faded that of the rest, "" for none.
@@ -106,15 +184,15 @@ func (p Picture) ray(m Mark) string {
 }
 
 func (p Picture) faded(m Mark) string {
-	if b, l := p.bright(m), p.length(m); l-b >= 0.5 {
-		return p.line(m.Position, foot+b, foot+l)
+	if from := foot + p.bright(m); m.Total > m.Standing && p.end(m)-from >= 0.5 {
+		return p.line(m.Position, from, p.end(m))
 	}
 	return ""
 }
 
 // single are the members that are links of their own.
 func (p Picture) single() []Mark {
-	if p.Members > linked {
+	if p.many() > linked {
 		return p.Top[:min(len(p.Top), linkedOfTop)]
 	}
 	all := slices.Clone(p.Top)
@@ -129,7 +207,7 @@ func (p Picture) single() []Mark {
 // together are the members of one kind that are drawn as one: of the first those that are
 // no links of their own, and of the others all.
 func (p Picture) together(kind string) (top, others []Mark) {
-	if p.Members <= linked {
+	if p.many() <= linked {
 		return nil, nil
 	}
 	for _, m := range p.Top[min(len(p.Top), linkedOfTop):] {
@@ -150,10 +228,8 @@ func (p Picture) top(m Mark) bool {
 	return slices.ContainsFunc(p.Top, func(t Mark) bool { return t.Position == m.Position })
 }
 
-// whole is the path of one member's ray, and dot its mark on the ring: a line of length 0 with
-// round ends.
-func (p Picture) whole(m Mark) string { return p.line(m.Position, foot, foot+p.length(m)) }
-func (p Picture) dot(m Mark) string   { return "M" + p.at(m.Position, radius) + "h0" }
+// dot is the path of one member's mark on the ring: a line of length 0 with round ends.
+func (p Picture) dot(m Mark) string { return "M" + p.at(m.Position, radius) + "h0" }
 
 // joined is one path for several members.
 func joined(marks []Mark, path func(Mark) string) (all string) {
@@ -166,7 +242,7 @@ func joined(marks []Mark, path func(Mark) string) (all string) {
 // shape is the outline of one member's mark.
 func (p Picture) shape(m Mark) string {
 	size := 5.2
-	if p.Members > linked {
+	if p.many() > linked {
 		size = 3
 	}
 	return outline(m.Kind, p.at(m.Position, radius), size)
@@ -187,41 +263,30 @@ func outline(kind, middle string, size float64) string {
 	}
 }
 
-// numeral is the rank of one of the first, outside the rays.
+// numeral is the rank of one of the first, at the end of its ray.
 type numeral struct {
 	Rank     int
 	X, Y     string // of its middle
 	Baseline string
-	Lead     string // the line to its ray
+	Lead     string // a line from its ray, if it had to move aside, or ""
 }
 
 // numerals are those of the first three. Where they would lie over each other, they move
 // aside.
-func (p Picture) numerals() []numeral {
+func (p Picture) numerals() (all []numeral) {
 	first := p.Top[:min(len(p.Top), numbered)]
-	order, angles := make([]int, len(first)), make([]float64, len(first))
+	angles := make([]float64, len(first))
 	for i, m := range first {
-		order[i], angles[i] = i, p.angle(m.Position)
+		angles[i] = p.angle(m.Position)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return first[a].Position - first[b].Position })
-	for range 40 { // each halves what lies over each other
-		for i, one := range order {
-			other := order[(i+1)%len(order)]
-			d := angles[other] - angles[one]
-			if i == len(order)-1 {
-				d += 2 * math.Pi
-			}
-			if one != other && d < apart {
-				angles[one] -= (apart - d) / 2
-				angles[other] += (apart - d) / 2
-			}
+	spreadOut(angles, apart)
+	for i, m := range first {
+		x, y := spot(angles[i], p.end(m)+beyond)
+		n := numeral{Rank: i + 1, X: unit(x), Y: unit(y), Baseline: unit(y + 5.6)}
+		if math.Abs(angles[i]-p.angle(m.Position)) > 0.02 {
+			n.Lead = "M" + p.at(m.Position, p.end(m)+2) + "L" + n.X + " " + n.Y
 		}
-	}
-	var all []numeral
-	for i, m := range first {
-		x, y := spot(angles[i], outside)
-		toX, toY := spot(angles[i], outside-10)
-		all = append(all, numeral{Rank: i + 1, X: unit(x), Y: unit(y), Baseline: unit(y + 4.8), Lead: "M" + p.at(m.Position, foot+p.length(m)+3) + "L" + unit(toX) + " " + unit(toY)})
+		all = append(all, n)
 	}
 	return all
 }
@@ -259,12 +324,14 @@ func clipped(s string, most int) string {
 
 // words say what the picture shows.
 func (p Picture) words() string {
-	const key = " Longer rays: more paid."
+	const key = " The longer the ray, the more counts now."
 	switch {
 	case p.Members == 0:
-		return "The ring is empty. First place is free."
+		return "The ring is empty. First place is open."
 	case p.Members == 1:
 		return "The ring with its only member." + key
+	case p.Category != "":
+		return "Where the members of " + p.Category + " are in the ring." + key
 	case p.Members <= linked || len(p.Marks) == p.Members:
 		return "In order of joining, from the top." + key
 	default:

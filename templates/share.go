@@ -33,13 +33,12 @@ func (v Member) words() string {
 	return withHost(v.Row) + " has rank " + grouped(v.Row.Rank) + " of " + grouped(v.Members) + " in " + v.name() + ": " + v.Base + "/members/" + v.Row.Slug
 }
 
-// Badge is a small picture that a member shows: it names the ring and the
-// member's place in it. Its colours are literal, as no style sheet reaches it.
+// Badge is a small picture that a member shows: it names the ring and the member's number in
+// it, which is no rank. Its colours are literal, as no style sheet reaches it.
 type Badge struct {
 	Ring     string
 	Name     string
 	Position int
-	Members  int
 }
 
 // longestRing is the most characters of a ring's name on a badge.
@@ -61,7 +60,7 @@ func (v Badge) text() string {
 	if len(name) > longestRing {
 		name = append(name[:longestRing-1], '…')
 	}
-	return string(name) + " · " + grouped(v.Position) + " of " + grouped(v.Members)
+	return string(name) + " · No. " + grouped(v.Position)
 }
 
 // length sets the width at which the text is drawn, because its natural width is not
@@ -155,9 +154,9 @@ func (s snippets) directives() string {
 }
 
 // reservedHeights is what a page states so that nothing on it moves when the widget loads.
-const reservedHeights = `webring-online { display: block; min-block-size: 4rem }
+const reservedHeights = `webring-online { display: block; min-block-size: 4.75rem }
 webring-online[compact] { min-block-size: 1.5rem }
-.narrow-column webring-online { min-block-size: 7.5rem }`
+.narrow-column webring-online { min-block-size: 8.25rem }`
 
 // list is the relative address of the same list for another kind.
 func (v Ring) list(kind string) string { return v.address(kind, v.Category, v.Newest) }
@@ -169,6 +168,17 @@ func (v Ring) order() string {
 	}
 	return ""
 }
+
+// filed says a member's category where the list has several.
+func (v Ring) filed(r Row) string {
+	if v.InAll > 0 {
+		return ""
+	}
+	return ", " + r.Category
+}
+
+// sorted is the relative address of the same list in the other order.
+func (v Ring) sorted() string { return v.address(v.Kind, v.Category, !v.Newest) }
 
 // counted says how many members the list has, and in which order.
 func (v Ring) counted() string {

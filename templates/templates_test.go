@@ -10,6 +10,7 @@ import (
 	"image/draw"
 	"image/png"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,14 +69,14 @@ func hostile() []Row {
 		{Member: describe.Member{Slug: "first", Rank: 1, Position: 2, Name: "First & Co", URL: "https://first.example/", Description: `Says "hello" <b>`, Kind: "agent", Category: "general",
 			Standing: "12.00", Paid: "51.00", Bids: "50.00", Joined: joined, Score: "72", Report: "https://reports.example/first",
 			Verified: "dns", VerifiedAt: joined.AddDate(0, 2, 0), Health: "asleep", HealthSince: joined.AddDate(0, 3, 0), Changed: joined.AddDate(0, 1, 0)},
-			Percent: 23, Faded: "39.00", Fresh: Freshness{State: Fading, Until: When{joined.AddDate(0, 4, 0), "31 May"}},
+			Bar: 100, Faded: "39.00", Fresh: Freshness{State: Fading, Until: When{joined.AddDate(0, 4, 0), "31 May"}},
 			LastBid: When{joined.AddDate(0, 3, 0), "3 days ago"}, Bid: Bid{Amount: "1.00", Rank: 1, Then: "52.00"}},
 		{Member: describe.Member{Slug: "second", Rank: 2, Position: 1, Name: "<script>alert(1)</script>", URL: `https://second.example/?q="a"&b='c'`, Kind: "website", Category: "news",
 			Standing: "1.00", Paid: "1.00", Bids: "0.00", Joined: joined, TakeFirst: "11.01", HealthSince: joined},
-			Percent: 100, Bid: Bid{Amount: "11.01", Rank: 1, Above: 1, Then: "12.01"}},
+			Bar: 8, Bid: Bid{Amount: "11.01", Rank: 1, Above: 1, Then: "12.01"}},
 		{Member: describe.Member{Slug: "third", Rank: 3, Position: 3, Name: "<img src=x onerror=alert(1)>", URL: "https://third.example/", Description: "\u05e9\u05dc\u05d5\u05dd \u202e", Kind: "mcp", Category: "news",
 			Standing: "0.00", Paid: "7.00", Bids: "6.00", Joined: joined, TakeFirst: "5.01", HealthSince: joined},
-			Faded: "7.00", Fresh: Freshness{State: Faded, Until: When{joined, "31 January"}}, LastBid: When{joined, "on 1 January"}, Bid: Bid{Amount: "1.00", Rank: 2, Above: 2, Then: "8.00"}},
+			Tail: 58, Faded: "7.00", Fresh: Freshness{State: Faded, Until: When{joined, "31 January"}}, LastBid: When{joined, "on 1 January"}, Bid: Bid{Amount: "1.00", Rank: 2, Above: 2, Then: "8.00"}},
 	}
 }
 
@@ -99,7 +100,7 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
-	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
+	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Dollar: &ranked(rows).Rows[1], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
 		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
 }
 
@@ -109,7 +110,13 @@ func TestHomeOfAnEmptyRing(t *testing.T) {
 
 func TestThePagesOfARing(t *testing.T) {
 	rows := hostile()
+	began := rows[0].Joined
 	golden(t, "ring", textOf(Ring{Page: page, Members: 300, From: 101, To: 103, Rows: rows, Next: "ring?page=4", Prev: "ring?page=2", Picture: drawing(rows)}.HTML()))
+	// The page of a category, most of whose members are far from the first, so that one has no ray.
+	within := drawing(rows)
+	within.Category, within.Matching, within.Top = "news", 3, within.Top[1:2]
+	within.Members = 300
+	golden(t, "category", textOf(Ring{Page: below("/categories/news"), Category: "news", Members: 3, InAll: 300, Best: rows[1:2], Fee: "1.00", Lead: "12.01", From: 1, To: 3, Rows: rows, Picture: within}.HTML()))
 	var brought Hops
 	brought.Total.From, brought.Total.To = 1234, 5678
 	for i := range uint64(30) {
@@ -118,7 +125,8 @@ func TestThePagesOfARing(t *testing.T) {
 	slices.Reverse(brought.Days)
 	owned, asleep := rows[1], rows[0]
 	owned.Owner, asleep.Owner, asleep.Claimed = "0x00000000000000000000000000000000000000bb", "0x00000000000000000000000000000000000000aa", true
-	golden(t, "member", textOf(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Wallet: wallet, Picture: drawing(rows),
+	golden(t, "member", textOf(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Grace: "30 days", Wallet: wallet, Picture: drawing(rows),
+		Buys: Buys{Amount: "11.01", Total: "12.01", Rank: 1, Members: 3, First: true, For: "30 days", Fades: When{began.AddDate(0, 0, 30), "2 March"}, Gone: When{began.AddDate(0, 0, 120), "31 May"}},
 		Hops: &brought, Proofs: []Proof{{42, "bid", "7.25", When{rows[0].Joined, "31 January"}}, {7, "joined", "", When{rows[0].Joined, "30 January"}}}}.HTML()))
 	golden(t, "member-asleep", textOf(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows)}.HTML()))
 	golden(t, "embed", textOf(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
@@ -216,6 +224,34 @@ func TestWhatABidDoes(t *testing.T) {
 	}
 }
 
+// What an amount does is said with its total, its rank, for how long, and until when: also that
+// from a first bid on all of it fades.
+func TestWhatAnAmountBuys(t *testing.T) {
+	on := func(day int, words string) When { return When{time.Date(2026, 12, day, 0, 0, 0, 0, time.UTC), words} }
+	b := Buys{Amount: "7.26", Total: "8.26", Rank: 1, Members: 16, For: "30 days", Fades: on(27, "27 December"), Gone: on(31, "27 March")}
+	first, fee, short := b, Buys{Amount: "0.00", Total: "1.00", Rank: 16, Members: 16, First: true, For: "30 days"}, b
+	first.First = true
+	short.For = "7 days"
+	tags := regexp.MustCompile("<[^>]*>")
+	for _, c := range []struct {
+		joins  bool
+		minBid string
+		b      Buys
+		want   string
+	}{
+		{false, "1.00", b, "$7.26 lifts it to $8.26 in total and rank 1 of 16. It counts in full for 30 days, until 27 December, then fades to $0 by 27 March. $1 a month keeps it."},
+		{false, "1.00", first, "$7.26 lifts it to $8.26 in total and rank 1 of 16. It counts in full for 30 days, until 27 December. From its first bid on, the total fades unless it is renewed: $8.26 today, $0 on 27 March. $1 a month keeps it."},
+		{true, "1.00", first, "$8.26, fee included, puts you at rank 1 of 16. It counts in full for 30 days, until 27 December. From your first bid on, the total fades unless it is renewed: $8.26 today, $0 on 27 March. $1 a month keeps it."},
+		{true, "1.00", fee, "$1, the fee alone, puts you at rank 16 of 16. It fades only after a first bid."},
+		{false, "0.50", short, "$7.26 lifts it to $8.26 in total and rank 1 of 16. It counts in full for 7 days, until 27 December, then fades to $0 by 27 March. $0.50 every 7 days keeps it."},
+		{true, "", Buys{}, ""},
+	} {
+		if got := strings.Join(strings.Fields(tags.ReplaceAllString(textOf(buys(c.b, c.minBid, c.joins)), "")), " "); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
 // The operator's pages stand at the foot of every page, and a member's page leads to a
 // report of it.
 func TestThePagesOfTheOperator(t *testing.T) {
@@ -247,7 +283,8 @@ func TestThePagesOfTheOperator(t *testing.T) {
 func TestJoin(t *testing.T) {
 	below := page
 	below.Title = "Join Ring"
-	v := Join{Page: below, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", JoinAtTen: "3.51", Rule: "A rule.", Payments: true, Wallet: wallet}
+	v := Join{Page: below, Fee: "1.00", MinBid: "1.00", JoinAtFirst: "11.01", JoinAtTen: "3.51", Rule: "A rule.", Payments: true, Wallet: wallet,
+		Buys: Buys{Amount: "0.00", Total: "1.00", Rank: 3, Members: 4, First: true, For: "30 days"}}
 	golden(t, "join", textOf(v.HTML()))
 	v.Draft = Draft{Name: `"><script>`, Kind: "mcp", Description: "</textarea><b>", Bid: "2.00"}
 	v.Checked = &Checked{Wrong: map[string]string{"url": "The address is required.", "kind": "Choose what it is.", "bid": "Too much."}}
@@ -288,8 +325,8 @@ func TestJoin(t *testing.T) {
 func ready(score int) *Readiness {
 	checks := []ReportCheck{
 		{Title: "A heading", Evidence: "1 heading.", Earned: 10, Points: 10},
-		{Title: "An AI catalog", Evidence: "Status 404.", Fix: "Publish <it>.", Points: 4},
-		{Title: "The MCP server introduces itself", Evidence: "There is no card.", Fix: "Have it answer.", Points: 7},
+		{Title: "An AI catalog", Evidence: "Status 404.", Fix: "Publish <it>.", Points: 4, Effort: 1},
+		{Title: "The MCP server introduces itself", Evidence: "There is no card.", Fix: "Have it answer.", Points: 7, Interface: true, Effort: 8},
 		{Title: "A title", Evidence: "None.", Fix: "Add one.", Points: 1},
 		{Title: "The card of an agent", Evidence: "Status 404.", Fix: "If there is one, publish it.", Points: 8, Optional: true},
 		{Title: "llms.txt", Evidence: "Status 404.", Fix: "Publish /llms.txt.", Points: 6},
@@ -299,10 +336,26 @@ func ready(score int) *Readiness {
 }
 
 func TestReadiness(t *testing.T) {
-	for score, want := range map[int]string{0: "Together they bring 17 points. Other failed checks are below.", 23: "Together they are enough.", 27: "The first two are enough.",
-		33: "The first alone is enough."} {
-		if got := ready(score).enough(); got != want {
+	for score, want := range map[int]string{0: "Together they bring 18 points. Other failed checks are below.", 23: "Together they bring 17 points: enough to join.",
+		29: "Together they bring 11 points: enough to join.", 34: "It is enough to join."} {
+		r := ready(score)
+		r.Kind = "mcp"
+		if got := r.enough(); got != want {
 			t.Errorf("with %d points: %s", score, got)
+		}
+	}
+	// A website gets the least work that is enough, and never an MCP server.
+	for score, want := range map[int]string{0: "llms.txt, An AI catalog, A title", 34: "llms.txt", 36: "llms.txt", 39: "llms.txt", 30: "llms.txt, An AI catalog", 40: "llms.txt, An AI catalog, A title"} {
+		var titles []string
+		r := ready(score)
+		for _, c := range r.fixes() {
+			titles = append(titles, c.Title)
+		}
+		if got := strings.Join(titles, ", "); got != want {
+			t.Errorf("with %d points a website is advised %s, want %s", score, got, want)
+		}
+		if strings.Contains(r.prompt(), "MCP server") {
+			t.Errorf("with %d points a website is told to become an MCP server", score)
 		}
 	}
 	for score, want := range map[int]string{0: "0 of 100 points. Joining takes 40: 40 points missing.", 39: "39 of 100 points. Joining takes 40: 1 point missing.",
@@ -313,7 +366,7 @@ func TestReadiness(t *testing.T) {
 	}
 	r := ready(34)
 	prompt := r.prompt()
-	for _, w := range []string{"1. [7 points] The MCP server introduces itself\n   Found: There is no card.\n   To do: Have it answer.\n2. [6 points] llms.txt", "5. [8 points] The card", "34 of 100 points; joining takes 40",
+	for _, w := range []string{"1. [6 points] llms.txt\n   Found: Status 404.\n   To do: Publish /llms.txt.\n2. [4 points] An AI catalog", "4. [8 points] The card", "34 of 100 points; joining takes 40",
 		r.command(), "at least 40"} {
 		if !strings.Contains(prompt, w) {
 			t.Errorf("no %s in %s", w, prompt)
@@ -452,7 +505,7 @@ func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
 			t.Errorf("joining: %q", words)
 		}
 	}
-	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Member: describe.Member{Slug: "a-2"}}, Bid: "1.00"})) {
+	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Member: describe.Member{Slug: "a-2"}}, Buys: Buys{Amount: "1.00"}})) {
 		var got map[string]string
 		if member(words, &got); got["member"] != "a-2" || got["amount"] != "1.00" || words[2] != url+"/api/bid" {
 			t.Errorf("bidding: %q", words)
@@ -534,6 +587,7 @@ func TestPictures(t *testing.T) {
 		if err := picture(page, p).Render(t.Context(), &b); err != nil {
 			t.Fatal(err)
 		}
+		p = p.spread()
 		drawn, _, _ := strings.Cut(b.String(), "<figcaption>")
 		if strings.Contains(drawn, "NaN") || strings.Contains(drawn, "Inf") {
 			t.Errorf("%d members: %s", n, drawn)
@@ -555,18 +609,18 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// Pale is what has faded, and nothing else: members of whom the picture does not know how
-// much stands have thin rays, and the key says so.
+// Pale is what has faded, and nothing else: members of whom the picture does not know how much
+// counts have no ray, and the key says so.
 func TestTheKeyOfAPictureIsTrue(t *testing.T) {
 	mark := func(position int, total, standing int64) Mark {
 		return Mark{Slug: "s", Kind: kinds[position%3], Position: position, Total: total, Standing: standing}
 	}
-	p := Picture{Members: 100}
+	p := Picture{Members: 300}
 	for i := range 40 {
 		p.Top = append(p.Top, mark(2*i+1, 5000, 5000))
 	}
 	for i := range 80 {
-		p.Marks = append(p.Marks, mark(i+1, 300, 0))
+		p.Marks = append(p.Marks, mark(3*i+1, 300, 0))
 	}
 	draw := func() (svg, caption string) {
 		var b bytes.Buffer
@@ -578,27 +632,60 @@ func TestTheKeyOfAPictureIsTrue(t *testing.T) {
 	}
 	svg, caption := draw()
 	pale := regexp.MustCompile(`<path class="ray pale" d="[^"]`)
-	thin := regexp.MustCompile(`<path class="ray thin" d="([^"]+)"`)
+	ray := regexp.MustCompile(`<path class="ray" d="([^"]+)"`)
 	if pale.MatchString(svg) {
 		t.Error("a ray is pale, and nothing has faded")
 	}
 	lines := 0
-	for _, m := range thin.FindAllStringSubmatch(svg, -1) {
+	for _, m := range ray.FindAllStringSubmatch(svg, -1) {
 		lines += strings.Count(m[1], "M")
 	}
 	if lines != 40 {
-		t.Errorf("%d thin rays, of 40 others that are drawn", lines)
+		t.Errorf("%d rays, of 40 whose standing is known", lines)
 	}
-	if !thin.MatchString(caption) || !strings.Contains(caption, "below rank 40") {
-		t.Error("the key does not say what is thin:", caption)
+	if !strings.Contains(caption, "below rank 40") {
+		t.Error("the key does not say what has no ray:", caption)
 	}
 	p.Top[20].Standing = 1000
-	if svg, _ = draw(); !strings.Contains(svg, `<path class="ray pale" d="`+p.faded(p.Top[20])+`"`) {
+	if svg, _ = draw(); !strings.Contains(svg, `<path class="ray pale" d="`+p.spread().faded(p.Top[20])) {
 		t.Error("what has faded of a ray is not pale")
 	}
 	p.Members, p.Top, p.Marks = 10, p.Top[:5], nil
-	if svg, caption = draw(); strings.Contains(svg+caption, "thin") {
-		t.Error("a ring of ten has thin rays")
+	if svg, caption = draw(); strings.Contains(svg+caption, "below rank") {
+		t.Error("in a ring of ten some are below the first")
+	}
+}
+
+// Of rings of all sizes no two rays lie over each other, wherever the first are, and no dot lies
+// below one.
+func TestRaysDoNotCollide(t *testing.T) {
+	const seed = 7
+	random := rand.New(rand.NewPCG(seed, 1))
+	for _, n := range []int{linked + 1, 100, 300, 2000, 100_000} {
+		for _, span := range []int{min(n, linked+1), n} { // one after another, or anywhere
+			p := Picture{Members: n}
+			for i, position := range random.Perm(span)[:40] {
+				p.Top = append(p.Top, Mark{Slug: "s", Kind: kinds[i%3], Position: position + 1, Total: int64(5000 - i), Standing: int64(5000 - i)})
+			}
+			for i := range 80 {
+				p.Marks = append(p.Marks, Mark{Position: i*n/80 + 1})
+			}
+			p.Here = &p.Marks[40]
+			p = p.spread()
+			for i, one := range p.Top {
+				if l := p.end(one) - foot; i == 0 && l != longest || i > 0 && l >= p.end(p.Top[0])-foot {
+					t.Errorf("%d members: the ray at rank %d has a length of %v", n, i+1, l)
+				}
+				for _, other := range append(slices.Clone(p.Top[:i]), p.Marks...) {
+					if other.Position == one.Position {
+						continue
+					}
+					if d := foot * math.Abs(math.Remainder(p.angle(one.Position)-p.angle(other.Position), 2*math.Pi)); d < 4 {
+						t.Errorf("seed %d, %d members: %d and %d are %.2f apart", seed, n, one.Position, other.Position, d)
+					}
+				}
+			}
+		}
 	}
 }
 
@@ -622,7 +709,7 @@ func TestNumeralsStandApart(t *testing.T) {
 		}
 		for i, one := range all {
 			for _, other := range all[:i] {
-				if a, b := spot(one), spot(other); math.Hypot(a[0]-b[0], a[1]-b[1]) < 20.5 {
+				if a, b := spot(one), spot(other); math.Hypot(a[0]-b[0], a[1]-b[1]) < 24.5 {
 					t.Errorf("%v: numerals at %v and %v", positions, a, b)
 				}
 			}
@@ -630,31 +717,32 @@ func TestNumeralsStandApart(t *testing.T) {
 	}
 }
 
-// What has faded is the outer part of a ray.
+// A ray is the standing, and its tail what has faded: rank 1 has the longest, and nothing is longer.
 func TestTheBrightPartOfARayStands(t *testing.T) {
-	p := Picture{Members: 4, Marks: []Mark{{Kind: "agent", Position: 1, Total: 10_000, Standing: 2500}}}
-	m := p.Marks[0]
-	if l := p.length(m); p.ray(m) != p.line(1, foot, foot+l/4) || p.faded(m) != p.line(1, foot+l/4, foot+l) {
+	first, m := Mark{Kind: "agent", Position: 2, Total: 9000, Standing: 9000}, Mark{Kind: "agent", Position: 1, Total: 8000, Standing: 2500}
+	p := Picture{Members: 4, Top: []Mark{first, m}}
+	l, tail := p.length(2500), p.length(8000)
+	if p.ray(m) != p.line(1, foot, foot+l) || p.faded(m) != p.line(1, foot+l, foot+tail) || p.length(9000) != longest {
 		t.Errorf("%s, then %s", p.ray(m), p.faded(m))
 	}
-	if m.Standing = 0; p.ray(m) != "" || p.faded(m) != p.whole(m) {
+	if m.Standing = 0; p.ray(m) != "" || p.faded(m) != p.line(1, foot, foot+tail) {
 		t.Error("a ray of which nothing stands is bright")
 	}
 	if m.Standing = m.Total; p.faded(m) != "" {
 		t.Error("a ray that stands in full is pale")
 	}
+	if m.Total = 1_000_000; p.end(m) != foot+longest {
+		t.Error("a tail is longer than the ray at rank 1")
+	}
 }
 
-// Rays grow outwards with what was paid, also where the fee is a cent.
+// Rays grow outwards with what counts, also where the fee is a cent.
 func TestRaysPointOutwards(t *testing.T) {
-	p := Picture{Members: 4}
-	for _, total := range []int64{1, 50, 100, 101, 5000} {
-		p.Marks = append(p.Marks, Mark{Kind: "agent", Position: 1, Total: total})
-	}
+	p := Picture{Members: 4, Marks: []Mark{{Standing: 5000}}}
 	before := 0.0
-	for _, m := range p.Marks {
-		if l := p.length(m); l < max(before, 5) || l > longest {
-			t.Errorf("%d cents: a ray of %f after one of %f", m.Total, l, before)
+	for _, cents := range []int64{1, 50, 100, 101, 5000} {
+		if l := p.length(cents); l < max(before, shortest) || l > longest {
+			t.Errorf("%d cents: a ray of %f after one of %f", cents, l, before)
 		} else {
 			before = l
 		}
@@ -681,9 +769,9 @@ func TestLinksThatAreNotHTTPAreNotDrawn(t *testing.T) {
 }
 
 func TestABadgeHoldsItsText(t *testing.T) {
-	v := Badge{Ring: strings.Repeat("W<&", 30), Name: `"<b>"`, Position: 99999, Members: 1234567}
+	v := Badge{Ring: strings.Repeat("W<&", 30), Name: `"<b>"`, Position: 1_234_567}
 	svg := string(v.SVG())
-	if strings.Contains(svg, "<b>") || !strings.Contains(svg, "99\u202f999 of 1\u202f234\u202f567") || len(svg) > 2048 {
+	if strings.Contains(svg, "<b>") || !strings.Contains(svg, "No. 1\u202f234\u202f567") || len(svg) > 2048 {
 		t.Error(svg)
 	}
 	if err := xml.Unmarshal(v.SVG(), new(struct{})); err != nil {
@@ -693,12 +781,12 @@ func TestABadgeHoldsItsText(t *testing.T) {
 
 func TestABadgeIsXMLWhateverTheNames(t *testing.T) {
 	for _, c := range []string{"\x00", "\x1f", "\t", "\n", "\r", "\x7f", "\u0085", "\ud7ff", "\ue000", "\ufffd", "\ufffe", "\uffff", "\U0001ffff", "\U0010ffff", "\xff", "]]>"} {
-		v := Badge{Ring: "Ring" + c + "s", Name: "Al" + c + "pha", Position: 1, Members: 2}
+		v := Badge{Ring: "Ring" + c + "s", Name: "Al" + c + "pha", Position: 1}
 		var got struct {
 			Title string `xml:"title"`
 			Text  string `xml:"text"`
 		}
-		if err := xml.Unmarshal(v.SVG(), &got); err != nil || !strings.HasPrefix(got.Title, "Al") || !strings.Contains(got.Title, "pha, number 1") || !strings.Contains(got.Text, "s · 1 of 2") {
+		if err := xml.Unmarshal(v.SVG(), &got); err != nil || !strings.HasPrefix(got.Title, "Al") || !strings.Contains(got.Title, "pha, No. 1 in Ring") || !strings.Contains(got.Text, "s · No. 1") {
 			t.Errorf("%q: %v, %+q", c, err, got)
 		}
 	}

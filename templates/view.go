@@ -56,6 +56,7 @@ type Home struct {
 	Base        string // the ring's URL, without a slash at its end
 	Members     int
 	Leader      *Row // nil in an empty ring
+	Dollar      *Row // among the first of the ring, where the least bid does most; nil if it does little
 	Board       Board
 	Fee         string
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
@@ -80,7 +81,8 @@ type Category struct {
 // list does not have are empty.
 type Row struct {
 	describe.Member
-	Percent int    // of what was paid that still counts
+	Bar     int    // length of its bar, in percent of the standing at rank 1
+	Tail    int    // of the pale part behind it, which has faded
 	Faded   string // what was paid and no longer counts, or ""
 	Fresh   Freshness
 	LastBid When // zero for none
@@ -96,6 +98,18 @@ type Bid struct {
 	Rank   int    // that the member then has
 	Above  int    // the rank directly above the member's, 0 for the leader
 	Then   string // the member's standing after it
+}
+
+// Buys is what an amount does, if it is paid now and nobody else bids.
+type Buys struct {
+	Amount  string // of the bid, "0.00" for a member that joins without one
+	Total   string // of the member, all of which then counts
+	Rank    int
+	Members int    // in the ring then
+	First   bool   // it is the first bid on a member that has joined without one
+	For     string // how long the total counts in full
+	Fades   When   // the day on which it begins to fade, and that on which it is 0
+	Gone    When
 }
 
 // When is an instant with the words that say it at the time of drawing.
@@ -115,7 +129,7 @@ type State uint8
 
 // The ages, as the rules of ranking make them.
 const (
-	FeeOnly State = iota // no bid: the fee never fades
+	FeeOnly State = iota // no bid: nothing fades before the first one
 	Fresh
 	Fading
 	Faded
@@ -130,8 +144,11 @@ type Ring struct {
 	Query      string // words that names, hosts and slugs have
 	Newest     bool   // the last to join come first; otherwise in ring order
 	Search     SearchState
-	Members    int // that match
-	From, To   int // which of them are shown; 0 when none
+	Members    int    // that match
+	InAll      int    // in the ring, on the page of a category
+	Best       []Row  // members of the category that rank highest, if they are among the first of the ring
+	Fee, Lead  string // what it takes to join, and to join above all of Best; Lead is "" without any
+	From, To   int    // which of them are shown; 0 when none
 	Rows       []Row
 	Categories []Category
 	Next, Prev string // relative addresses of the neighbouring pages, or ""
@@ -156,8 +173,8 @@ type Member struct {
 	Members    int // in the ring
 	Prev, Next Row
 	MinBid     string
-	Bid        string // that the page begins with
-	Then       string // its standing after that bid
+	Buys       Buys   // what the bid does that the page begins with
+	Grace      string // how long a bid counts in full
 	Wallet     Wallet
 	Picture    Picture
 	Hops       *Hops // nil when they are not known
@@ -178,6 +195,7 @@ type Join struct {
 	Fee         string
 	MinBid      string
 	JoinAtFirst string
+	Buys        Buys   // what the opening bid does that is chosen
 	JoinAtTen   string // opening bid that passes the member at rank 10, "" when there is none or the fee does
 	Rule        string // what the score has to be
 	Payments    bool   // whether the ring takes any
@@ -200,6 +218,7 @@ type Draft struct {
 
 // Checked is what was found about a draft.
 type Checked struct {
+	Draft     Draft             // as it was checked: filled in by the site where it was empty
 	Wrong     map[string]string // by field: what is wrong, as a sentence
 	Refusal   string            // another reason why paying would be of no use, or ""
 	Code      string            // of the problem behind the refusal

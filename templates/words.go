@@ -120,7 +120,7 @@ func joinCommand(base string) string {
 // bidCommand bids the amount that the page begins with. Slugs have no characters that JSON
 // reads.
 func bidCommand(v Member) string {
-	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.Bid+`"}`))
+	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.Buys.Amount+`"}`))
 }
 
 // ownerCommand is what an owner asks of a member, by a signature: arguments follow the address,

@@ -55,7 +55,7 @@ func (a *answer) leaderboardRules() {
 	b = append(b, `","ranking":"The higher effective_bid_usd ranks first; the earlier join wins ties. `+
 		`It is paid_total_usd (the registration fee and every bid) for grace_period after last_bid_at, `+
 		`then falls in a straight line to 0.00 over decay_span; any new bid restores the full total. `+
-		`A member without bids keeps its fee as its standing.","join_at_first_bid_usd":"`...)
+		`A member without bids keeps its fee as its standing; from its first bid on, the fee fades with the rest.","join_at_first_bid_usd":"`...)
 	b = AppendUSD(b, a.st.JoinAtFirst())
 	b = append(b, `","bid":"POST `...)
 	b = appendEscaped(b, a.rules.BaseURL)

@@ -182,6 +182,12 @@ async function phone(page, where, base) {
     found.expect(`${where} ${width}`, "the drawing is on the first screen of a phone", at.drawing <= 844, at.drawing);
     found.expect(`${where} ${width}`, "the board begins within the second screen of a phone", width < 390 || at.board === undefined || at.board < 2 * 844, at.board);
   }
+  // What is pointed at in the drawing has a name.
+  if (await page.locator(".mark").count()) {
+    await page.locator(".mark .dot").first().hover({ force: true });
+    const tip = await page.$$eval(".mark:hover .tip", (all) => all.map((e) => getComputedStyle(e).opacity + e.textContent));
+    found.expect(where, "a mark says whose it is", tip.length === 1 && /^1./.test(tip[0]), tip.join());
+  }
   const bytes = sizes.reduce((a, b) => a + b, 0);
   found.expect(where, "home takes 6 requests and 40 KB at most", sizes.length <= 6 && bytes <= 40 << 10, `${sizes.join(" + ")} = ${bytes}`);
 }
@@ -234,6 +240,7 @@ async function refreshed(page, where) {
 }
 
 async function submit(page, fill) {
+  await page.$$eval("form.draft details", (all) => all.forEach((e) => (e.open = true)));
   // The amount can be typed when it was chosen to be another one than those offered.
   if (fill.bid) await page.check("#opening-own", { force: true });
   for (const [field, value] of Object.entries(fill)) {
@@ -252,7 +259,7 @@ async function keyboard(page, where) {
   for (const widget of await page.locator("webring-online").all()) {
     await widget.scrollIntoViewIfNeeded();
     await widget.evaluate(async (e) => {
-      for (const end = Date.now() + 20_000; e.shadowRoot?.querySelector("slot") && Date.now() < end;) await new Promise((done) => setTimeout(done, 20));
+      for (const end = Date.now() + 20_000; e.shadowRoot?.querySelector("slot:not([hidden])") && Date.now() < end;) await new Promise((done) => setTimeout(done, 20));
     });
   }
   const expected = await page.evaluate(() => {

@@ -167,7 +167,26 @@ async function shows(page, part, where, base, slug) {
   found.expect(where, "the card shows the payment", seen.now);
   found.expect(where, "words, button and snippet can be copied", seen.snippets.length === 3 && is("/members/" + slug) && is(`/badge/${slug}@2x.png 2x`) && is(`<webring-online from="${slug}">`), seen.snippets);
   found.expect(where, "links are right wherever the receipt stands", seen.links.includes(`${base}/embed?from=${slug}`) && seen.ids === 0, seen.links);
+  // The page is the success: nothing that is seen pays again, or is a form or a command of payment.
+  const live = await page.$$eval("button[type=submit], input, .pay-ways", (all) => all.filter((e) => e.checkVisibility()).map((e) => e.outerHTML.slice(0, 80)));
+  found.expect(where, "nothing is left to pay with", live.length === 0, live.join(" "));
+  const shown = await words(page, `${part} .receipt`);
+  found.expect(where, "it says the rank, and leads to the page", /Rank\s*[0-9]+/i.test(shown) && seen.links.includes(`${base}/members/${slug}`), shown);
   return seen.snippets[0];
+}
+
+// alone looks at what a person without a wallet has, on a page that goes on in the part: ways
+// that lead on, of which one is the address that a phone reads.
+async function walletless(page, where, part, holds) {
+  await page.waitForSelector("[data-wallet=no]");
+  const seen = await page.evaluate((part) => {
+    const visible = (e) => e?.checkVisibility({ visibilityProperty: true });
+    const button = document.querySelector(`${part} button[type=submit]`), none = document.querySelector(`${part} .no-wallet`);
+    return { button: visible(button), none: visible(none), ways: document.querySelectorAll(".pay-ways summary").length, open: document.querySelector(".way-phone")?.open, address: document.querySelector(".qr figcaption a")?.href };
+  }, part);
+  found.expect(where, "without a wallet the page says so, and leads to four other ways", !seen.button && seen.none && seen.ways === 4 && seen.open, seen);
+  found.expect(where, "the address for a phone holds what was begun", seen.address?.includes(holds), seen.address);
+  return seen.address;
 }
 
 async function bid(page, amount) {
@@ -265,6 +284,25 @@ async function chromium() {
   await accessible(page, "a receipt");
   found.expect("bid", "one signature", payer.signed === 1, payer.signed);
   await finished(page, "bid");
+
+  // Without a wallet: a bid with another amount, and a draft that goes on on a phone.
+  page = await visit(browser, null, place);
+  await page.$eval("#pay-bid-amount", (e) => { e.value = "7.5"; e.dispatchEvent(new Event("input", { bubbles: true })); });
+  await page.waitForFunction(() => document.querySelector("[data-buys=words]").textContent.startsWith("$7.50 "), { timeout: 30_000, polling: 100 }).catch(() => {});
+  found.expect("no wallet", "the command and the prompt have the typed amount", (await page.$$eval(".pay-ways code", (all) => all.every((e) => !e.textContent.includes("amount") || e.textContent.includes('"7.50"')))));
+  await walletless(page, "no wallet", "#pay-bid", "?amount=7.50#bid");
+  await accessible(page, "without a wallet");
+  await finished(page, "no wallet");
+  page = await visit(browser, null, plan.base + "/join");
+  await type(page, "#url", "http://on-a-phone.strangers.test/");
+  await type(page, "#name", "\u540d <b>");
+  await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
+  const brought = await walletless(page, "draft", "#pay-join", "/join?draft=");
+  await page.close();
+  page = await visit(browser, payer, "about:blank");
+  await Promise.all([page.waitForFunction(() => document.querySelector("#pay-join button[type=submit]"), { timeout: 60_000, polling: 200 }).catch(() => {}), page.goto(brought)]);
+  found.expect("draft", "on the phone one tap is left", (await page.$eval("#name", (e) => e.value).catch(() => "")) === "\u540d <b>" && !!(await page.$("#pay-join button[type=submit]")), page.url());
+  await finished(page, "draft");
 
   // An empty wallet, and one that stays on another network.
   page = await visit(browser, poor, place);
@@ -513,8 +551,12 @@ async function chromium() {
   await press(page, "a[data-bid]");
   await page.waitForSelector("dialog.pay-dialog[open]");
   found.expect("row", "the dialog begins with the row's member and amount",
-    (await words(page, "[data-bid-slug]")) === slug && (await page.$eval("#pay-row-amount", (e) => e.value)) === (await page.$eval("a[data-bid]", (e) => e.dataset.amount)));
-  await type(page, "#pay-row-amount", "1.25");
+    (await words(page, "[data-bid-name]")) === "<img src=x onerror=alert(1)>" && (await words(page, "[data-bid-host]")).startsWith("by-hand.") && (await page.$eval("#pay-row-amount", (e) => e.value)) === (await page.$eval("a[data-bid]", (e) => e.dataset.amount)));
+  await page.$eval("#pay-row-amount", (e) => { e.value = "1.25"; e.dispatchEvent(new Event("input", { bubbles: true })); });
+  await page.waitForSelector("dialog [data-buys] strong");
+  await page.waitForFunction(() => document.querySelector("dialog [data-buys]").textContent.startsWith("$1.25 lifts it to"), { timeout: 30_000, polling: 100 }).catch(() => {});
+  const buys = await words(page, "dialog [data-buys]");
+  found.expect("row", "the dialog says what the typed amount does", /^\$1\.25 lifts it to \$[0-9.]+ in total and rank 1 of [0-9]+\. It counts in full for .*, until .*, then fades to \$0 by /.test(buys), buys);
   await press(page, "#pay-row button[type=submit]");
   await page.waitForSelector("#pay-row .terms");
   await accessible(page, "a dialog");

@@ -62,6 +62,7 @@ async function take(ring, base, removed) {
           break;
         }
         if (fills[name]) {
+          await page.$$eval("form.draft details", (all) => all.forEach((e) => (e.open = true)));
           await page.check("#kind-website");
           await page.check("#opening-own", { force: true });
           for (const [field, value] of Object.entries(fills[name])) await page.fill(`#${field}`, value);

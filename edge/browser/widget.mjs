@@ -61,6 +61,7 @@ const cases = {
   "in a closed root that the page declares": { body: `<webring-online from="${from}"><template shadowrootmode="closed"><p>Before</p></template></webring-online>${script}`, closed: true },
   "in a root that is not its own": { body: `<webring-online from="${from}"></webring-online><script src="/attach.js"></script>${script}`, closed: true, unused: true },
   "moved into another document": { body: `<webring-online from="${from}"></webring-online>${script}`, moved: true },
+  "in the colour of the page's links": { body: `<div class="linked"><webring-online join from="${from}">${links(mine)}</webring-online></div>${script}`, named: true, form: "row", linked: true },
   "a heading, and a theme": { body: `<h1>Host</h1><webring-online from="${from}" level="2" theme="dark"></webring-online>${script}`, named: true },
 };
 
@@ -70,9 +71,9 @@ const server = createServer((request, response) => {
   const url = new URL(request.url, "http://x");
   if (url.pathname === "/still.css") {
     response.writeHead(200, { "Content-Type": "text/css" });
-    return response.end(`webring-online { display: block; min-block-size: 4rem } .narrow webring-online { min-block-size: 7.5rem } webring-online[compact] { min-block-size: 1.5rem }
+    return response.end(`webring-online { display: block; min-block-size: 4.75rem } .narrow webring-online { min-block-size: 8.25rem } webring-online[compact] { min-block-size: 1.5rem }
 :root { color-scheme: light dark; background: Canvas; color: CanvasText } body { background: Canvas }
-.narrow { max-inline-size: 17rem } .fitting { display: inline-block } .night { color-scheme: light; color: #e6e4dc; background: #14161b; padding: 1rem }`);
+.narrow { max-inline-size: 17rem } .fitting { display: inline-block } .linked a { color: light-dark(#b0316b, #ff9ac4) } .other .linked a { color: light-dark(#31506b, #9ac4ff) } .night { color-scheme: light; color: #e6e4dc; background: #14161b; padding: 1rem }`);
   }
   const own = { "/static.js": `import "${base}/widget.js"`, "/dynamic.js": `import("${base}/widget.js")`, "/bundle.js": widget, "/assets/widget.js": widget, "/attach.js": 'document.querySelector("webring-online").attachShadow({ mode: "closed" })' }[url.pathname];
   if (own) {
@@ -169,6 +170,14 @@ async function visit([name, c, scheme]) {
       found.expect(where, `the links stand in a ${c.form}`, stands, JSON.stringify(shown));
       if (c.form === "words") found.expect(where, "the compact form is of one line", w.height < 32, w.height);
     }
+    found.expect(where, "a link to join if it is wanted", shown.filter((l) => l.href === base + "/join").length === (c.linked ? 1 : 0), JSON.stringify(shown));
+    if (c.linked) {
+      found.expect(where, "links have the colour of the page's links", w.tints[0] === w.tints[1] && w.tints[0] !== w.colors[0], w.tints.join());
+      await page.evaluate(() => document.documentElement.classList.add("other"));
+      await until(async () => { const [now] = await page.evaluate(look); return now.tints[0] === now.tints[1]; });
+      const [now] = await page.evaluate(look);
+      found.expect(where, "and follow it", now.tints[0] === now.tints[1] && now.tints[0] !== w.tints[0], now.tints.join());
+    }
     if (c.colors) found.expect(where, "the colours are those of the page, or of the theme", w.colors.join() === c.colors.join(), w.colors.join());
   }
   const names = widgets.map((w) => w.label);
@@ -219,6 +228,7 @@ function look() {
       label: nav?.ariaLabel ?? "",
       place: inside("[part=place]")[0]?.textContent,
       colors: style ? [style.color, style.backgroundColor] : [],
+      tints: [inside("[part~=prev]")[0], e.querySelector("a")].filter(Boolean).map((x) => getComputedStyle(x).color),
       strange: inside("img, script, b, iframe").length,
       links: all.map((a) => {
         const { left, right, top, bottom, width, height } = a.getBoundingClientRect();

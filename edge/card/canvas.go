@@ -21,6 +21,7 @@ var (
 	hair  = color.RGBA{0xdd, 0xd5, 0xc4, 0xff}
 	pale  = color.RGBA{0xcd, 0xc3, 0xae, 0xff}
 	seal  = color.RGBA{0xa8, 0x32, 0x1a, 0xff}
+	agent = color.RGBA{0x3b, 0x4a, 0x9e, 0xff}
 	mcp   = color.RGBA{0x1f, 0x6a, 0x62, 0xff}
 	site  = color.RGBA{0x8a, 0x64, 0x10, 0xff}
 )
@@ -164,12 +165,12 @@ var palette = sync.OnceValue(func() (p struct {
 	colours color.Palette
 	nearest [1 << 15]uint8 // by the upper five bits of each channel
 }) {
-	full := []color.RGBA{paper, ink, quiet, hair, pale, seal, mcp, site, onInk}
+	full := []color.RGBA{paper, ink, quiet, hair, pale, seal, agent, mcp, site, onInk}
 	for _, c := range full {
 		p.colours = append(p.colours, c)
 	}
 	const steps = 24
-	for _, pair := range [...][2]color.RGBA{{ink, paper}, {seal, paper}, {mcp, paper}, {site, paper}, {hair, paper}, {pale, paper}, {quiet, paper}, {seal, ink}, {onInk, ink}} {
+	for _, pair := range [...][2]color.RGBA{{ink, paper}, {seal, paper}, {agent, paper}, {mcp, paper}, {site, paper}, {hair, paper}, {pale, paper}, {quiet, paper}, {seal, ink}, {onInk, ink}} {
 		for i := 1; i < steps; i++ {
 			p.colours = append(p.colours, mix(pair[0], pair[1], 256*i/steps))
 		}

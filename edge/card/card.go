@@ -30,7 +30,7 @@ type Member struct {
 	Name     string
 	Host     string
 	Rank     int
-	Standing string // what counts now, with its currency
+	Standing string // what counts now, as a short sentence
 	Words    string // how the standing ages
 }
 
@@ -46,13 +46,13 @@ func (v *Member) PNG() []byte {
 	v.Ring.draw(c, &v.Here)
 	c.head(s, v.RingName, v.Address)
 
-	name, host := v.words(s)
+	name, below := v.words(s)
 	y := c.title(s, name, 176)
-	if host != "" {
-		c.fill(s.line(c.cut(s, host, 30, column), 30, left, y+50, start), quiet)
+	if below != "" {
+		c.fill(s.line(c.cut(s, below, 30, column), 30, left, y+50, start), quiet)
 	}
 	c.fill(rule(left, foot-84, 84, 4), seal)
-	c.fill(s.line(v.Standing+" counts now", 34, left, foot-30, start), ink)
+	c.fill(s.line(c.cut(s, v.Standing, 34, column), 34, left, foot-30, start), ink)
 	c.fill(s.line(c.cut(s, v.Words, 26, column), 26, left, foot+8, start), quiet)
 
 	rank, word, paint := grouped(v.Rank), "rank", ink
@@ -66,11 +66,14 @@ func (v *Member) PNG() []byte {
 	return c.png()
 }
 
-// words returns the name as the face can set it and the host to show below it. If the face
-// cannot set the name, name is the host.
-func (v *Member) words(s *setter) (name, host string) {
+// words returns the title and the line below it: the name as the face can set it, and the host. If
+// the face cannot set the name, the title is the host, and the line says what the name is written in.
+func (v *Member) words(s *setter) (title, below string) {
 	name, ok := s.spelled(v.Name)
-	if !ok || strings.EqualFold(name, v.Host) {
+	switch {
+	case !ok:
+		return v.Host, "Its name is in " + s.writtenIn(v.Name)
+	case strings.EqualFold(name, v.Host):
 		return v.Host, ""
 	}
 	return name, v.Host
@@ -94,7 +97,7 @@ func (v *Home) PNG() []byte {
 	first, ok := s.spelled(v.First)
 	switch {
 	case v.First == "":
-		first = "free"
+		first = "nobody yet"
 	case !ok:
 		first = v.Host
 	}
@@ -208,7 +211,6 @@ const (
 type Button struct {
 	Ring     string // name of the ring
 	Position int    // of the member
-	Members  int
 }
 
 // PNG draws the button. Each unit is scale pixels wide.
@@ -227,7 +229,7 @@ func (v *Button) PNG(scale int) []byte {
 		name = "Webring"
 	}
 	const from, width = 33.0, ButtonWidth - 33.0 - 4
-	place := grouped(v.Position) + " of " + grouped(v.Members)
+	place := "No. " + grouped(v.Position)
 	first, second := halves(s, name, width)
 	if second == "" {
 		c.fill(s.line(c.cut(s, first, 11, width), 11, from, 14, start), paper)

@@ -64,14 +64,14 @@ func ringOf(members int) Ring {
 func member(members int) *Member {
 	return &Member{Ring: ringOf(members), Here: Mark{Position: 1 + members/3, Total: 2600, Percent: 100, Kind: "website"},
 		RingName: "Webring Online", Address: "ring.example.org", Name: "Weather for Gliders", Host: "gliders.example.net",
-		Rank: 1 + members/9, Standing: "$26", Words: "starts fading on 12 March 2027"}
+		Rank: 1 + members/9, Standing: "$26 counts now", Words: "starts fading on 12 March 2027"}
 }
 
 func TestTheCardsOfMembers(t *testing.T) {
 	golden(t, "member", member(17).PNG(), Width, Height)
 
 	first := member(1)
-	first.Name, first.Words = "Ada", "no bids; the fee never fades"
+	first.Name, first.Words = "Ada", "no bids yet"
 	golden(t, "member-first", first.PNG(), Width, Height)
 
 	long := member(100_000)
@@ -79,8 +79,11 @@ func TestTheCardsOfMembers(t *testing.T) {
 	golden(t, "member-long", long.PNG(), Width, Height)
 
 	fading := member(45)
-	fading.Here.Percent, fading.Standing, fading.Words = 60, "$15.60", "fading, gone by 12 March 2027"
+	fading.Here.Percent, fading.Standing, fading.Words = 20, "$5.20 counts now", "fading, gone by 12 March 2027"
 	golden(t, "member-fading", fading.PNG(), Width, Height)
+
+	fading.Here.Percent, fading.Standing, fading.Words = 0, "A bid restores $26", "faded away on 12 March 2027"
+	golden(t, "member-faded", fading.PNG(), Width, Height)
 
 	strange := member(3)
 	strange.Name, strange.RingName = "שלום <b>&amp;", "Кольцо"
@@ -95,10 +98,10 @@ func TestTheCardOfTheRing(t *testing.T) {
 }
 
 func TestTheButtons(t *testing.T) {
-	b := &Button{Ring: "Webring Online", Position: 12, Members: 17}
+	b := &Button{Ring: "Webring Online", Position: 12}
 	golden(t, "button", b.PNG(1), ButtonWidth, ButtonHeight)
 	golden(t, "button-2x", b.PNG(2), 2*ButtonWidth, 2*ButtonHeight)
-	golden(t, "button-long", (&Button{Ring: "The Guild of Very Small Machines", Position: 99_999, Members: 100_000}).PNG(2), 2*ButtonWidth, 2*ButtonHeight)
+	golden(t, "button-long", (&Button{Ring: "The Guild of Very Small Machines", Position: 99_999}).PNG(2), 2*ButtonWidth, 2*ButtonHeight)
 }
 
 // Nothing that a member calls itself makes a card fail, or keeps others waiting.
@@ -111,7 +114,7 @@ func TestNamesThatAreNotMadeForCards(t *testing.T) {
 		if got := pixels(t, v.PNG()); got.Rect != image.Rect(0, 0, Width, Height) {
 			t.Errorf("%q: %v", name, got.Rect)
 		}
-		b := &Button{Ring: name, Position: 100_000_000, Members: 100_000_000}
+		b := &Button{Ring: name, Position: 100_000_000}
 		if got := pixels(t, b.PNG(1)); got.Rect != image.Rect(0, 0, ButtonWidth, ButtonHeight) {
 			t.Errorf("%q: %v", name, got.Rect)
 		}
@@ -133,6 +136,25 @@ func TestWhatTheFaceCanSpell(t *testing.T) {
 	}
 }
 
+// A name that the face cannot set gives its place to the host, and the card says so.
+func TestANameThatTheFaceLacks(t *testing.T) {
+	for name, want := range map[string]string{
+		"مكتبة المدينة": "Arabic letters", "ספריית Atlas": "Hebrew letters", "हिन्दी पुस्तकालय": "Devanagari letters", "四季の天文台": "Chinese or Japanese characters",
+		"さくら": "Japanese characters", "서울": "Korean letters", "Кольцо": "Cyrillic letters", "🐝 🌻": "symbols or emoji", "a\u0301\u0316": "letters with marks", "٣": "symbols or emoji",
+	} {
+		v := member(3)
+		v.Name = name
+		if title, below := v.words(new(setter)); title != v.Host || below != "Its name is in "+want {
+			t.Errorf("%s: %q, %q", name, title, below)
+		}
+	}
+	v := member(3)
+	v.Name = "🐝 Beehive"
+	if title, below := v.words(new(setter)); title != "Beehive" || below != v.Host {
+		t.Errorf("%q, %q", title, below)
+	}
+}
+
 // What stands of a ray is bright, and what has faded is pale: on the ring's card in the
 // colour of the kind, on a member's its own ray in that of the seal.
 func TestWhatHasFadedIsPale(t *testing.T) {
@@ -145,7 +167,7 @@ func TestWhatHasFadedIsPale(t *testing.T) {
 		return at(0.3), at(0.75)
 	}
 	r := Ring{Members: 4, Marks: []Mark{{Position: 1, Total: 9000, Kind: "mcp"}, {Position: 3, Total: 9000, Kind: "agent", Percent: 100}}}
-	for percent, bright := range map[int][2]bool{0: {false, false}, 50: {true, false}, 100: {true, true}} {
+	for percent, bright := range map[int][2]bool{0: {false, false}, 5: {true, false}, 100: {true, true}} {
 		r.Marks[0].Percent = percent
 		for paint, file := range map[color.RGBA][]byte{mcp: (&Home{Ring: r}).PNG(), seal: (&Member{Ring: r, Here: r.Marks[0]}).PNG()} {
 			inner, outer := colours(file)
@@ -185,7 +207,7 @@ func BenchmarkCard(b *testing.B) {
 
 // BenchmarkButton is what a button costs.
 func BenchmarkButton(b *testing.B) {
-	v := &Button{Ring: "Webring Online", Position: 12, Members: 17}
+	v := &Button{Ring: "Webring Online", Position: 12}
 	for b.Loop() {
 		v.PNG(2)
 	}

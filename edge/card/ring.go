@@ -10,7 +10,7 @@ import (
 )
 
 // Ring is what a picture shows of the ring: the first by standing, each with a ray that is
-// the longer the more was paid, and dots where others are.
+// the longer the more counts, and dots where others are.
 type Ring struct {
 	Members int
 	Marks   []Mark // of the first, the highest first; at most mostMarks are drawn
@@ -47,7 +47,7 @@ func kindColour(kind string) color.RGBA {
 	case "website":
 		return site
 	}
-	return seal
+	return agent
 }
 
 // direction gives the direction of a position of the ring. The first position is at the top.
@@ -56,10 +56,13 @@ func (r *Ring) direction(position int) (x, y float64) {
 	return x, y
 }
 
-// length is that of a ray: the logarithm of what was paid, in relation to the most paid in
+// standing is what still counts of what was paid.
+func (m Mark) standing() int64 { return m.Total / 100 * int64(min(max(m.Percent, 0), 100)) }
+
+// length is that of a ray for an amount: its logarithm in relation to the most paid for a member in
 // the picture.
-func (r *Ring) length(m Mark, most int64) float64 {
-	return 10 + (longest-10)*math.Log(max(1, float64(m.Total)/100))/math.Log(float64(most)/100)
+func length(cents, most int64) float64 {
+	return 10 + (longest-10)*math.Log(max(1, float64(cents)/100))/math.Log(float64(most)/100)
 }
 
 // most is the most paid for a member in the picture.
@@ -116,11 +119,13 @@ type pen struct {
 	pale    color.RGBA
 }
 
-// rays draws the ray of a member at a given length: first the part that has faded, then over
-// it the part that still counts.
-func (r *Ring) rays(c *canvas, m Mark, p pen, length float64) {
-	tip := max(p.foot+6, radius+gap+length)
-	stands := p.foot + (tip-p.foot)*float64(min(max(m.Percent, 0), 100))/100
+// rays draws the ray of a member: first the part that has faded, then over it the part that still
+// counts.
+func (r *Ring) rays(c *canvas, m Mark, p pen, most int64) {
+	tip, stands := max(p.foot+6, radius+gap+length(m.Total, most)), p.foot
+	if counts := m.standing(); counts > 0 {
+		stands = max(p.foot+6, radius+gap+length(counts, most))
+	}
 	if stands < tip {
 		c.fill(r.ray(m.Position, p.foot, tip, p.breadth), p.pale)
 	}
@@ -134,9 +139,9 @@ func (r *Ring) draw(c *canvas, here *Mark) {
 	orbit := new(outline)
 	orbit.circle(middleX, middleY, radius+1, false)
 	orbit.circle(middleX, middleY, radius-1, true)
-	c.fill(orbit, hair)
+	c.fill(orbit, mix(quiet, paper, 150))
 	for _, position := range r.Others[:min(len(r.Others), mostOthers)] {
-		c.fill(r.dot(Mark{Position: position}, 2.6), pale)
+		c.fill(r.dot(Mark{Position: position}, 2.6), quiet)
 	}
 
 	marks := r.Marks[:min(len(r.Marks), mostMarks)]
@@ -151,16 +156,15 @@ func (r *Ring) draw(c *canvas, here *Mark) {
 		if here != nil {
 			p.bright, p.pale = mix(p.bright, paper, 150), mix(pale, paper, 150)
 		}
-		r.rays(c, m, p, r.length(m, most))
+		r.rays(c, m, p, most)
 		c.fill(r.dot(m, size), p.bright)
 	}
 	if here == nil {
 		return
 	}
 	size = max(13, size*1.5)
-	length := r.length(*here, most)
-	c.fill(r.ray(here.Position, radius+gap, radius+gap+length, p.breadth+6), paper)
-	r.rays(c, *here, pen{breadth: p.breadth + 4, foot: radius + size + 6, bright: seal, pale: pale}, length)
+	c.fill(r.ray(here.Position, radius+gap, radius+gap+length(here.Total, most), p.breadth+6), paper)
+	r.rays(c, *here, pen{breadth: p.breadth + 4, foot: radius + size + 6, bright: seal, pale: pale}, most)
 	c.fill(r.dot(*here, size+4), paper)
 	c.fill(r.dot(*here, size), seal)
 }

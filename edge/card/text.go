@@ -49,6 +49,28 @@ func (s *setter) spelled(text string) (_ string, ok bool) {
 	return strings.Join(strings.Fields(b.String()), " "), ok
 }
 
+// scripts are those that people know by another word than Unicode's.
+var scripts = map[string]string{"Han": "Chinese or Japanese characters", "Hangul": "Korean letters", "Hiragana": "Japanese characters", "Katakana": "Japanese characters"}
+
+// writtenIn says in which script the first letter is that the face lacks. Without one, the text is
+// made of symbols, or of letters with marks that the face cannot place.
+func (s *setter) writtenIn(text string) string {
+	for _, r := range text {
+		if unicode.IsMark(r) && (r < '\ufe00' || r > '\ufe0f') {
+			return "letters with marks"
+		}
+		if i, err := face.GlyphIndex(&s.buffer, r); err == nil && i != 0 || !unicode.IsLetter(r) {
+			continue
+		}
+		for name, table := range unicode.Scripts {
+			if unicode.Is(table, r) && name != "Common" {
+				return cmp.Or(scripts[name], strings.ReplaceAll(name, "_", " ")+" letters")
+			}
+		}
+	}
+	return "symbols or emoji"
+}
+
 // width is that of a line, in 1/64 of a unit.
 func (s *setter) width(text string, size float64) (width fixed.Int26_6) {
 	s.each(text, size, func(_ sfnt.GlyphIndex, _, end fixed.Int26_6) { width = end })

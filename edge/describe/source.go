@@ -227,8 +227,22 @@ type Member struct {
 type Forecast struct {
 	Days      int // from now, 0 for now
 	At        time.Time
+	Standing  string `json:"first_usd"`             // at rank 1, in a leaderboard
 	JoinFirst string `json:"join_at_first_bid_usd"` // for a new member, fee not included
 	TakeFirst string `json:"to_take_first_usd"`     // for the member of the document, "" when it is first then
+}
+
+// Span reads a duration of the rules: PnD or PTnS.
+func Span(iso string) time.Duration {
+	digits, unit := strings.TrimSuffix(strings.TrimPrefix(iso, "P"), "D"), 24*time.Hour
+	if seconds, ok := strings.CutPrefix(iso, "PT"); ok {
+		digits, unit = strings.TrimSuffix(seconds, "S"), time.Second
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		panic(err) // a document of the core that does not have its form
+	}
+	return time.Duration(n) * unit
 }
 
 // members reads a part of the members of a kind, "" for all, in ring order, and how many there are.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gowebpki/jcs"
 
@@ -345,11 +346,25 @@ func joinInfo(s *Source) []byte {
 
 func bidInfo(s *Source) []byte {
 	ring, parts, board := s.forPayers()
+	var rules struct {
+		Grace string `json:"grace_period"`
+		Decay string `json:"decay_span"`
+	}
+	if s.err == nil {
+		s.fail(json.Unmarshal(board.Rules, &rules))
+	}
+	if s.err != nil {
+		return nil
+	}
+	full := s.now.Add(Span(rules.Grace))
+	day := func(t time.Time) string { return t.Format(time.DateOnly) }
 	var first any
 	if len(board.Leaderboard) > 0 {
 		first = node{"slug": board.Leaderboard[0].Slug, "effective_bid_usd": board.Leaderboard[0].Standing}
 	}
 	return s.json(node{"payments": parts.Payments, "rules": board.Rules, "first": first, "bid": requestOf(ring.Base, "ring_bid"),
+		"fading": "Without bids a member keeps the standing of its fee. From its first bid on, the whole total fades, fee included, unless it is renewed: it counts in full until " + day(full) +
+			" if the bid is made today, and is 0.00 on " + day(full.Add(Span(rules.Decay))) + ". Any new bid restores it: the least one, every grace_period, keeps it.",
 		"then": "ring_leaderboard has the price of rank 1 for each member in to_take_first_usd. Call ring_bid with member and amount: it answers with challenges. Pay one and call again with the credential. With only_if_rank nothing is charged unless the bid gives that rank."})
 }
 

@@ -166,7 +166,15 @@ func (r *reader) card(path string) drawable {
 	}
 	return &card.Member{Ring: v.ring(&first), Here: onCard(m),
 		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
-		Rank: m.BoardRank, Standing: templates.Dollars(m.Standing), Words: aging(r.freshness(m))}
+		Rank: m.BoardRank, Standing: counting(m), Words: aging(r.freshness(m))}
+}
+
+// counting says what of a member's total counts. Where nothing does, it says what a bid does.
+func counting(m *describe.Member) string {
+	if cents(m.Standing) == 0 {
+		return "A bid restores " + templates.Dollars(m.Paid)
+	}
+	return templates.Dollars(m.Standing) + " counts now"
 }
 
 // ring is what cards show of the ring.
@@ -209,5 +217,5 @@ func aging(f templates.Freshness) string {
 	case f.State == templates.Faded:
 		return "faded away"
 	}
-	return "no bids; the fee never fades"
+	return "no bids yet"
 }

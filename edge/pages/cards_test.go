@@ -77,7 +77,7 @@ func inked(t *testing.T, file []byte) (n int) {
 	}
 	for x := 880; x < 916; x++ {
 		for y := 40; y < 135; y++ {
-			if r, g, _, _ := m.At(x, y).RGBA(); r > 2*g {
+			if r, g, b, _ := m.At(x, y).RGBA(); r > 2*g || b > 2*r {
 				n++
 			}
 		}

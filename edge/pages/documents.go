@@ -1,9 +1,10 @@
 package pages
 
 import (
+	"math"
+	"sort"
 	"strconv"
 	"strings"
-	"time"
 
 	"webring/core/api"
 	"webring/edge/describe"
@@ -31,7 +32,6 @@ type boardDocument struct {
 }
 
 type widgetDocument struct {
-	Ring               struct{ Count int }
 	Member, Prev, Next *describe.Member
 }
 
@@ -54,28 +54,16 @@ func cents(usd string) int64 {
 	return n
 }
 
-// span reads a duration of the rules: PnD or PTnS.
-func span(iso string) time.Duration {
-	digits, unit := strings.TrimSuffix(strings.TrimPrefix(iso, "P"), "D"), day
-	if seconds, ok := strings.CutPrefix(iso, "PT"); ok {
-		digits, unit = strings.TrimSuffix(seconds, "S"), time.Second
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil {
-		panic(err) // a document of the core that does not have its form
-	}
-	return time.Duration(n) * unit
-}
-
-// standing is a member as documents show it that show standings. minBid is the least bid.
-func (r *reader) standing(m *describe.Member, minBid string) templates.Row {
+// standing is a member as documents show it that show standings. minBid is the least bid, and
+// leading the standing at rank 1 in cents.
+func (r *reader) standing(m *describe.Member, minBid string, leading int64) templates.Row {
 	row := row(m)
 	row.Fresh = r.freshness(m)
 	if !m.LastBid.IsZero() {
 		row.LastBid = r.ago(m.LastBid)
 	}
 	standing, paid := cents(m.Standing), cents(m.Paid)
-	row.Percent = percent(standing, paid)
+	row.Bar, row.Tail = bar(standing, paid, leading)
 	if standing < paid {
 		row.Faded = usd(paid - standing)
 	}
@@ -86,6 +74,17 @@ func (r *reader) standing(m *describe.Member, minBid string) templates.Row {
 	bid.Then = usd(paid + cents(bid.Amount))
 	row.Bid = bid
 	return row
+}
+
+// bar gives the length of a member's bar in percent of the standing at rank 1, rounded down, and
+// that of its tail, which has faded: as much of it as there is room for. Where all has faded,
+// bars are tails.
+func bar(standing, paid, leading int64) (length, tail int) {
+	length, most := percent(standing, leading), 100
+	if leading == 0 {
+		leading = paid
+	}
+	return length, min(percent(paid-standing, leading), most-length)
 }
 
 // percent is how much still counts of what was paid, rounded down.
@@ -121,6 +120,44 @@ func usd(cents int64) string { return string(api.AppendUSD(nil, cents)) }
 // maxBid is the highest amount in cents (the service interface, "Amounts").
 const maxBid = 100_000_000
 
+// rankWith gives the rank that a total paid now would have: that of the member at a position, or
+// of one that is yet to join, whose position is after all. Of the first it needs no further
+// reads, and a search in the ranking otherwise. It gives 0 as [reader.document] reports false.
+func (r *reader) rankWith(total int64, position int, first *boardDocument) int {
+	behind := func(m *describe.Member) bool {
+		standing := cents(m.Standing)
+		return standing < total || standing == total && m.Position >= position
+	}
+	read := len(first.Leaderboard)
+	if n := sort.Search(read, func(i int) bool { return behind(&first.Leaderboard[i]) }); n < read {
+		return n + 1
+	}
+	failed := false
+	more := sort.Search(first.Total-read, func(i int) bool {
+		var one boardDocument
+		failed = failed || !r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(read+i), &one) || len(one.Leaderboard) == 0
+		return failed || behind(&one.Leaderboard[0])
+	})
+	if failed {
+		return 0
+	}
+	return read + more + 1
+}
+
+// afterAll is a position after that of every member.
+const afterAll = math.MaxInt
+
+// buys says what an amount does that brings a member at a position to a total, among so many
+// members then. first is whether it is the first bid on a member that has joined without one.
+func (r *reader) buys(amount, total int64, position, members int, first bool, board *boardDocument) templates.Buys {
+	b := templates.Buys{Amount: usd(amount), Total: usd(total), Rank: r.rankWith(total, position, board), Members: members, First: first, For: days(board.Rules.Grace)}
+	if amount > 0 {
+		grace := describe.Span(board.Rules.Grace)
+		b.Fades, b.Gone = r.in(grace), r.in(grace+describe.Span(board.Rules.Decay))
+	}
+	return b
+}
+
 // readUSD reads an amount as somebody may spell it in an address: digits, and at most two
 // decimals.
 func readUSD(s string) (cents int64, ok bool) {
@@ -133,4 +170,4 @@ func readUSD(s string) (cents int64, ok bool) {
 }
 
 // days is a duration of the rules in words.
-func days(iso string) string { return lasted(span(iso)) }
+func days(iso string) string { return lasted(describe.Span(iso)) }

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -83,6 +84,9 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 		Kind: kind, Category: category, Query: words, Newest: newest, Search: state,
 		Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
 	}
+	if category != "" && words == "" && !r.about(&view, v, &board) {
+		return nil
+	}
 	for i := range some.Members {
 		view.Rows = append(view.Rows, row(&some.Members[i]))
 	}
@@ -108,6 +112,46 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 		view.Next = at(number + 1)
 	}
 	return drawn(view.HTML())
+}
+
+// about fills in what the page of a category says of it: the members that rank highest, as far as
+// they are among the first of the ring, what it costs to pass them, and where its members are.
+func (r *reader) about(view *templates.Ring, v *survey, board *boardDocument) bool {
+	all, ok := r.spread("category=" + url.QueryEscape(view.Category) + "&")
+	if !ok {
+		return false
+	}
+	view.InAll, view.Fee = v.members, v.about.Fee
+	best := within(board, view.Category)
+	for i := range best[:min(len(best), bestShown)] {
+		view.Best = append(view.Best, row(&best[i]))
+	}
+	if len(best) > 0 {
+		view.Lead = usd(cents(v.about.Fee) + cents(cmp.Or(above(&best[0], cents(v.about.Fee), cents(board.Rules.MinBid)), "0.00")))
+	}
+	view.Picture.Category, view.Picture.Matching, view.Picture.Marks = view.Category, all.Total, nil
+	view.Picture.Top = slices.DeleteFunc(view.Picture.Top, func(m templates.Mark) bool {
+		return !slices.ContainsFunc(best, func(b describe.Member) bool { return b.Slug == m.Slug })
+	})
+	for i := range all.Members {
+		m := mark(&all.Members[i], 0)
+		m.Total = 0 // what of it counts is not known here
+		view.Picture.Marks = append(view.Picture.Marks, m)
+	}
+	return true
+}
+
+// bestShown is how many of its highest members the page of a category names.
+const bestShown = 3
+
+// within are the members of a category among the first of the ring, the highest first.
+func within(board *boardDocument, category string) (all []describe.Member) {
+	for _, m := range board.Leaderboard {
+		if category != "" && m.Category == category {
+			all = append(all, m)
+		}
+	}
+	return all
 }
 
 // pageOf reads a page of a list, of which read reads a part.
@@ -260,7 +304,7 @@ func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
 	b := templates.Board{Members: doc.Total, Fee: v.about.Fee, MinBid: doc.Rules.MinBid,
 		Grace: days(doc.Rules.Grace), Decay: days(doc.Rules.Decay), First: doc.Forecast}
 	for i := range doc.Leaderboard {
-		b.Rows = append(b.Rows, r.standing(&doc.Leaderboard[i], doc.Rules.MinBid))
+		b.Rows = append(b.Rows, r.standing(&doc.Leaderboard[i], doc.Rules.MinBid, cents(doc.Forecast[0].Standing)))
 	}
 	if n := len(b.Rows); n > 0 {
 		b.From, b.To = b.Rows[0].Rank, b.Rows[n-1].Rank

@@ -70,7 +70,7 @@ func TestMembersWordsAreNoMarkup(t *testing.T) {
 		}
 		prose = strings.NewReplacer(`\\`, "", `\]`, "").Replace(prose) // what is escaped is no link
 		for _, link := range strings.SplitAfter(prose, "](")[1:] {
-			if address, _, _ := strings.Cut(link, ")"); !strings.HasPrefix(address, "https://ring.example/at/") && address != "https://ada.dev/?a=b/c&d" && address != "https://bob.dev/?a=b/c&d" && address != "mailto:report@ring.example" && !strings.HasPrefix(address, "mailto:report@ring.example?subject=") {
+			if address, _, _ := strings.Cut(link, ")"); !strings.HasPrefix(address, "https://ring.example/at/") && address != "https://ada.dev/?a=b/c&d" && address != "https://bob.dev/?a=b/c&d" && address != "mailto:report@ring.example" && address != "https://ethereum.org/wallets/find-wallet/" && !strings.HasPrefix(address, "mailto:report@ring.example?subject=") {
 				t.Errorf("%s leads to %q", target, address)
 			}
 		}
@@ -95,7 +95,7 @@ func TestPagesAreMarkdown(t *testing.T) {
 		"/":                     {"# A ring of websites", "[Leaderboard](https://ring.example/at/leaderboard)", "[Ring](https://ring.example/at/)", "| 1 | [\\"},
 		"/leaderboard":          {"# Leaderboard\n", "- **Now** ", "| Rank | Member |"},
 		"/join":                 {"# Join the ring\n", "`POST /api/register`", "npx mppx"},
-		"/members/bob?amount=7": {"- **Rank** 1 of 2\n", "A bid of **$7**", "(https://ring.example/at/members/bob?amount=1.00#bid)"},
+		"/members/bob?amount=7": {"- **Rank** 1 of 2\n", "**$7** lifts it to **", "(https://ring.example/at/members/bob?amount=1.00#bid)"},
 		"/embed?from=bob":       {"<webring-online from=\"bob\">", "https://ring.example/at/next?from=bob", "![Member of Ring](https://ring.example/at/badge/bob.svg)"},
 		"/embed?from=%ff":       {"<webring-online>"},
 		"/docs":                 {"# The API\n", "https://ring.example/at/problems/payment_pending)", "| `insufficient_funds` |", "PATCH https://ring.example/at/api/ring/ada"},

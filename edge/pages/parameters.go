@@ -25,7 +25,7 @@ func pageParameters(path string) []string {
 	case path == leaderboardPath:
 		return []string{"page"}
 	case path == JoinPath:
-		return []string{"opening", "url"}
+		return []string{"opening", "category", "url", "amount"}
 	case path == "/embed":
 		return []string{"from"}
 	case path == describe.ServersPath:
@@ -48,7 +48,7 @@ func spelling(name, value string) string {
 			return ""
 		}
 	case "opening":
-		if value != openFirst && value != openPast {
+		if value != openFirst && value != openPast && value != openLead {
 			return ""
 		}
 	case "url":
@@ -70,11 +70,12 @@ func spelling(name, value string) string {
 // newestFirst is the value of sort that has an effect.
 const newestFirst = "newest"
 
-// The openings that a link to the join page may choose: a bid that takes the first place, or
-// one that passes the tenth.
+// The openings that a link to the join page may choose: a bid that takes the first place, one that
+// passes the tenth, or one that passes the first of the category.
 const (
 	openFirst = "first"
 	openPast  = "pass"
+	openLead  = "lead"
 )
 
 // Words are those of a search as pages and addresses spell them: in small letters, with one

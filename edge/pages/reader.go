@@ -182,15 +182,14 @@ func (r *reader) survey() (*survey, bool) {
 
 // fillSurvey takes a survey.
 func (r *reader) fillSurvey(v *survey) bool {
-	var all listDocument
 	var categories struct{ Categories []templates.Category }
-	kinds, list := [...]string{"agent", "mcp", "website"}, fmt.Sprintf("/api/ring?limit=%d", sampled)
-	targets := []string{"/api", "/api/categories", list}
+	kinds := [...]string{"agent", "mcp", "website"}
+	targets := []string{"/api", "/api/categories", fmt.Sprintf("/api/ring?limit=%d", sampled)}
 	for _, kind := range kinds {
 		targets = append(targets, "/api/ring?limit=1&kind="+kind)
 	}
 	r.prefetch(targets...)
-	if !r.document("/api", &v.about) || !r.document("/api/categories", &categories) || !r.document(list, &all) {
+	if !r.document("/api", &v.about) || !r.document("/api/categories", &categories) {
 		return false
 	}
 	for i, kind := range kinds {
@@ -200,20 +199,9 @@ func (r *reader) fillSurvey(v *survey) bool {
 		}
 		v.kinds = append(v.kinds, templates.Kind{Kind: kind, Members: some.Total})
 	}
-	if all.Total > sampled {
-		// A member at each of so many positions, evenly spread.
-		targets = targets[:0]
-		for i := range sampled {
-			targets = append(targets, fmt.Sprintf("/api/ring?limit=1&offset=%d", i*all.Total/sampled))
-		}
-		r.prefetch(targets...)
-		for i, target := range targets {
-			var one listDocument
-			if !r.document(target, &one) {
-				return false
-			}
-			all.Members[i] = one.Members[0]
-		}
+	all, ok := r.spread("")
+	if !ok {
+		return false
 	}
 	v.members = all.Total
 	fee := cents(v.about.Fee)
@@ -224,6 +212,27 @@ func (r *reader) fillSurvey(v *survey) bool {
 	slices.SortStableFunc(v.categories, func(a, b templates.Category) int { return cmp.Compare(b.Members, a.Members) })
 	v.categories = v.categories[:min(len(v.categories), listedCategories)]
 	return true
+}
+
+// spread gives members for a picture: of all that match a filter, which is "" or ends in &, or of
+// so many of them, evenly spread.
+func (r *reader) spread(filter string) (all listDocument, ok bool) {
+	if ok = r.document(fmt.Sprintf("/api/ring?%slimit=%d", filter, sampled), &all); !ok || all.Total <= sampled {
+		return all, ok
+	}
+	var targets []string
+	for i := range sampled {
+		targets = append(targets, fmt.Sprintf("/api/ring?%slimit=1&offset=%d", filter, i*all.Total/sampled))
+	}
+	r.prefetch(targets...)
+	for i, target := range targets {
+		var one listDocument
+		if !r.document(target, &one) {
+			return all, false
+		}
+		all.Members[i] = one.Members[0]
+	}
+	return all, true
 }
 
 // mark is a member in the picture. A list shows neither what was paid in total nor what of it

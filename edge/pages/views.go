@@ -3,8 +3,6 @@ package pages
 import (
 	"encoding/json"
 	"net/url"
-	"sort"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -48,9 +46,26 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if home.Board = r.board(v, &shown); len(home.Board.Rows) > 0 {
 		home.Leader = &home.Board.Rows[0]
 	}
+	if m := bestDollar(&board); m != nil {
+		best := r.standing(m, board.Rules.MinBid, cents(board.Forecast[0].Standing))
+		home.Dollar = &best
+	}
 	home.Picture = v.picture(&board)
 	home.Picture.Kinds = v.kinds
 	return drawn(home.HTML())
+}
+
+// bestDollar is the member among the first of the ring which the least bid lifts past most others, if
+// those are several.
+func bestDollar(board *boardDocument) (best *describe.Member) {
+	most := 1
+	for i := range board.Leaderboard {
+		m := &board.Leaderboard[i]
+		if passes := m.Rank - m.ToPass.Takes; m.ToPass.Amount == board.Rules.MinBid && passes > most {
+			best, most = m, passes
+		}
+	}
+	return best
 }
 
 // inWords says what the ring is, for previews and cards.
@@ -95,7 +110,7 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	hops := r.origin("/api/ring/"+m.Slug+"/hops", "", &sent)
 	view := templates.Member{
 		Page: frame(&v.about, path, m.Name+" ("+templates.Where(m.URL)+") – "+v.about.Name, m.Description),
-		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid), Members: first.Total, MinBid: first.Rules.MinBid, Wallet: wallet(&v.about, r.core.BaseURL()), Picture: v.picture(&first),
+		Base: r.core.BaseURL(), Row: r.standing(m, first.Rules.MinBid, cents(first.Forecast[0].Standing)), Members: first.Total, MinBid: first.Rules.MinBid, Grace: days(first.Rules.Grace), Wallet: wallet(&v.about, r.core.BaseURL()), Picture: v.picture(&first),
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.OriginData != nil {
@@ -110,11 +125,11 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 		view.Hops = &sent
 	}
 	view.Proofs = r.proofs(m.Slug)
-	view.Bid = bidAsked(query, &first)
-	if view.Bid == "" {
-		view.Bid = view.Row.Bid.Amount
+	bid := bidAsked(query, &first)
+	if bid == 0 {
+		bid = cents(view.Row.Bid.Amount)
 	}
-	view.Then = usd(cents(m.Paid) + cents(view.Bid))
+	view.Buys = r.buys(bid, cents(m.Paid)+bid, m.Position, first.Total, m.LastBid.IsZero(), &first)
 	return drawn(view.HTML())
 }
 
@@ -141,13 +156,13 @@ func (r *reader) proofs(slug string) (latest []templates.Proof) {
 	return latest
 }
 
-// bidAsked returns the amount in the query of a member's page, or "" if it is not a valid bid.
-func bidAsked(query *fasthttp.Args, rules *boardDocument) string {
+// bidAsked returns the amount in the query of a page in cents, or 0 if it is not a valid bid.
+func bidAsked(query *fasthttp.Args, rules *boardDocument) int64 {
 	amount, ok := readUSD(string(query.Peek("amount")))
 	if !ok || amount < cents(rules.Rules.MinBid) || amount > maxBid {
-		return ""
+		return 0
 	}
-	return usd(amount)
+	return amount
 }
 
 // drawEmbed draws the page of snippets, for a member when from names one.
@@ -204,11 +219,11 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	if !isBadge {
-		c := content.New("image/png", (&card.Button{Ring: about.Name, Position: m.Position, Members: around.Ring.Count}).PNG(scale))
+		c := content.New("image/png", (&card.Button{Ring: about.Name, Position: m.Position}).PNG(scale))
 		c.Shared, c.Plain = true, true
 		return c
 	}
-	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Members: around.Ring.Count}.SVG())
+	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position}.SVG())
 	c.Shared = true
 	return c
 }
@@ -222,7 +237,7 @@ const tenth = 10
 // drawJoin draws the page on which a draft can be checked. Links to it may choose an opening
 // bid, and name the site.
 func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
-	view, ok := r.join(path)
+	view, board, ok := r.join(path)
 	if !ok {
 		return nil
 	}
@@ -233,27 +248,45 @@ func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
 		}
 	case openPast:
 		view.Draft.Bid = view.JoinAtTen
+	case openLead:
+		if best := within(board, text(query, "category")); len(best) > 0 {
+			view.Draft.Bid = above(&best[0], cents(view.Fee), cents(view.MinBid))
+		}
+	}
+	if category := text(query, "category"); strings.Trim(category, "abcdefghijklmnopqrstuvwxyz0123456789-") == "" && len(category) <= 32 {
+		view.Draft.Category = category
 	}
 	view.Draft.URL = text(query, "url")
+	// The script asks for what is typed, by an amount that fills in nothing.
+	opening := bidAsked(query, board)
+	if opening == 0 && view.Draft.Bid != "" {
+		opening = cents(view.Draft.Bid)
+	}
+	view.Buys = r.opening(&view, opening, board)
 	return drawn(view.HTML())
 }
 
-// join fills that page, without a draft.
-func (r *reader) join(path string) (templates.Join, bool) {
-	var board, ten boardDocument
+// opening says what an opening bid does for a new member.
+func (r *reader) opening(v *templates.Join, bid int64, board *boardDocument) templates.Buys {
+	return r.buys(bid, cents(v.Fee)+bid, afterAll, board.Total+1, true, board)
+}
+
+// join fills that page, without a draft, and gives the first of the leaderboard.
+func (r *reader) join(path string) (templates.Join, *boardDocument, bool) {
+	var board boardDocument
 	v, ok := r.survey()
-	if !ok || !r.document("/api/leaderboard?limit=1", &board) || !r.document("/api/leaderboard?limit=1&offset="+strconv.Itoa(tenth-1), &ten) {
-		return templates.Join{}, false
+	if !ok || !r.document(standings, &board) {
+		return templates.Join{}, nil, false
 	}
 	atTen := ""
-	if len(ten.Leaderboard) > 0 {
-		atTen = above(&ten.Leaderboard[0], cents(v.about.Fee), cents(board.Rules.MinBid))
+	if len(board.Leaderboard) >= tenth {
+		atTen = above(&board.Leaderboard[tenth-1], cents(v.about.Fee), cents(board.Rules.MinBid))
 	}
 	return templates.Join{
 		Page: frame(&v.about, path, "Join "+v.about.Name, "How to join the ring, with a free check of your site."),
 		Fee:  v.about.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
 		Rule: v.about.Validation.Rule, Payments: len(v.about.Networks) > 0, Wallet: wallet(&v.about, r.core.BaseURL()), Categories: v.categories,
-	}, true
+	}, &board, true
 }
 
 // above gives the opening bid with which a new member would now rank above m, "" if
@@ -266,18 +299,29 @@ func above(m *describe.Member, fee, least int64) string {
 	return string(api.AppendUSD(nil, max(bid, least)))
 }
 
-// Join gives the join page with a draft in it, and what was found of that.
-func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) ([]byte, *api.Response) {
+// Join gives the join page with the draft that was checked in it, and what was found of that.
+func (s *Pages) Join(c Core, checked templates.Checked) ([]byte, *api.Response) {
 	r := newReader(s, c)
 	var view templates.Join
-	r.complete(func() { view, _ = r.join(JoinPath) })
+	r.complete(func() {
+		var board *boardDocument
+		var ok bool
+		if view, board, ok = r.join(JoinPath); !ok {
+			return
+		}
+		bid, _ := readUSD(checked.Draft.Bid)
+		if checked.Command != "" {
+			bid = cents(checked.Price) - cents(view.Fee)
+		}
+		view.Buys = r.opening(&view, min(bid, maxBid), board)
+	})
 	if r.failed != nil {
 		return nil, r.failed
 	}
 	if checked.Command != "" {
-		checked.Rank = rankOf(c, cents(checked.Price))
+		checked.Rank = view.Buys.Rank
 	}
-	view.Draft, view.Checked = draft, &checked
+	view.Draft, view.Checked = checked.Draft, &checked
 	return templates.Render(view.HTML()), nil
 }
 
@@ -286,32 +330,18 @@ func (s *Pages) Join(c Core, draft templates.Draft, checked templates.Checked) (
 func (s *Pages) ForeignJoin(c Core) []byte {
 	r := newReader(s, c)
 	var view templates.Join
-	r.complete(func() { view, _ = r.join(JoinPath) })
+	r.complete(func() {
+		var board *boardDocument
+		var ok bool
+		if view, board, ok = r.join(JoinPath); ok {
+			view.Buys = r.opening(&view, 0, board)
+		}
+	})
 	if r.failed != nil {
 		return nil
 	}
 	view.Foreign = true
 	return templates.Render(view.HTML())
-}
-
-// rankOf gives the rank at which a new member with this standing, in cents, would join:
-// after all members with the same standing, as the earlier join wins ties. It is a binary
-// search in the leaderboard, with one read a step, and an estimate: the ring may change
-// between the steps.
-func rankOf(c Core, standing int64) int {
-	var a api.Response
-	row := func(i int) (board boardDocument, ok bool) {
-		c.Ask([]byte("/api/leaderboard?limit=1&offset="+strconv.Itoa(i)), &a)
-		return board, a.Status == fasthttp.StatusOK && json.Unmarshal(a.Body, &board) == nil
-	}
-	board, ok := row(0)
-	if !ok {
-		return 0
-	}
-	return 1 + sort.Search(board.Total, func(i int) bool {
-		one, ok := row(i)
-		return !ok || len(one.Leaderboard) == 0 || cents(one.Leaderboard[0].Standing) < standing
-	})
 }
 
 // drawDocs draws the page about the API. The answers on it are those of this ring.

@@ -127,6 +127,14 @@ func (r *reader) date(t time.Time) templates.When {
 	return w
 }
 
+// in is the day on which it will be so long from now, whatever the time of day.
+func (r *reader) in(d time.Duration) templates.When {
+	begins := r.now().Add(d).Truncate(day)
+	r.from(begins.Add(-d))
+	r.before(begins.Add(day - d))
+	return r.date(begins)
+}
+
 // lasted says how long something took, in whole days, hours or minutes.
 func lasted(d time.Duration) string {
 	unit, one, many := day, " day", " days"

@@ -59,6 +59,9 @@ func TestAPageHoldsAsLongAsItsWords(t *testing.T) {
 		"lasting": func(r *reader, at time.Time) string { return r.lasting(at) },
 		"date":    func(r *reader, at time.Time) string { return r.date(at).Words },
 		"left":    func(r *reader, at time.Time) string { return r.left(at).Words },
+		"in": func(r *reader, at time.Time) string {
+			return r.in(time.Unix(epoch, 0).Sub(at).Truncate(time.Second)).Words
+		},
 	} {
 		for range 2000 {
 			// Around every size of time, and with parts of a second.

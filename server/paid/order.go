@@ -436,11 +436,23 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 		body = strconv.AppendInt(body, int64(st.Rank(at)), 10)
 	}
 	body = appendToTakeFirst(body, st, at)
-	body = append(body, `,"links":{"proof":`...)
-	body = api.AppendString(body, proofOf(st, st.Seq()))
-	body = append(body, `},"welcome":`...)
+	body = append(body, `,"welcome":`...)
 	body = api.AppendString(body, "Welcome to "+st.Rules().Name+". You are number "+strconv.Itoa(st.Position(at))+" in the ring.")
-	return effect{status: 201, slug: slug, location: self, body: append(body, '}')}, nil
+	body = append(body, `,"links":{"self":`...)
+	body = api.AppendString(body, self)
+	body = append(body, `,"proof":`...)
+	body = api.AppendString(body, proofOf(st, st.Seq()))
+	body = appendToShow(body, st.Rules().BaseURL, slug)
+	return effect{status: 201, slug: slug, location: self, body: append(body, "}}"...)}, nil
+}
+
+// appendToShow appends the links to what a payer can show of a member, to others in an object.
+func appendToShow(body []byte, base, slug string) []byte {
+	for _, link := range [...][2]string{{"page", "/members/" + slug}, {"card", "/cards/" + slug + ".png"}, {"badge", "/badge/" + slug + ".svg"}, {"snippet", "/embed?from=" + slug}} {
+		body = append(body, `,"`+link[0]+`":`...)
+		body = api.AppendString(body, base+link[1])
+	}
+	return body
 }
 
 // eventScore is a score as events have it.
@@ -625,5 +637,6 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	body = api.AppendString(body, m.URL)
 	body = append(body, `,"proof":`...)
 	body = api.AppendString(body, proofOf(st, st.Seq()))
+	body = appendToShow(body, base, m.Slug)
 	return effect{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
 }

@@ -24,6 +24,26 @@ type finding struct {
 // up for others, and take no score beyond it.
 const MaxScore = 100
 
+// Interfaces is the group of checks that only agents and MCP servers have a use for.
+const Interfaces = "Interfaces"
+
+// Effort says how much work it is to pass a check, in no unit: 1 is a line in a page or a small
+// file, 2 a page or a list, 3 a setting of the server, and more is a program. Owners are advised by
+// it; scores do not depend on it.
+func Effort(id string) int {
+	switch id {
+	case "home", "not-found", "api-catalog", "skills":
+		return 3
+	case "gptbot", "claudebot", "chatgpt-user", "perplexitybot", "not-found-help", "about", "privacy", "ai-catalog":
+		return 2
+	case "text", "markdown", "vary", "mcp-card", "openapi", "payments":
+		return 4
+	case "mcp":
+		return 8
+	}
+	return 1
+}
+
 // rubric is the whole table: 100 points, and what counts on top. The fixes are what a
 // site's owner reads first, so they say what to publish and where. The handbook has the
 // table with the reasons for the points.
@@ -91,7 +111,7 @@ var rubric = []struct {
 		{"privacy", "There is a privacy page", 1,
 			"Link to a page whose address has “privacy” in it, and serve it.", pageFor("privacy")},
 	}},
-	{"Interfaces", []entry{
+	{Interfaces, []entry{
 		{"mcp-card", "An MCP server card", 4,
 			"Publish a card with the server's name, version and remotes at the server's own address with /server-card behind it, and name it in the AI catalog; scanners also read " + formerPath + ".", (*site).checkCard},
 		{"mcp", "The MCP server introduces itself", 7,
