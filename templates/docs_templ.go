@@ -22,7 +22,7 @@ var operationGroups = []struct{ tag, title, words string }{
 	{"links", "Links for pages", "Each redirects to a member's site."},
 	{"paid", "Joining and bidding", "Each request is checked in full before it asks for money."},
 	{"owner", "For owners", "Free: sign a challenge for 0 with the account that owns the member."},
-	{"mcp", "Model Context Protocol", "The same as tools, over streamable HTTP."},
+	{"mcp", "For agents: MCP and A2A", "The same as MCP tools, over streamable HTTP, and an A2A agent that reads."},
 }
 
 // HTML draws the page about the API.

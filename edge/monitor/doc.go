@@ -6,5 +6,5 @@
 //   - answers.go: where they come from: the ring's site, or a folder that was saved
 //   - memory.go: the checkpoint that was verified last, which the next one must continue
 //   - payers.go: how much of the money came from few accounts
-//   - receipt.go: the proof that an event is in the log, without a network
+//   - receipt.go: the proof that an event is in the log, without a network; cosignatures
 package monitor

@@ -35,13 +35,11 @@ func (p Payers) pay(by core.Payment, cents int64) { p[strings.ToLower(by.Payer)]
 type Concentration struct {
 	Accounts            int
 	Total, Largest, Ten int64
-	Half                int   // the fewest accounts that paid half of it
-	Unnamed             int64 // by payments without an account
+	Half                int // the fewest accounts that paid half of it
 }
 
-// Concentration is computed over all payers.
+// Concentration is computed over all accounts that events name.
 func (p Payers) Concentration() (c Concentration) {
-	c.Unnamed = p[""]
 	named := maps.Clone(p)
 	delete(named, "")
 	amounts := slices.SortedFunc(maps.Values(named), func(a, b int64) int { return cmp.Compare(b, a) })

@@ -17,14 +17,11 @@ type Receipt struct {
 	Cosigned
 }
 
-// ReadReceipt checks a proof of a ring: a tlog-proof whose extra data is the event. Every bit of
-// it counts, but for signatures by keys that are not known here. Errors wrap [ErrWrong].
-func ReadReceipt(text []byte, keys note.Verifiers, policy *log.Policy) (*Receipt, error) {
-	p, err := log.ParseProof(text)
-	if err != nil {
-		return nil, wrong("%w", err)
-	}
+// CheckReceipt checks a proof of a ring: a tlog-proof whose extra data is the event. Errors wrap
+// [ErrWrong].
+func CheckReceipt(p *log.Proof, keys note.Verifiers, policy *log.Policy) (*Receipt, error) {
 	r := &Receipt{Index: p.Index}
+	var err error
 	if r.At, err = p.Check(keys); err != nil {
 		return nil, wrong("%w", err)
 	}
@@ -35,4 +32,23 @@ func ReadReceipt(text []byte, keys note.Verifiers, policy *log.Policy) (*Receipt
 		return nil, fmt.Errorf("event %d is in the log, and this program does not know its kind; a newer one may: %w", p.Index, err)
 	}
 	return r, nil
+}
+
+// Cosigned says which witnesses of a policy have cosigned a checkpoint, and of how many events.
+type Cosigned struct {
+	Witnesses []log.Witness
+	Events    int64
+}
+
+// cosigned checks that the witnesses that a policy asks for have cosigned a checkpoint. Without a
+// policy no witness is known.
+func cosigned(signed []byte, at log.Checkpoint, policy *log.Policy) (by Cosigned, err error) {
+	if policy == nil {
+		return by, nil
+	}
+	if by.Witnesses, err = policy.Check(signed); err != nil {
+		err = wrong("%w", err)
+	}
+	by.Events = at.N
+	return by, err
 }

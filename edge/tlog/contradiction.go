@@ -84,8 +84,8 @@ func ParseContradiction(text []byte) (*Contradiction, error) {
 			continue
 		}
 		word, root := strings.CutPrefix(line, "root ")
-		var hash tlog.Hash
-		if b, err := base64.StdEncoding.DecodeString(word); err != nil || copy(hash[:], b) != len(hash) {
+		hash, err := tlog.ParseHash(word)
+		if err != nil {
 			return nil, fmt.Errorf("%w: malformed hash", ErrEvidence)
 		}
 		if root {

@@ -355,3 +355,41 @@ func TestAccountsThatHavePaidDoNotHoldAURLByTurns(t *testing.T) {
 	r.pass(50 * m)
 	expect(2, 70*m, map[string]time.Duration{"new-1": 70 * m, "paid-3": 75 * m})
 }
+
+// A turn reads what it has stored, whatever its caller does with what it was given before.
+func TestATurnReadsWhatItHasStored(t *testing.T) {
+	r := openedRing(t, "ada")
+	r.must(func(tx *ledger.Tx) error {
+		return errors.Join(tx.Reserve(bidReservation("one", "ada", 100)), tx.Reserve(bidReservation("two", "ada", 200)))
+	})
+	r.must(func(tx *ledger.Tx) error {
+		given, err := tx.Get("one")
+		if err != nil {
+			return err
+		}
+		given.Cents, given.Reason = 1, "altered"
+		for _, step := range []struct {
+			id, reason, want string
+			cents            int64
+		}{{"one", "", "", 100}, {"one", "stored", "stored", 100}, {"two", "", "", 200}, {"one", "again", "again", 100}, {"one", "again", "again", 100}} {
+			now, err := tx.Get(step.id)
+			if err == nil && step.reason != "" {
+				now.Reason = step.reason
+				err = tx.Update(now)
+			}
+			if err != nil {
+				return err
+			}
+			now.Reason = "altered"
+			if now, err = tx.Get(step.id); err != nil || now.ID != step.id || now.Reason != step.want || now.Cents != step.cents {
+				t.Errorf("%+v: %+v, %v", step, now, err)
+			}
+		}
+		return nil
+	})
+	r.View(func(v *ledger.View) {
+		if got, err := v.Get("one"); err != nil || got.Reason != "again" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}

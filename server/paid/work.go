@@ -250,6 +250,9 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.simulate(w); err != nil {
 		return s.notSimulated(w, err)
 	}
+	if err := s.refusesCode(w, f.paid); err != nil {
+		return err
+	}
 	s.Failpoint("simulated")
 	if other := s.claimNonce(w); other != nil {
 		return s.behind(other.reservation)
@@ -575,9 +578,10 @@ func (s *Service) resume() {
 		}
 		s.Log.Info("open payment taken up", w.log())
 		if n := len(w.payment.Submissions); n > 0 {
+			last := w.payment.Submissions[n-1]
 			if paid, err := s.hasPaid(w.payment.Payer); err == nil {
 				x := expenses{s, w.network, r.ID, w.client, &w.payment}
-				s.gas.Launch(r.ID, x.flight(w.payment.Submissions[n-1].Gas, paid))
+				s.gas.Launch(r.ID, x.flight(last.Gas, last.Code, paid))
 			}
 		}
 		go func() {

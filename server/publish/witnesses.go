@@ -58,7 +58,6 @@ type Witnessed struct {
 // WitnessStatus says what a witness has done.
 type WitnessStatus struct {
 	Name string // in the policy
-	Size int64  // the size that it has cosigned last, as far as is known
 	Err  error  // why it did not answer the last question with a cosignature
 }
 
@@ -72,12 +71,11 @@ type witnessing struct {
 
 	// guarded by mu of the publisher:
 	status    map[string]error
-	sizes     map[string]int64 // a copy of known
-	cosigned  []byte           // the log's checkpoint with cosignatures, nil for none
-	at        tlog.Checkpoint  // of cosigned
-	statement []byte           // the newest signed statement about that size
-	when      int64            // the time of the first one, in milliseconds
-	contrary  error            // why nothing is signed any more
+	cosigned  []byte          // the log's checkpoint with cosignatures, nil for none
+	at        tlog.Checkpoint // of cosigned
+	statement []byte          // the newest signed statement about that size
+	when      int64           // the time of the first one, in milliseconds
+	contrary  error           // why nothing is signed any more
 }
 
 // newWitnesses prepares asking the witnesses of a policy, which may be nil.
@@ -95,7 +93,7 @@ func (p *Publisher) Witnessed() (w Witnessed) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, known := range p.c.Witnesses.Witnesses {
-		w.By = append(w.By, WitnessStatus{known.Name, p.w.sizes[known.Name], p.w.status[known.Name]})
+		w.By = append(w.By, WitnessStatus{known.Name, p.w.status[known.Name]})
 	}
 	if p.w.cosigned == nil {
 		return w
@@ -273,9 +271,6 @@ func (p *Publisher) ask(ctx context.Context) error {
 		})
 	}
 	asked.Wait()
-	p.mu.Lock()
-	p.w.sizes = maps.Clone(p.w.known)
-	p.mu.Unlock()
 	if by, err := p.c.Witnesses.Check(cosigned); err != nil || len(by) == 0 || bytes.Equal(cosigned, r.stored) {
 		return nil // too few, or nothing new
 	}

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/edge/follow"
 	"webring/edge/monitor"
 	tlog "webring/edge/tlog"
 	"webring/server"
@@ -87,13 +86,8 @@ func verifyRing(fs *flag.FlagSet) action {
 	fs.Var(v.nodes, "rpc", "`NETWORK=URL` of a node, such as tempo:42431=https://…: match payments with transfers there; of two nodes for one network, both must agree (repeatable)")
 	fs.Var((*duration)(&v.within), "within", "`time` that the verification of a URL may take")
 	return func(words []string, out io.Writer) error {
-		var ways []bool
 		outside := len(words) == 1 && (strings.HasPrefix(words[0], "https://") || strings.HasPrefix(words[0], "http://"))
-		for _, way := range []bool{len(words) > 0, v.offline != "", v.receipt != "", v.evidence != ""} {
-			if way {
-				ways = append(ways, way)
-			}
-		}
+		ways := slices.DeleteFunc([]string{strings.Join(words, ""), v.offline, v.receipt, v.evidence}, func(way string) bool { return way == "" })
 		switch {
 		case len(words) > 1 || len(ways) > 1:
 			return errUsage
@@ -118,7 +112,7 @@ func (v *verifying) outside(words []string, out io.Writer) error {
 	defer stop()
 	ctx, cancel := context.WithTimeoutCause(ctx, v.within, fmt.Errorf("it took longer than the %s of --within", v.within))
 	defer cancel()
-	policy, err := v.readPolicy()
+	policy, err := readPolicy("--policy", v.policy)
 	if err != nil {
 		return err
 	}
@@ -173,7 +167,7 @@ func tell(c *checks, r *monitor.Report) {
 	case monitor.Claimed:
 		c.note("key", "the ring itself named it: compare it with the operator's, and give it with --origin-key")
 	}
-	c.ok("log", "%d events lead to the signed root %s", r.At.N, r.At.Hash)
+	c.ok("log", "%d events lead to the signed root %s; %.1f MB were fetched", r.At.N, r.At.Hash, float64(r.Bytes)/1e6)
 	if r.Before != nil {
 		c.ok("memory", "it continues the %d events that you verified before", r.Before.N)
 	} else {
@@ -253,48 +247,43 @@ func tellWitnesses(c *checks, by monitor.Cosigned) {
 	}
 }
 
-// readPolicy reads the policy, nil for none.
-func (v *verifying) readPolicy() (*tlog.Policy, error) {
-	if v.policy == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(v.policy)
+// read reads a file that is checked without a network, of at most so many bytes, and the policy.
+func (v *verifying) read(path string, most int64) (text []byte, policy *tlog.Policy, err error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	p, err := tlog.ParsePolicy(text)
-	if err != nil {
-		return nil, fmt.Errorf("--policy %s: %w", v.policy, err)
+	defer f.Close()
+	if text, err = io.ReadAll(io.LimitReader(f, most+1)); err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than the %d bytes that it may have", path, most)
 	}
-	return p, nil
+	if err == nil {
+		policy, err = readPolicy("--policy", v.policy)
+	}
+	return text, policy, err
 }
 
-// verifiers gives the keys by which a file is checked: those that are given, those of the policy,
-// or those that were remembered of the ring with this name. given is false for none of these.
-func (v *verifying) verifiers(origin string, policy *tlog.Policy) (words []string, err error) {
-	words = v.keys
-	if len(words) == 0 && policy != nil {
+// verifiers gives the keys of the log that has signed a checkpoint: those that are given, those of
+// the policy, or those that were remembered. It gives none if there are none of these.
+func (v *verifying) verifiers(checkpoint []byte, policy *tlog.Policy) (origin string, words []string, err error) {
+	origin, _, _ = strings.Cut(string(checkpoint), "\n")
+	if words = v.keys; len(words) == 0 && policy != nil {
 		words = policy.Logs()
 	}
 	if len(words) == 0 {
 		at, err := v.remembers()
 		if err != nil {
-			return nil, err
+			return origin, nil, err
 		}
-		if words, err = at.Keys(origin); err != nil {
-			return nil, err
-		}
+		words, err = at.Keys(origin)
+		return origin, words, err
 	}
-	return words, nil
+	return origin, words, nil
 }
 
 // checkReceipt checks a proof without a network.
 func (v *verifying) checkReceipt(out io.Writer) error {
-	text, err := readBounded(v.receipt, tlog.MaxProof)
-	if err != nil {
-		return err
-	}
-	policy, err := v.readPolicy()
+	text, policy, err := v.read(v.receipt, tlog.MaxProof)
 	if err != nil {
 		return err
 	}
@@ -302,19 +291,18 @@ func (v *verifying) checkReceipt(out io.Writer) error {
 	if err != nil {
 		return coded{err, exitWrong}
 	}
-	origin, _, _ := strings.Cut(string(p.Checkpoint), "\n")
-	words, err := v.verifiers(origin, policy)
+	origin, words, err := v.verifiers(p.Checkpoint, policy)
+	if err == nil && len(words) == 0 {
+		err = fmt.Errorf("the key of %s is not known here: give it with --origin-key, or verify the ring's URL once", origin)
+	}
 	if err != nil {
 		return err
 	}
-	if len(words) == 0 {
-		return fmt.Errorf("the key of %s is not known here: give it with --origin-key, or verify the ring's URL once", origin)
-	}
-	keys, err := follow.Keys(words...)
+	keys, err := tlog.Keys(words...)
 	if err != nil {
 		return err
 	}
-	r, err := monitor.ReadReceipt(text, keys, policy)
+	r, err := monitor.CheckReceipt(p, keys, policy)
 	if err != nil {
 		return classed(err)
 	}
@@ -348,7 +336,7 @@ func describeEvent(e core.Event) string {
 
 // checkEvidence checks a contradiction without a network.
 func (v *verifying) checkEvidence(out io.Writer) error {
-	text, err := readBounded(v.evidence, tlog.MaxContradiction)
+	text, policy, err := v.read(v.evidence, tlog.MaxContradiction)
 	if err != nil {
 		return err
 	}
@@ -356,12 +344,7 @@ func (v *verifying) checkEvidence(out io.Writer) error {
 	if err != nil {
 		return classed(err)
 	}
-	policy, err := v.readPolicy()
-	if err != nil {
-		return err
-	}
-	origin, _, _ := strings.Cut(string(e.Earlier), "\n")
-	words, err := v.verifiers(origin, policy)
+	origin, words, err := v.verifiers(e.Earlier, policy)
 	if err != nil {
 		return err
 	}
@@ -372,7 +355,7 @@ func (v *verifying) checkEvidence(out io.Writer) error {
 		words = e.Keys
 		c.note("key", "%s: only the file names it, so compare it with the key of %s", strings.Join(words, " "), origin)
 	}
-	keys, err := follow.Keys(words...)
+	keys, err := tlog.Keys(words...)
 	if err != nil {
 		return err
 	}
@@ -386,21 +369,8 @@ func (v *verifying) checkEvidence(out io.Writer) error {
 	} else {
 		c.ok("evidence", "and %d events with the root %s, of which the first %d have the root %s", later.N, later.Hash, earlier.N, e.Root)
 	}
-	c.ok("contradiction", "%s has signed two histories", earlier.Origin)
+	c.ok("contradiction", "%s has signed two histories", origin)
 	return nil
-}
-
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s has more than the %d bytes that it may have", path, most)
-	}
-	return text, err
 }
 
 // remembers is where verifications are remembered.
