@@ -1,9 +1,9 @@
 // Whose cosignatures a checkpoint must have: policies (C2SP tlog-policy) and the Ed25519
 // cosignatures of witnesses (C2SP tlog-cosignature), as edge/tlog has them.
 
-import { CHECKPOINT, cut, open, readKey, verified, verify } from "./note.js";
+import { CHECKPOINT, cut, readKey, verified, verify } from "./note.js";
 
-/** @import { Key } from "./note.js" */
+/** @import { Checkpoint, Key } from "./note.js" */
 
 const [LOG, WITNESS] = [1, 4];
 /** How many logs, witnesses and groups a policy may have in all. */
@@ -95,19 +95,27 @@ export class Policy {
 	}
 
 	/**
-	 * Reads what /sync/cosigned gives: a signed statement about the ledger, and the cosigned
-	 * checkpoint of the same events.
+	 * Throws unless a signed checkpoint of the log is of the same events as a statement, and cosigned.
 	 *
-	 * @param {string} joined
+	 * @param {Checkpoint} at
+	 * @param {string} signed
 	 * @param {Key[]} keys
 	 */
-	async open(joined, keys) {
-		const [, statement = joined, cosigned = ""] = /^(.+?\n\n.+?\n)\n(.+)$/s.exec(joined) ?? [];
-		const at = await open(statement, keys);
-		const [, origin, size, root] = LINES.exec(await verified(cosigned, keys)) ?? [];
+	async cosigned(at, signed, keys) {
+		const [, origin, size, root] = LINES.exec(await verified(signed, keys)) ?? [];
 		if (origin !== keys[0].name || Number(size) !== at.size || root !== at.root)
 			throw new Error("the cosigned checkpoint is of other events than the signed statement");
-		await this.check(cosigned);
-		return at;
+		await this.check(signed);
 	}
+}
+
+/**
+ * Cuts what /sync/cosigned gives into a signed statement about the ledger, and the cosigned checkpoint
+ * of the log, which is "" where there is none.
+ *
+ * @param {string} joined
+ */
+export function cutCosigned(joined) {
+	const [, statement = joined, cosigned = ""] = /^(.+?\n\n.+?\n)\n(.+)$/s.exec(joined) ?? [];
+	return [statement, cosigned];
 }

@@ -8,7 +8,7 @@ import zlib from "node:zlib";
 import { continues, Contradiction } from "./contradiction.js";
 import { Guest } from "./guest.js";
 import { follows, open, readKeys } from "./note.js";
-import { Policy } from "./policy.js";
+import { cutCosigned, Policy } from "./policy.js";
 import { checkRoot, checkState, explain, fold, MOST_NOTE, sleep } from "./records.js";
 import { contentSize, countRows, HEAD, memoryFor } from "./snapshot.js";
 import { records, WIDTH } from "./tiles.js";
@@ -94,7 +94,7 @@ export class Replica {
 	#again = 0; // no attempt to begin anew before this
 	#floorAsked = false;
 	#floorWritten = 0;
-	#compared = 0; // when it was last looked whether the origin has signed two histories
+	#compared = 0; // when it was last looked whether the origin has signed two histories: never again once it has
 	/** @type {{began: number, done: Promise<void>} | null} */
 	#update = null;
 
@@ -229,7 +229,9 @@ export class Replica {
 		/** @type {Checkpoint | undefined} */
 		let to;
 		try {
-			to = policy ? await policy.open(signed, this.#keys) : await open(signed, this.#keys);
+			const [statement, cosigned] = policy ? cutCosigned(signed) : [signed];
+			to = await open(statement, this.#keys);
+			if (policy) await policy.cosigned(to, cosigned, this.#keys);
 			await this.#readFloor();
 			still();
 			if (this.at) follows(to, this.at);
@@ -333,7 +335,9 @@ export class Replica {
 	 */
 	async #accuse(to, error) {
 		const before = this.at;
-		if (!before || before.size > to.size || before.root === to.root || Date.now() - this.#compared < EVIDENCE_EACH) return;
+		if (!before || before.size > to.size || before.root === to.root) return;
+		// Tiles show it, unless both are of as many events.
+		if (Date.now() - this.#compared < (before.size === to.size ? 0 : EVIDENCE_EACH)) return;
 		this.#compared = Date.now();
 		const { FLOOR, ORIGIN_KEY } = this.#env;
 		try {
@@ -341,6 +345,7 @@ export class Replica {
 			await continues(ORIGIN_KEY, before, to, this.#get);
 		} catch (found) {
 			if (!(found instanceof Contradiction)) return complain("whether it contradicts what was signed before is not known", found);
+			this.#compared = Infinity;
 			const said = "the origin has signed two histories; keep the evidence, webring verify --evidence FILE checks it";
 			try {
 				if (FLOOR && !(await FLOOR.get(EVIDENCE_KEY))) await FLOOR.put(EVIDENCE_KEY, found.evidence);

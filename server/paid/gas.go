@@ -164,7 +164,7 @@ const anybody = "anybody"
 func (s *Service) tellFull(n *network, code bool) {
 	if until := s.gas.FullUntil(n.Network(), code, anybody, s.Now()); !until.IsZero() {
 		s.Log.Error("no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted",
-			"smart_accounts_only", code, "method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339))
+			"method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339), "smart_accounts_only", code)
 	}
 }
 

@@ -81,8 +81,8 @@ type asked struct {
 const answersOfModules = `
 	import { readFileSync } from "node:fs";
 	import { continues, Contradiction } from "./contradiction.js";
-	import { readKeys, verified } from "./note.js";
-	import { Policy } from "./policy.js";
+	import { open, readKeys, verified } from "./note.js";
+	import { cutCosigned, Policy } from "./policy.js";
 	import { entries, tilePath } from "./tiles.js";
 	const { base, questions } = JSON.parse(readFileSync(0, "utf8"));
 	const tiles = new Map();
@@ -96,7 +96,11 @@ const answersOfModules = `
 		note: async ({ signed, keys }) => void (await verified(signed, await readKeys(keys))),
 		policy: ({ policy }) => void new Policy(policy),
 		check: ({ policy, signed }) => new Policy(policy).check(signed),
-		joined: async ({ policy, signed, keys }) => void (await new Policy(policy).open(signed, await readKeys(keys))),
+		joined: async ({ policy, signed, keys }) => {
+			const [statement, cosigned] = cutCosigned(signed);
+			const trusted = await readKeys(keys);
+			return new Policy(policy).cosigned(await open(statement, trusted), cosigned, trusted);
+		},
 		continues: ({ keys, earlier, later }) => continues(keys, earlier, later, get),
 		// Whichever tile is altered, it must not change what is said, unless to a refusal.
 		altered: async ({ keys, earlier, later, at }) => {
@@ -521,4 +525,20 @@ func TestAWorkerShowsWhatItsPolicyAsksFor(t *testing.T) {
 	})
 	cosign(1, 2)
 	h.reachedBy(w)
+
+	// What no witness cosigns is refused, and is evidence.
+	forged := h.present(func(c *snap.Checkpoint) { c.Root[0] ^= 1 })
+	h.mu.Lock()
+	h.files["/sync/cosigned"] = sign(t, h.signer, forged)
+	h.mu.Unlock()
+	eventually(t, "the evidence", time.Minute, func() bool {
+		if r := w.get("/api"); r.Status != 200 {
+			t.Fatalf("%d %s", r.Status, r.Body)
+		}
+		text, err := os.ReadFile(filepath.Join(w.floor, "contradiction"))
+		if err == nil {
+			evidenceIn(t, string(text), h.key)
+		}
+		return err == nil
+	})
 }
