@@ -491,8 +491,8 @@ function done(wish, a, ui) {
     lines.push(line("Paid", `$${wish.amount}`));
     const reference = referenceOf(a.headers.get("Payment-Receipt"));
     if (reference) lines.push(line("Receipt", /^https:\/\/[\w.-]+$/.test(wish.explorer) ? el("a", { href: `${wish.explorer}/tx/${reference}`, rel: "noopener" }, reference) : reference));
-    const [, index] = /\/log\/proof\/(\d{1,16})$/.exec(doc.links?.proof) ?? [];
-    if (index) lines.push(line("Proof", el("a", { href: new URL("log/proof/" + index, root), download: `${slug}-${index}.tlog-proof` }, "a file that proves your place in the log")));
+    const index = /\/log\/proof\/(\d{1,16})$/.exec(doc.links?.proof)?.[1];
+    if (index) lines.push(line("Proof", el("a", { href: new URL("log/proof/" + index, root), download: "" }, "File to keep")));
     receipt.append(el("dl", { className: "terms" }, ...lines));
   }
   const go = el("p", { className: "row" });

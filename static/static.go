@@ -54,6 +54,9 @@ const javaScript = "text/javascript; charset=utf-8"
 // comments are what a style sheet has for its readers: comments and indentation.
 var comments = regexp.MustCompile(`(?s)/\*.*?\*/|\n\s+`)
 
+// remarks are the lines of a script that are comments alone.
+var remarks = regexp.MustCompile(`(?m)^\s*//.*\n`)
+
 // The files of the pages: the display face, their one style sheet, which names the face by
 // its path, the script that refreshes numbers, the one that asks wallets, the
 // one that verifies the leaderboard, and the icon.
@@ -62,7 +65,8 @@ var (
 	Face   = Asset{Path: named("/static/face", "woff2", face), Type: "font/woff2", Body: face}
 	Style  = Asset{Path: named("/static/style", "css", styles), Type: "text/css; charset=utf-8", Body: styles}
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
-	Pay    = Asset{Path: named("/static/pay", "js", payScript), Type: javaScript, Body: payScript}
+	pay    = remarks.ReplaceAll(payScript, nil)
+	Pay    = Asset{Path: named("/static/pay", "js", pay), Type: javaScript, Body: pay}
 	Verify = Asset{Path: named("/static/verify", "js", verifyScript), Type: javaScript, Body: verifyScript}
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
