@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -28,12 +29,16 @@ type Payment struct {
 	// ValidBefore is then the instant by which it should have been mined.
 	Endless bool `json:"endless,omitempty"`
 	// Nonce names the nonce that it uses up: of all transactions with that, one at most is
-	// mined. "" if it has none that another payment could use up.
+	// mined. Its number stands behind the last colon, and before that the name of its lane.
+	// "" if it has none that another payment could use up.
 	Nonce string `json:"nonce,omitempty"`
 	// Submissions are the transactions that this service has signed for it at its own
 	// expense, the oldest first; see [Expenses].
 	Submissions []Submission `json:"submissions,omitempty"`
 }
+
+// Lane names what the nonces of p and others are counted in; "" if p has no nonce.
+func (p Payment) Lane() string { return p.Nonce[:max(0, strings.LastIndexByte(p.Nonce, ':'))] }
 
 // Submission is a transaction with which this service submits a payment and pays for the
 // gas. Of those with one nonce, one at the most is ever mined.
