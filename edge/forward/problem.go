@@ -103,7 +103,7 @@ func (f *Forwarder) problem(ctx *fasthttp.RequestCtx, code api.Code, detail stri
 	ctx.SetStatusCode(code.Status())
 	ctx.SetContentType("application/problem+json")
 	ctx.Response.Header.Set("Cache-Control", "no-store")
-	if !isRead(ctx) && len(ctx.Request.Header.Peek(x402Field)) > 0 {
+	if !isRead(ctx) && hasX402(ctx) {
 		ctx.Response.Header.Set(x402ResponseField, x402Refused(&ctx.Request.Header, code, detail))
 	}
 	ctx.SetBody(api.AppendProblem(nil, f.cfg.BaseURL(), code, detail, nil))

@@ -125,9 +125,13 @@ func toLeader(ctx *fasthttp.RequestCtx) bool {
 	return len(ctx.Request.Header.Peek(voucher.ToLeaderField)) > 0
 }
 
-// hasCredential reports whether any line of a request may bring a payment.
+// hasCredential reports whether any line of a request may bring a payment, and hasX402 whether
+// one may by x402.
 func hasCredential(ctx *fasthttp.RequestCtx) bool {
-	some := func(line []byte) bool { return len(line) > 0 }
-	h := &ctx.Request.Header
-	return slices.ContainsFunc(h.PeekAll("Authorization"), some) || slices.ContainsFunc(h.PeekAll(x402Field), some)
+	return hasField(ctx, "Authorization") || hasX402(ctx)
+}
+func hasX402(ctx *fasthttp.RequestCtx) bool { return hasField(ctx, x402Field) }
+
+func hasField(ctx *fasthttp.RequestCtx, name string) bool {
+	return slices.ContainsFunc(ctx.Request.Header.PeekAll(name), func(line []byte) bool { return len(line) > 0 })
 }
