@@ -326,10 +326,10 @@ func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
 		"":                            {"Enter the name of the site.", "Enter the address of the site", "Choose what it is", "3 things to correct"},
 		"name=x&url=ftp://a&kind=cat": {"Choose what it is", "must begin with https://", `href="#url"`, `href="#kind-agent"`},
 		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=0.5&category=A+%26+B": {"The opening bid must be at least 1.00 USD.", `name="category" class="short" type="text" maxlength="64" autocomplete="off" list="categories" value="a-b"`, `id="opening-own" value="own" checked`},
-		"name=x&url=https%3A%2F%2Fwww.first-member.dev%2F&kind=mcp":  {"This site is already in the ring", `href="members/` + member + `"`, "already_registered"},
-		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp":                    {"You're eligible", "72 of 100", "<dd>$1 <small>the fee alone</small>", `Your rank</dt><dd>2 <small>of 2`},
-		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.00":           {"<dd>$5 <small>fee included</small>", `Your rank</dt><dd>2 <small>of 2`},
-		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.01":           {"<dd>$5.01 <small>fee included</small>", `Your rank</dt><dd>1 <small>of 2`, "-J &#39;{&#34;name&#34;:&#34;x&#34;"},
+		"name=x&url=https%3A%2F%2Fwww.first-member.dev%2F&kind=mcp":        {"This site is already in the ring", `href="members/` + member + `"`, "already_registered"},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp":                          {"You're eligible", "72 of 100", "<dd>$1 <small>the fee alone</small>", `Your rank</dt><dd>2 <small>of 2`},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.00":                 {"<dd>$5 <small>fee included</small>", `Your rank</dt><dd>2 <small>of 2`},
+		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=4.01":                 {"<dd>$5.01 <small>fee included</small>", `Your rank</dt><dd>1 <small>of 2`, "-J &#39;{&#34;name&#34;:&#34;x&#34;"},
 	} {
 		page := send(form)
 		for _, w := range want {
