@@ -65,6 +65,9 @@ func TestDocumentsArePublished(t *testing.T) {
 	wantProblem(t, s.Get("/v0.1/servers/x%2F"), api.NotFound)
 	wantProblem(t, s.Get("/v0.1/servers/example.ring%2Fnobody/versions"), api.UnknownMember)
 	wantProblem(t, s.Get("/v0.1/servers?limit=0"), api.InvalidParameter)
+	for _, name := range describe.ServersParameters {
+		wantProblem(t, s.Get("/v0.1/servers?version=&"+name+"=&"+name+"="+strings.Repeat("1", 301)), api.InvalidParameter)
+	}
 	wantProblem(t, s.Get("/v0.1/servers?search=x"), api.OriginUnavailable) // this node has no origin
 	wantProblem(t, s.Get("/opml%2F1.opml"), api.NotFound)
 	wantProblem(t, serve(t, Config{Core: newRing(t)}).Get("/.well-known/security.txt"), api.NotFound)

@@ -50,15 +50,22 @@ func (s *Shell) readRing(ctx *fasthttp.RequestCtx) {
 		s.read(ctx)
 		return
 	}
-	for _, name := range searchParameters {
-		for _, v := range given.PeekMulti(name) {
-			if len(v) > longestSearched {
-				s.problem(ctx, refusal{api.InvalidParameter, fmt.Sprintf("%s must have at most %d bytes.", name, longestSearched), `,"parameter":"` + name + `"`})
-				return
+	if !s.tooLong(ctx, searchParameters, longestSearched) {
+		s.answerOriginData(ctx, ringPath, originQuery(given, searchParameters, longestSearched))
+	}
+}
+
+// tooLong refuses a request that gives one of these parameters a value of more than longest bytes.
+func (s *Shell) tooLong(ctx *fasthttp.RequestCtx, parameters []string, longest int) bool {
+	for _, name := range parameters {
+		for _, v := range ctx.QueryArgs().PeekMulti(name) {
+			if len(v) > longest {
+				s.problem(ctx, refusal{api.InvalidParameter, fmt.Sprintf("%s must have at most %d bytes.", name, longest), `,"parameter":"` + name + `"`})
+				return true
 			}
 		}
 	}
-	s.answerOriginData(ctx, ringPath, originQuery(given, searchParameters, longestSearched))
+	return false
 }
 
 // longestSearched is the longest value of a parameter of a search, in bytes.

@@ -171,6 +171,9 @@ func (s *Shell) publish(ctx *fasthttp.RequestCtx, key string, d describe.Documen
 
 // servers answers for the registry of MCP servers.
 func (s *Shell) servers(ctx *fasthttp.RequestCtx) {
+	if s.tooLong(ctx, describe.ServersParameters, pages.MaxParameter) {
+		return
+	}
 	g := s.core.enter()
 	defer g.leave()
 	sent, _ := front.Target(&ctx.Request.Header)

@@ -287,9 +287,8 @@ const open = ({ doc, status }) => !doc || status >= 500 || status === 429 || ["r
 // Why something failed, in people's words. The rest is said in the ring's.
 const reasons = {
   insufficient_funds: "The account has too little of this token on this network. Nothing was charged.",
-  account_has_code: "Smart accounts cannot pay this way. Nothing was charged. Use an ordinary account, or pay another way.",
   expired: "The offer expired before you signed. Nothing was charged. Start again.",
-  wrong_signer: "The signature is from another account. Nothing was charged.",
+  wrong_signer: "The signature is not this account's. Nothing was charged.",
   wasted_gas: "A recent payment from this account failed. Nothing was charged. Try again in an hour, or use another account.",
 };
 const codes = {
@@ -357,9 +356,9 @@ async function begin(wish, form, ui) {
   }
   ui.say(`Sign in ${wallet.name}. The offer expires in about a minute.`);
   let signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
-  if (!matches(signature, /^0x[0-9a-fA-F]{130}$/)) throw told("The wallet did not return the signature of an ordinary account. Nothing was charged.");
-  // Some wallets count the last byte from 0, and tokens from 27.
-  signature = signature.replace(/0([01])$/, (_, v) => (v === "0" ? "1b" : "1c"));
+  if (!matches(signature, /^0x([0-9a-fA-F]{2})+$/)) throw told("The wallet did not return a signature. Nothing was charged.");
+  // Some wallets count the last of 65 bytes from 0, and tokens from 27. Smart accounts sign in any length.
+  signature = signature.replace(/^(.{130})0([01])$/, (_, rs, v) => rs + (v === "0" ? "1b" : "1c"));
   const first = kept(wish); // of another tab, in a browser without locks
   if (first) return settle(first, ui);
   offer.credential.payload.signature = signature;

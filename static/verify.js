@@ -329,50 +329,199 @@
     };
   }
 
+  // tree.js
+  var LEAF = Uint8Array.of(0);
+  var NODE = Uint8Array.of(1);
+  var HASH = 32;
+  function sha2562(...parts) {
+    const hash = createHash("sha256");
+    for (const part of parts) hash.update(part);
+    return hash.digest();
+  }
+  var node = (...both) => sha2562(NODE, ...both);
+  var split = (n) => 2 ** ((n - 1).toString(2).length - 1);
+  var base64 = (hash) => btoa(String.fromCharCode(...hash));
+  function levels(size) {
+    const bits = size.toString(2);
+    return [...bits].flatMap((bit, i) => bit === "1" ? [bits.length - 1 - i] : []);
+  }
+  var Tree = class _Tree {
+    size = 0;
+    /** @type {Uint8Array[]} the roots of full subtrees, by level */
+    #full = [];
+    /**
+     * @param {number} size
+     * @param {Uint8Array} edge of edgeLength(size) bytes: the roots of the full subtrees, the largest first
+     */
+    static of(size, edge) {
+      const tree = new _Tree();
+      tree.size = size;
+      levels(size).forEach((level, i) => {
+        tree.#full[level] = edge.slice(HASH * i, HASH * (i + 1));
+      });
+      return tree;
+    }
+    clone() {
+      const tree = new _Tree();
+      tree.size = this.size;
+      tree.#full = [...this.#full];
+      return tree;
+    }
+    /** Adds the next event. */
+    add(event) {
+      let hash = sha2562(LEAF, event);
+      let level = 0;
+      for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) hash = node(this.#full[level++], hash);
+      this.#full[level] = hash;
+      this.size++;
+    }
+    /** The tree hash, in base64. */
+    root() {
+      const full = levels(this.size).map((level) => this.#full[level]);
+      const root = full.length === 0 ? sha2562() : full.reduceRight((right, left) => node(left, right));
+      return base64(root);
+    }
+  };
+
+  // tiles.js
+  var WIDTH = 256;
+  var HEIGHT = 8;
+  var AHEAD = 3;
+  var MOST_BUNDLE = WIDTH * (2 + (8 << 10));
+  function tilePath(kind, n, width) {
+    const groups = [];
+    for (let rest = n; rest > 0 || groups.length === 0; rest = Math.floor(rest / 1e3)) groups.unshift(String(rest % 1e3).padStart(3, "0"));
+    const last = groups.pop();
+    return `/log/${kind}/${groups.map((group) => `x${group}/`).join("")}${last}${width < WIDTH ? `.p/${width}` : ""}`;
+  }
+  function entries(bundle, width) {
+    const found = [];
+    let at = 0;
+    while (at + 2 <= bundle.length) {
+      const end = at + 2 + bundle[at] * 256 + bundle[at + 1];
+      found.push(bundle.subarray(at + 2, end));
+      at = end;
+    }
+    if (at !== bundle.length || found.length !== width) throw new Error("events malformed, or too few");
+    return found;
+  }
+  async function* records(get2, from, to) {
+    const fetched = (n) => {
+      const width = Math.min(WIDTH, to - WIDTH * n);
+      const read = async (kind) => entries(await get2(tilePath(kind, n, width), MOST_BUNDLE), width);
+      const both = Promise.all([read("tile/entries"), read("texts")]);
+      both.catch(() => {
+      });
+      return both;
+    };
+    const line = [];
+    let asked = Math.floor(from / WIDTH);
+    for (let at = from; at < to; at += WIDTH - at % WIDTH) {
+      for (; line.length < AHEAD && WIDTH * asked < to; asked++) line.push(fetched(asked));
+      const [events, texts] = (await /** @type {ReturnType<typeof fetched>} */
+      line.shift()).map((all) => all.slice(at % WIDTH));
+      yield { events, range: ranged(events, texts) };
+    }
+  }
+  function ranged(events, texts) {
+    const parts = events.flatMap((event, i) => [event, texts[i]]);
+    const range = new Uint8Array(parts.reduce((size, { length }) => size + 4 + length, 0));
+    const view = new DataView(range.buffer);
+    let at = 0;
+    for (const part of parts) {
+      view.setUint32(at, part.length);
+      range.set(part, at + 4);
+      at += 4 + part.length;
+    }
+    return range;
+  }
+  var Hashes = class {
+    #size;
+    #get;
+    /** @type {Map<string, Promise<Uint8Array>>} */
+    #tiles = /* @__PURE__ */ new Map();
+    /**
+     * @param {number} size of the tree
+     * @param {Get} get
+     */
+    constructor(size, get2) {
+      this.#size = size;
+      this.#get = get2;
+    }
+    /** @type {(level: number, n: number) => Promise<Uint8Array>} */
+    #tile(level, n) {
+      const width = Math.min(WIDTH, Math.floor(this.#size / WIDTH ** level) - WIDTH * n);
+      const path = tilePath(`tile/${level}`, n, width);
+      const held = this.#tiles.get(path);
+      if (held) return held;
+      const tile = this.#get(path, HASH * width).then((bytes) => {
+        if (bytes.length !== HASH * width) throw new Error("a tile of the log is malformed");
+        return bytes;
+      });
+      this.#tiles.set(path, tile);
+      return tile;
+    }
+    /**
+     * The hash over entries from lo up to hi, a subtree that begins at lo.
+     *
+     * @type {(lo: number, hi: number) => Promise<Uint8Array>}
+     */
+    async of(lo, hi) {
+      const level = (hi - lo).toString(2).length - 1;
+      if (2 ** level < hi - lo) {
+        const middle = lo + 2 ** level;
+        return node(...await Promise.all([this.of(lo, middle), this.of(middle, hi)]));
+      }
+      const row = Math.floor(level / HEIGHT);
+      const at = lo / WIDTH ** row;
+      const tile = await this.#tile(row, Math.floor(at / WIDTH));
+      let hashes = Array.from({ length: 2 ** (level % HEIGHT) }, (_, i) => tile.subarray(HASH * (at % WIDTH + i)).subarray(0, HASH));
+      while (hashes.length > 1) hashes = hashes.flatMap((left, i) => i % 2 === 0 ? [node(left, hashes[i + 1])] : []);
+      return hashes[0];
+    }
+    /**
+     * The consistency proof from the first m entries to all of them (RFC 6962, 2.1.2).
+     *
+     * @type {(m: number, lo?: number, hi?: number) => Promise<Uint8Array[]>}
+     */
+    async prove(m, lo = 0, hi = this.#size) {
+      if (m === hi) return lo === 0 ? [] : [await this.of(lo, hi)];
+      const middle = lo + split(hi - lo);
+      const [inner, outer] = await Promise.all(
+        m <= middle ? [this.prove(m, lo, middle), this.of(middle, hi)] : [this.prove(m, middle, hi), this.of(lo, middle)]
+      );
+      return [...inner, outer];
+    }
+  };
+  function proven(root, proof, m, hi, lo = 0) {
+    const [last] = proof.slice(-1);
+    if (m === hi) return lo === 0 ? [root, root] : [last, last];
+    const middle = lo + split(hi - lo);
+    const [old, all] = m <= middle ? proven(root, proof.slice(0, -1), m, middle, lo) : proven(root, proof.slice(0, -1), m, hi, middle);
+    return m <= middle ? [old, node(all, last)] : [node(last, old), node(last, all)];
+  }
+
   // contradiction.js
   var Contradiction = class extends Error {
     /** @param {string} evidence the file that proves it */
     constructor(evidence) {
-      super("this ring has signed two histories: it shows another ledger than the one that it signed before");
+      super("this ring has signed two histories: it shows another log than the one that it signed before");
       this.evidence = evidence;
     }
   };
-  var HASH = 32;
-  var WIDTH = 256;
-  var NODE = Uint8Array.of(1);
-  var base64 = (hash) => btoa(String.fromCharCode(...hash));
-  function tilePath(n, width) {
-    const groups = [];
-    for (let rest = n; rest > 0 || groups.length === 0; rest = Math.floor(rest / 1e3)) groups.unshift(String(rest % 1e3).padStart(3, "0"));
-    const last = groups.pop();
-    return `/log/tile/0/${groups.map((g) => `x${g}/`).join("")}${last}${width < WIDTH ? `.p/${width}` : ""}`;
-  }
-  function root(leaves) {
-    if (leaves.length === 1) return leaves[0];
-    const k = split(leaves.length);
-    return createHash("sha256").update(NODE).update(root(leaves.slice(0, k))).update(root(leaves.slice(k))).digest();
-  }
-  var split = (n) => 2 ** Math.floor(Math.log2(n - 1));
-  function proof(m, leaves, whole = true) {
-    if (m === leaves.length) return whole ? [] : [root(leaves)];
-    const k = split(leaves.length);
-    const [left, right] = [leaves.slice(0, k), leaves.slice(k)];
-    return m <= k ? [...proof(m, left, whole), root(right)] : [...proof(m - k, right, false), root(left)];
-  }
-  async function contradiction(key2, earlier, later, get2) {
-    const lines = ["webring/contradiction/v1", ...key2.split(/[\s,]+/).map((word) => `key ${word}`)];
+  async function continues(key2, earlier, later, get2) {
+    if (earlier.size === 0 || earlier.size === later.size && earlier.root === later.root) return;
+    const words = new Set(key2.split(/[\s,]+/).filter(Boolean));
+    const lines = ["webring/contradiction/v1", ...[...words].map((word) => `key ${word}`)];
     if (earlier.size < later.size) {
-      const leaves = [];
-      while (leaves.length < later.size) {
-        const width = Math.min(WIDTH, later.size - leaves.length);
-        const tile = await get2(tilePath(leaves.length / WIDTH, width));
-        if (tile.length !== HASH * width) throw new Error("a tile of the log is malformed");
-        for (let at = 0; at < tile.length; at += HASH) leaves.push(tile.subarray(at, at + HASH));
-      }
-      if (base64(root(leaves)) !== later.root) throw new Error("the tiles of the log do not lead to the signed root");
-      lines.push(`root ${base64(root(leaves.slice(0, earlier.size)))}`, ...proof(earlier.size, leaves).map(base64));
+      const hashes = new Hashes(later.size, get2);
+      const proof = await hashes.prove(earlier.size);
+      const [before, all] = proven(await hashes.of(0, earlier.size), proof, earlier.size, later.size).map(base64);
+      if (all !== later.root) throw new Error("the tiles of the log do not lead to the signed root");
+      if (before === earlier.root) return;
+      lines.push(`root ${before}`, ...proof.map(base64));
     }
-    return [...lines, "", earlier.signed, later.signed].join("\n");
+    throw new Contradiction([...lines, "", earlier.signed, later.signed].join("\n"));
   }
 
   // wasi.js
@@ -620,7 +769,8 @@
   var ED25519 = 1;
   var fromBase64 = (text) => {
     try {
-      return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+      const bytes = atob(text);
+      return Uint8Array.from(btoa(bytes) === text ? bytes : "", (c) => c.charCodeAt(0));
     } catch {
       return new Uint8Array();
     }
@@ -629,46 +779,53 @@
   async function readKeys(text) {
     const words = (text ?? "").split(/[\s,]+/).filter(Boolean);
     if (words.length === 0) throw new Error("no verifier key is given");
-    return Promise.all(
-      words.map(async (word) => {
-        const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
-        const bytes = fromBase64(parts?.[3] ?? "");
-        if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`${word} is no verifier key`);
-        const [, name, hash] = parts;
-        const digest = createHash("sha256").update(`${name}
-`).update(bytes).digest();
-        if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`the verifier key ${word} is mistyped`);
-        const key2 = await crypto.subtle.importKey("raw", bytes.subarray(1), { name: "Ed25519" }, false, ["verify"]);
-        return { name, id: `${name}+${hash}`, key: key2 };
-      })
-    );
+    const keys = words.map((word) => readKey(word, ED25519));
+    await Promise.all(keys.map(({ raw }) => imported(raw)));
+    return keys;
   }
+  function readKey(word, type) {
+    const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
+    const bytes = fromBase64(parts?.[3] ?? "");
+    if (!parts || bytes.length !== 33 || bytes[0] !== type) throw new Error(`${word} is no verifier key`);
+    const [, name, hash] = parts;
+    const digest = createHash("sha256").update(`${name}
+`).update(bytes).digest();
+    if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`the verifier key ${word} is mistyped`);
+    return { name, id: `${name}+${hash}`, raw: bytes.slice(1) };
+  }
+  var imported = (raw) => crypto.subtle.importKey("raw", raw, { name: "Ed25519" }, false, ["verify"]);
+  var verify = async ({ raw }, signature, text) => crypto.subtle.verify({ name: "Ed25519" }, await imported(raw), signature, new TextEncoder().encode(text));
   var open = async (signed2, keys) => parse(await verified(signed2, keys), signed2, keys[0].name);
-  async function verified(signed2, keys) {
-    const cut = signed2.lastIndexOf("\n\n") + 1;
-    const text = signed2.slice(0, cut);
-    const bytes = new TextEncoder().encode(text);
-    let known = 0;
-    for (const line of cut > 0 ? signed2.slice(cut + 1).split("\n").slice(0, -1) : []) {
+  function cut(signed2) {
+    const end = signed2.lastIndexOf("\n\n") + 1;
+    const lines = end > 0 ? signed2.slice(end + 1).split("\n") : [""];
+    if (lines.pop() !== "") throw new Error("checkpoint malformed: its last line has no end");
+    const signatures = lines.map((line) => {
       const parts = /^\u2014 (\S+) ([A-Za-z0-9+/]+=*)$/.exec(line);
-      const signature = fromBase64(parts?.[2] ?? "");
-      if (!parts || signature.length < 5) throw new Error("checkpoint not signed with the origin's key: malformed");
-      const by = keys.find((k) => k.id === `${parts[1]}+${toHex(signature.subarray(0, 4))}`);
-      if (!by) continue;
-      if (!await crypto.subtle.verify({ name: "Ed25519" }, by.key, signature.subarray(4), bytes)) {
-        throw new Error("checkpoint not signed with the origin's key: wrong signature");
-      }
-      known++;
+      const bytes = fromBase64(parts?.[2] ?? "");
+      if (!parts || bytes.length < 5) throw new Error("checkpoint not signed with the origin's key: malformed");
+      return { id: `${parts[1]}+${toHex(bytes.subarray(0, 4))}`, bytes: bytes.slice(4) };
+    });
+    return { text: signed2.slice(0, end), signatures };
+  }
+  async function verified(signed2, keys) {
+    const { text, signatures } = cut(signed2);
+    let known = 0;
+    for (const { id, bytes } of signatures) {
+      const by = keys.find((key2) => key2.id === id);
+      if (by && !await verify(by, bytes, text)) throw new Error("checkpoint not signed with the origin's key: wrong signature");
+      if (by) known++;
     }
     if (known === 0) throw new Error("checkpoint not signed with the origin's key");
     return text;
   }
   var NUMBER = "(0|[1-9][0-9]{0,15})";
-  var FORM = new RegExp(
-    `^([!-*,-~]{1,256})
+  var CHECKPOINT = `([!-*,-~]{1,256})
 ${NUMBER}
 ([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)
-time ${NUMBER}
+`;
+  var FORM = new RegExp(
+    `^${CHECKPOINT}time ${NUMBER}
 state ([0-9a-f]{32})
 core ([0-9a-f]{64}) abi ${NUMBER}
 (?:snapshot ([0-9a-f]{64}) bytes ([1-9][0-9]{0,15}) size ${NUMBER}
@@ -677,11 +834,11 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   function parse(text, signed2, name) {
     const fields = FORM.exec(text);
     if (!fields) throw new Error("checkpoint malformed");
-    const [, origin, size, root2, time, state, core, , digest = "", bytes = "0", at = "0"] = fields;
+    const [, origin, size, root, time, state, core, , digest = "", bytes = "0", at = "0"] = fields;
     if (origin !== name) throw new Error(`checkpoint of another origin: ${origin}`);
     const snapshot = { digest, bytes: Number(bytes), size: Number(at) };
     if (snapshot.size > Number(size)) throw new Error("checkpoint malformed: a snapshot of more events");
-    return { signed: signed2, size: Number(size), root: root2, time: Number(time), state, core, snapshot };
+    return { signed: signed2, size: Number(size), root, time: Number(time), state, core, snapshot };
   }
   function follows(to, at) {
     const events = `${to.size} events`;
@@ -693,22 +850,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   }
 
   // records.js
-  var BLOCK = 1024;
-  var MOST_RANGE = 16 << 20;
   var MOST_NOTE = 8 << 10;
-  function read(range, tree, size) {
-    const view = new DataView(range.buffer, range.byteOffset, range.length);
-    let at = 0;
-    for (let n = Math.min(size - tree.size, BLOCK); n > 0 && at < range.length; n--) {
-      if (at + 8 > range.length) throw new Error("events malformed");
-      const end = at + 4 + view.getUint32(at);
-      if (end + 4 > range.length) throw new Error("events malformed");
-      tree.add(range.subarray(at + 4, end));
-      at = end + 4 + view.getUint32(end);
-    }
-    if (at === 0 || at > range.length) throw new Error("events malformed, or none");
-    return range.subarray(0, at);
-  }
   function fold(guest, range) {
     try {
       guest.apply(range);
@@ -746,57 +888,6 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     }
   }
 
-  // tree.js
-  var LEAF = Uint8Array.of(0);
-  var NODE2 = Uint8Array.of(1);
-  var HASH2 = 32;
-  function sha2562(...parts) {
-    const hash = createHash("sha256");
-    for (const part of parts) hash.update(part);
-    return hash.digest();
-  }
-  function levels(size) {
-    const bits = size.toString(2);
-    return [...bits].flatMap((bit, i) => bit === "1" ? [bits.length - 1 - i] : []);
-  }
-  var Tree = class _Tree {
-    size = 0;
-    /** @type {Uint8Array[]} the roots of full subtrees, by level */
-    #full = [];
-    /**
-     * @param {number} size
-     * @param {Uint8Array} edge of edgeLength(size) bytes: the roots of the full subtrees, the largest first
-     */
-    static of(size, edge) {
-      const tree = new _Tree();
-      tree.size = size;
-      levels(size).forEach((level, i) => {
-        tree.#full[level] = edge.slice(HASH2 * i, HASH2 * (i + 1));
-      });
-      return tree;
-    }
-    clone() {
-      const tree = new _Tree();
-      tree.size = this.size;
-      tree.#full = [...this.#full];
-      return tree;
-    }
-    /** Adds the next event. */
-    add(event) {
-      let hash = sha2562(LEAF, event);
-      let level = 0;
-      for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) hash = sha2562(NODE2, this.#full[level++], hash);
-      this.#full[level] = hash;
-      this.size++;
-    }
-    /** The tree hash, in base64. */
-    root() {
-      const full = levels(this.size).map((level) => this.#full[level]);
-      const root2 = full.length === 0 ? sha2562() : full.reduceRight((right, left) => sha2562(NODE2, left, right));
-      return btoa(String.fromCharCode(...root2));
-    }
-  };
-
   // verify.js
   var DOCUMENT = "/api/leaderboard";
   var MOST_MODULE = 16 << 20;
@@ -808,10 +899,18 @@ core ([0-9a-f]{64}) abi ${NUMBER}
   var MINUTES = 5;
   var AROUND = 3;
   var PATIENCE = 6e4;
+  var WAITS = 5;
+  var MOST_WAIT = 60;
   var sha2563 = (bytes) => toHex(createHash("sha256").update(bytes).digest());
   var count = (n) => n.toLocaleString("en");
-  async function get(url, most) {
-    const response = await fetch(url, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
+  var doubt = false;
+  async function get(url, most, cache = "no-store") {
+    let response;
+    for (let waits = 0; ; waits++) {
+      response = await fetch(url, { cache, credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
+      if (response.status !== 429 || waits === WAITS) break;
+      await sleep(1e3 * Math.min(Number(response.headers.get("Retry-After")) || 1, MOST_WAIT));
+    }
     const path = new URL(response.url).pathname;
     if (response.status !== 200 || !response.body) throw new Error(`${path} was answered with status ${response.status}`);
     const parts = [];
@@ -834,8 +933,8 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     }
     return { bytes, response };
   }
-  async function verify(root2, module, pinned, say) {
-    const at = (path) => root2 + path;
+  async function verify2(root, module, pinned, say) {
+    const at = (path) => root + path;
     const text = async (path) => new TextDecoder().decode((await get(at(path), MOST_NOTE)).bytes);
     if (!globalThis.crypto?.subtle) {
       throw new Error(
@@ -858,45 +957,41 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     const { shown, seq, date } = await leaderboard(at(DOCUMENT), first, say);
     const to = await signed(first, seq, checkpoint, say);
     const clock = Date.now();
+    if (before && before.size > to.size)
+      throw new Error(`the ring shows ${count(to.size)} events, and had signed ${count(before.size)} when you verified it last`);
+    let bytes = 0;
+    const log = async (path, most) => {
+      const { bytes: some } = await get(at(path), most, doubt ? "reload" : "default");
+      bytes += some.length;
+      if (bytes > MOST_BYTES) throw new Error(`the log has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
+      return some;
+    };
+    for (const earlier of before ? [before, first] : [first]) await continues(`${words} ${last?.key ?? ""}`, earlier, to, log);
     const digest = sha2563(core);
     if (to.core !== digest) {
       throw new Error(
-        `the ledger is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); while the ring is upgraded that can be so, then try again after it, or use webring edge`
+        `the log is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); while the ring is upgraded that can be so, then try again after it, or use webring edge`
       );
     }
     if (to.size > MOST_EVENTS) {
       throw new Error(
-        `the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`
+        `the log has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`
       );
     }
     const guest = new Guest(await WebAssembly.compile(core));
     const tree = new Tree();
-    let bytes = 0;
     const replay = async (size) => {
-      while (tree.size < size) {
-        const range = (await get(at(`/sync/events?from=${tree.size}`), MOST_RANGE)).bytes;
-        bytes += range.length;
-        if (bytes > MOST_BYTES) throw new Error(`the ledger has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
-        fold(guest, read(range, tree, size));
+      for await (const { events, range } of records(log, tree.size, size)) {
+        for (const event of events) tree.add(event);
+        fold(guest, range);
         say(`Replayed ${count(tree.size)} of ${count(to.size)} events.`);
       }
-      return tree.root();
     };
-    if (before && before.size > to.size)
-      throw new Error(`the ring shows ${count(to.size)} events, and had signed ${count(before.size)} when you verified it last`);
-    const signings = [...before ? [before] : [], first].sort((a, b) => a.size - b.size);
-    let forked;
-    for (const signing of signings.filter(({ size }) => size <= seq)) if (await replay(signing.size) !== signing.root) forked ??= signing;
     await replay(seq);
     const { answer, difference } = compare(guest, shown, date);
     const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
-    for (const signing of signings.filter(({ size }) => size > seq)) if (await replay(signing.size) !== signing.root) forked ??= signing;
     await replay(to.size);
     checkRoot(tree, to);
-    if (forked) {
-      const all = [...new Set(`${words} ${last?.key ?? ""}`.trim().split(/[\s,]+/))].join(" ");
-      throw new Contradiction(await contradiction(all, forked, to, async (path) => (await get(at(path), MOST_NOTE)).bytes));
-    }
     checkState(guest, to);
     return {
       difference,
@@ -968,7 +1063,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     for (let i = 0; i < most; i++) {
       if (shown[i] === own[i]) continue;
       const around = (b) => new TextDecoder().decode(b.subarray(Math.max(0, i - 40), i + 40));
-      return `At byte ${count(i)} the ring shows \u201C${around(shown)}\u201D, and the ledger gives \u201C${around(own)}\u201D.`;
+      return `At byte ${count(i)} the ring shows \u201C${around(shown)}\u201D, and the log gives \u201C${around(own)}\u201D.`;
     }
     return "";
   }
@@ -978,21 +1073,15 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     yield ["Members", found.members];
     yield ["As of", found.as.toISOString()];
     yield ["SHA-256 of the leaderboard that is shown", found.document];
-    yield ["Root of the ledger", to.root];
+    yield ["Root hash of the log", to.root];
     yield ["Digest of the state", to.state];
     yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
     yield ["Verifier key", found.key];
-    yield [
-      "Your last visit",
-      found.before ? `${count(found.before.size)} events, which this ledger continues` : "none that this browser knows"
-    ];
-    yield [
-      "Your next visit",
-      found.remembered ? "checks that its ledger continues this one" : "knows nothing: this browser does not store it"
-    ];
+    yield ["Your last visit", found.before ? `${count(found.before.size)} events, which this log continues` : "none that this browser knows"];
+    yield ["Your next visit", found.remembered ? "checks that its log continues this one" : "knows nothing: this browser does not store it"];
     yield ["What this cannot show", UNKNOWN];
   }
-  var UNKNOWN = "This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. The ring can show others another ledger, unless witnesses cosign it. And its operator can be one of those who pay.";
+  var UNKNOWN = "This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. The ring can show others another log, unless witnesses cosign it. And its operator can be one of those who pay.";
   function fileOf(text, name, words) {
     const link = document.createElement("a");
     [link.href, link.download, link.textContent] = [URL.createObjectURL(new Blob([text], { type: "text/plain" })), name, words];
@@ -1024,10 +1113,10 @@ core ([0-9a-f]{64}) abi ${NUMBER}
     };
     let [good, verdict] = [false, ""];
     try {
-      const { root: root2 = "", module = "" } = form.dataset;
-      const found = await verify(new URL(root2, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
+      const { root = "", module = "" } = form.dataset;
+      const found = await verify2(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
       good = !found.difference && !found.late;
-      verdict = "The same to the byte. The ledger that the key signs gives the leaderboard that is shown.";
+      verdict = "The same to the byte. The log that the key signs gives the leaderboard that is shown.";
       if (found.late) verdict = `Not of now. ${found.late}`;
       if (found.difference) verdict = `Not the same. ${found.difference}`;
       const list = document.createElement("dl");
@@ -1039,6 +1128,7 @@ core ([0-9a-f]{64}) abi ${NUMBER}
       }
       result.append(list);
     } catch (error) {
+      doubt = true;
       verdict = `Not verified: ${explain(error)}.`;
       if (error instanceof Contradiction)
         result.append(

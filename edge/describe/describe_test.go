@@ -96,6 +96,21 @@ func TestOpenAPIDescribesEverything(t *testing.T) {
 			t.Errorf("%s is said of an operation: %t", c, said)
 		}
 	}
+	var names []string
+	for _, p := range at(doc, "paths", ServersPath, "get", "parameters").([]any) {
+		names = append(names, at(p, "name").(string))
+		if at(p, "name") == "limit" && (at(p, "schema", "default") != float64(serversLimit) || at(p, "schema", "maximum") != float64(mostServers)) {
+			t.Errorf("the registry's limit: %v", at(p, "schema"))
+		}
+	}
+	if !slices.Equal(names, ServersParameters) {
+		t.Errorf("the registry's parameters: %v", names)
+	}
+	agent := at(doc, "paths", AgentPath, "post")
+	if at(agent, "parameters", 0, "$ref") != "#/components/parameters/A2A-Version" || at(doc, "components", "parameters", "A2A-Version", "schema", "const") != AgentVersion ||
+		at(agent, "requestBody", "content", "application/json", "example", "method") != "SendMessage" {
+		t.Errorf("the agent: %v", agent)
+	}
 	if again := build(t, r, "/openapi.json", Site{}); again != text {
 		t.Error("the same facts give different bytes")
 	}

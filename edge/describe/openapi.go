@@ -60,7 +60,10 @@ func openAPI(s *Source) []byte {
 			continue
 		}
 		if op.media != "" {
-			at = node{method: b.published(op)}
+			o := b.published(op)
+			parameters, _ := at[method].(node)
+			maps.Copy(o, parameters)
+			at = node{method: o}
 			paths[op.Path] = at
 		}
 		o := at[method].(node)

@@ -144,7 +144,7 @@ func Reasons() []Reason { return slices.Clone(written().Reasons) }
 func anyCodes() []api.Code { return written().Groups["any"] }
 
 // Operations lists everything that the service does for programs: first what
-// the directory lists, in its order, then the other documents. The caller owns
+// the directory lists, in its order, then the A2A agent and the other documents. The caller owns
 // the list.
 func Operations() []Operation {
 	operations.once.Do(func() { operations.list = readOperations() })
@@ -160,7 +160,7 @@ var operations struct {
 
 func readOperations() (list []Operation) {
 	doc := written()
-	for _, e := range api.Endpoints() {
+	for _, e := range append(api.Endpoints(), api.Endpoint{Method: "POST", Path: AgentPath, About: "The reads of the ring as an A2A agent, by JSON-RPC."}) {
 		w := doc.Paths[e.Path][strings.ToLower(e.Method)]
 		op := Operation{ID: w.OperationID, Method: e.Method, Path: e.Path, About: e.About, More: w.Description, Tag: w.Tags[0], Tool: w.Tool,
 			needs: w.Needs, body: w.RequestBody.Content[jsonMedia].Schema.name()}

@@ -165,6 +165,9 @@ func requestFor(op *Operation, ring Ring, slug string) (request, example string)
 		return "curl '" + ring.Base + path + "'", example
 	}
 	request = op.Method + " " + ring.Base + path
+	if op.Path == AgentPath {
+		request += "\nA2A-Version: " + AgentVersion
+	}
 	if body := exampleBody(op.body, ring, slug); body != nil {
 		request += "\nContent-Type: application/json"
 		if op.needs == "payment" {
@@ -188,6 +191,9 @@ func exampleBody(component string, ring Ring, slug string) any {
 		return node{"account": "0x" + strings.Repeat("0", 39) + "1"}
 	case "MCPMessage":
 		return node{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+	case "AgentCall":
+		part := node{"data": json.RawMessage(agentCall)}
+		return node{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": node{"message": node{"messageId": "1", "role": "ROLE_USER", "parts": []node{part}}}}
 	}
 	return nil
 }

@@ -70,7 +70,7 @@ type wanted struct {
 func (w *wanted) cursor() string {
 	since := ""
 	if !w.since.IsZero() {
-		since = w.since.UTC().Format(time.RFC3339Nano)
+		since = w.since.Format(time.RFC3339Nano)
 	}
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join([]string{strconv.Itoa(w.at), w.search, since, w.version}, "\n")))
 }
@@ -84,12 +84,19 @@ func readCursor(text string) (w wanted, ok bool) {
 	}
 	w.search, w.version = parts[1], parts[3]
 	if parts[2] != "" {
-		if w.since, err = time.Parse(time.RFC3339, parts[2]); err != nil {
+		if w.since, ok = readTime(parts[2]); !ok {
 			return w, false
 		}
 	}
 	w.at, err = strconv.Atoi(parts[0])
 	return w, err == nil && w.at >= 0 && w.at <= maxPart*readSize && w.search == searched(w.search, "") && len(w.version) <= longestVersion
+}
+
+// readTime reads a time with a year, at UTC, that a cursor can hold.
+func readTime(text string) (t time.Time, ok bool) {
+	t, err := time.Parse(time.RFC3339, text)
+	t = t.UTC()
+	return t, err == nil && t.Year() >= 1 && t.Year() <= 9999
 }
 
 // servers is a page of the list.
@@ -106,8 +113,9 @@ func servers(s *Source, given func(name string) string) []byte {
 	w := wanted{search: searched(given("search"), reverseHost(ring.Base)), version: given("version")}
 	nothing := w.search == "" && given("search") != "" || len(w.version) > longestVersion
 	if since := given("updated_since"); since != "" {
-		if w.since, err = time.Parse(time.RFC3339, since); err != nil {
-			return invalid("updated_since", "a time such as 2026-01-02T15:04:05Z")
+		var ok bool
+		if w.since, ok = readTime(since); !ok {
+			return invalid("updated_since", "a time in the years 1 to 9999, such as 2026-01-02T15:04:05Z")
 		}
 	}
 	if cursor := given("cursor"); cursor != "" {

@@ -152,7 +152,10 @@ func TestMembersAreARegistryOfServers(t *testing.T) {
 		"/example.ring/next/versions/latest": api.UnknownMember, "/example.ring/m600%2F/versions": api.UnknownMember, "/example.ring/../x/versions": api.UnknownMember, "/versions": api.NotFound,
 		"/example.ring/m600/versions/9.9.9": api.UnknownMember, "/example.ring/m600": api.NotFound, "/example.ring/m600/versions/": api.NotFound, "/example.ring/m600/versions/latest/x": api.NotFound, "/": api.NotFound,
 		"?limit=0": api.InvalidParameter, "?limit=101": api.InvalidParameter, "?limit=x": api.InvalidParameter, "?cursor=-1": api.InvalidParameter, "?cursor=x": api.InvalidParameter,
-		"?cursor=99999999999": api.InvalidParameter, "?updated_since=yesterday": api.InvalidParameter, "?search=x": api.OriginUnavailable,
+		"?cursor=99999999999": api.InvalidParameter, "?updated_since=yesterday": api.InvalidParameter,
+		"?updated_since=9999-12-31T23:59:59-00:01": api.InvalidParameter, "?updated_since=0001-01-01T00:00:00%2B00:01": api.InvalidParameter, "?updated_since=0000-06-01T00:00:00Z": api.InvalidParameter,
+		"?updated_since=0001-01-01T00:00:00Z": "", "?updated_since=9999-12-31T23:59:59Z": "",
+		"?search=x": api.OriginUnavailable,
 	} {
 		if doc, code := g.get(ServersPath + target); code != want {
 			t.Errorf("%s: %q, not %q: %v", target, code, want, doc)

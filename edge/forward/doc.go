@@ -3,7 +3,7 @@
 //
 // forward.go has the [Forwarder]; request.go copies a request; send.go chooses an origin,
 // sends, and finds lost origins; slots.go shares the slots of payments between clients and
-// accounts; problem.go has the refusals.
+// accounts; problem.go has the refusals, and x402.go what x402 clients read of them.
 //
 // A [Forwarder] copies each request byte for byte, adds a voucher (package voucher) and
 // sends it once. Each kind of request has a semaphore of its own, so free requests do not

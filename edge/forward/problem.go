@@ -103,5 +103,8 @@ func (f *Forwarder) problem(ctx *fasthttp.RequestCtx, code api.Code, detail stri
 	ctx.SetStatusCode(code.Status())
 	ctx.SetContentType("application/problem+json")
 	ctx.Response.Header.Set("Cache-Control", "no-store")
+	if !isRead(ctx) && len(ctx.Request.Header.Peek(x402Field)) > 0 {
+		ctx.Response.Header.Set(x402ResponseField, x402Refused(&ctx.Request.Header, code, detail))
+	}
 	ctx.SetBody(api.AppendProblem(nil, f.cfg.BaseURL(), code, detail, nil))
 }

@@ -153,39 +153,12 @@ func payingAccount(h *fasthttp.RequestHeader) string {
 	return strings.ToLower(credential.Source) // the origin takes any case
 }
 
-// x402Field is the field in which x402 clients present a payment.
-const x402Field = "PAYMENT-SIGNATURE"
-
-// standard spells base64url in the standard alphabet.
-var standard = strings.NewReplacer("-", "+", "_", "/")
-
 // payingAddress gives the account that an x402 payment names as its payer, as payingAccount
 // does: its signature must be by that account.
 func payingAddress(h *fasthttp.RequestHeader) string {
-	lines := h.PeekAll(x402Field)
-	if len(lines) != 1 || len(lines[0]) > maxCredential {
-		return ""
-	}
-	// Either alphabet is read, with or without padding.
-	text, err := base64.RawStdEncoding.DecodeString(standard.Replace(strings.TrimRight(string(lines[0]), "=")))
-	if err != nil {
-		return ""
-	}
-	var payment struct {
-		Accepted struct {
-			Network string `json:"network"`
-		} `json:"accepted"`
-		Payload struct {
-			Authorization struct {
-				From string `json:"from"`
-			} `json:"authorization"`
-		} `json:"payload"`
-	}
-	if json.Unmarshal(text, &payment) != nil || payment.Payload.Authorization.From == "" {
-		return ""
-	}
-	account := "did:pkh:" + payment.Accepted.Network + ":" + payment.Payload.Authorization.From
-	if len(account) > maxAccount {
+	network, from := x402Payer(h)
+	account := "did:pkh:" + network + ":" + from
+	if from == "" || len(account) > maxAccount {
 		return ""
 	}
 	return strings.ToLower(account)

@@ -89,7 +89,7 @@ const (
 func LeadsDeeper(path []byte) bool {
 	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath, CardsPath} {
 		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok {
-			return len(rest) == 0 || len(rest) > maxParameter || bytes.IndexByte(rest, '/') >= 0
+			return len(rest) == 0 || len(rest) > MaxParameter || bytes.IndexByte(rest, '/') >= 0
 		}
 	}
 	return false
@@ -117,7 +117,7 @@ func Target(sent []byte) (target, path string, query *fasthttp.Args) {
 	for _, name := range looked {
 		values := all.PeekMulti(name)
 		// Without a value a parameter is absent.
-		if i := slices.IndexFunc(values, func(v []byte) bool { return len(v) > 0 }); i >= 0 && len(values[i]) <= maxParameter {
+		if i := slices.IndexFunc(values, func(v []byte) bool { return len(v) > 0 }); i >= 0 && len(values[i]) <= MaxParameter {
 			if v := spelling(name, string(values[i])); v != "" {
 				query.Set(name, v)
 			}

@@ -10,9 +10,9 @@ import (
 	"webring/edge/describe"
 )
 
-// maxParameter is the longest value of a parameter, or of a segment of a path, that is
-// looked at.
-const maxParameter = 300
+// MaxParameter is the longest value of a parameter, or of a segment of a path, that pages look
+// at, in bytes.
+const MaxParameter = 300
 
 // pageParameters are what the page at a path looks at in a query, in the order in
 // which the target of a cached page spells them.

@@ -4,12 +4,12 @@
 import { createHash } from "node:crypto";
 
 /**
- * A key that is trusted.
+ * A key that is trusted, or that of a witness.
  *
  * @typedef {object} Key
  * @property {string} name
  * @property {string} id the name, and the hash in hexadecimal
- * @property {CryptoKey} key
+ * @property {Uint8Array<ArrayBuffer>} raw
  */
 
 /**
@@ -28,10 +28,11 @@ import { createHash } from "node:crypto";
 
 const ED25519 = 1;
 
-/** Without bytes for what is no base64. @type {(text: string) => Uint8Array<ArrayBuffer>} */
+/** Without bytes for what is no base64, or is misspelled. @type {(text: string) => Uint8Array<ArrayBuffer>} */
 const fromBase64 = (text) => {
 	try {
-		return Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+		const bytes = atob(text);
+		return Uint8Array.from(btoa(bytes) === text ? bytes : "", (c) => c.charCodeAt(0));
 	} catch {
 		return new Uint8Array();
 	}
@@ -48,19 +49,29 @@ export const toHex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart
 export async function readKeys(text) {
 	const words = (text ?? "").split(/[\s,]+/).filter(Boolean);
 	if (words.length === 0) throw new Error("no verifier key is given");
-	return Promise.all(
-		words.map(async (word) => {
-			const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
-			const bytes = fromBase64(parts?.[3] ?? "");
-			if (!parts || bytes.length !== 33 || bytes[0] !== ED25519) throw new Error(`${word} is no verifier key`);
-			const [, name, hash] = parts;
-			const digest = createHash("sha256").update(`${name}\n`).update(bytes).digest();
-			if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`the verifier key ${word} is mistyped`);
-			const key = await crypto.subtle.importKey("raw", bytes.subarray(1), { name: "Ed25519" }, false, ["verify"]);
-			return { name, id: `${name}+${hash}`, key };
-		}),
-	);
+	const keys = words.map((word) => readKey(word, ED25519));
+	// It throws where the runtime does not know such keys.
+	await Promise.all(keys.map(({ raw }) => imported(raw)));
+	return keys;
 }
+
+/** Reads a key of a signature type, name+hash+key. @type {(word: string, type: number) => Key} */
+export function readKey(word, type) {
+	const parts = /^([^+\s]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/]+=*)$/.exec(word);
+	const bytes = fromBase64(parts?.[3] ?? "");
+	if (!parts || bytes.length !== 33 || bytes[0] !== type) throw new Error(`${word} is no verifier key`);
+	const [, name, hash] = parts;
+	const digest = createHash("sha256").update(`${name}\n`).update(bytes).digest();
+	if (toHex(digest.subarray(0, 4)) !== hash) throw new Error(`the verifier key ${word} is mistyped`);
+	return { name, id: `${name}+${hash}`, raw: bytes.slice(1) };
+}
+
+const imported = (/** @type {Uint8Array<ArrayBuffer>} */ raw) =>
+	crypto.subtle.importKey("raw", raw, { name: "Ed25519" }, false, ["verify"]);
+
+/** @type {(key: Key, signature: Uint8Array<ArrayBuffer>, text: string) => Promise<boolean>} */
+export const verify = async ({ raw }, signature, text) =>
+	crypto.subtle.verify({ name: "Ed25519" }, await imported(raw), signature, new TextEncoder().encode(text));
 
 /**
  * Reads a signed checkpoint. It throws unless one of the keys has signed it, and if a
@@ -73,39 +84,46 @@ export async function readKeys(text) {
 export const open = async (signed, keys) => parse(await verified(signed, keys), signed, keys[0].name);
 
 /**
+ * Splits a note into its text, and signatures by the ids of their keys.
+ *
+ * @param {string} signed
+ */
+export function cut(signed) {
+	const end = signed.lastIndexOf("\n\n") + 1;
+	const lines = end > 0 ? signed.slice(end + 1).split("\n") : [""];
+	if (lines.pop() !== "") throw new Error("checkpoint malformed: its last line has no end");
+	const signatures = lines.map((line) => {
+		const parts = /^\u2014 (\S+) ([A-Za-z0-9+/]+=*)$/.exec(line);
+		const bytes = fromBase64(parts?.[2] ?? "");
+		if (!parts || bytes.length < 5) throw new Error("checkpoint not signed with the origin's key: malformed");
+		return { id: `${parts[1]}+${toHex(bytes.subarray(0, 4))}`, bytes: bytes.slice(4) };
+	});
+	return { text: signed.slice(0, end), signatures };
+}
+
+/**
  * Gives the text of a note that one of the keys has signed, and throws like open.
  *
  * @param {string} signed
  * @param {Key[]} keys
  */
 export async function verified(signed, keys) {
-	const cut = signed.lastIndexOf("\n\n") + 1;
-	const text = signed.slice(0, cut);
-	const bytes = new TextEncoder().encode(text);
+	const { text, signatures } = cut(signed);
 	let known = 0;
-	for (const line of cut > 0
-		? signed
-				.slice(cut + 1)
-				.split("\n")
-				.slice(0, -1)
-		: []) {
-		const parts = /^\u2014 (\S+) ([A-Za-z0-9+/]+=*)$/.exec(line);
-		const signature = fromBase64(parts?.[2] ?? "");
-		if (!parts || signature.length < 5) throw new Error("checkpoint not signed with the origin's key: malformed");
-		const by = keys.find((k) => k.id === `${parts[1]}+${toHex(signature.subarray(0, 4))}`);
-		if (!by) continue;
-		if (!(await crypto.subtle.verify({ name: "Ed25519" }, by.key, signature.subarray(4), bytes))) {
-			throw new Error("checkpoint not signed with the origin's key: wrong signature");
-		}
-		known++;
+	for (const { id, bytes } of signatures) {
+		const by = keys.find((key) => key.id === id);
+		if (by && !(await verify(by, bytes, text))) throw new Error("checkpoint not signed with the origin's key: wrong signature");
+		if (by) known++;
 	}
 	if (known === 0) throw new Error("checkpoint not signed with the origin's key");
 	return text;
 }
 
 const NUMBER = "(0|[1-9][0-9]{0,15})";
+/** The three lines of a checkpoint (C2SP tlog-checkpoint). */
+export const CHECKPOINT = `([!-*,-~]{1,256})\n${NUMBER}\n([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)\n`;
 const FORM = new RegExp(
-	`^([!-*,-~]{1,256})\n${NUMBER}\n([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)\ntime ${NUMBER}\nstate ([0-9a-f]{32})\n` +
+	`^${CHECKPOINT}time ${NUMBER}\nstate ([0-9a-f]{32})\n` +
 		`core ([0-9a-f]{64}) abi ${NUMBER}\n(?:snapshot ([0-9a-f]{64}) bytes ([1-9][0-9]{0,15}) size ${NUMBER}\n)?$`,
 );
 

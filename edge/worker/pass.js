@@ -29,6 +29,8 @@ const NOT_GIVEN = /^(connection|keep-alive|transfer-encoding|date|x-request-id|r
 /** Where drafts are checked, which costs nothing. */
 const CHECKS = new Set(["/api/check", "/join"]);
 const SEND_AGAIN = "Send the same request with the same credential again: it has one effect, and its answer is kept.";
+/** The name of a network (CAIP-2). */
+const NETWORK = /^[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}$/;
 
 const encoder = new TextEncoder();
 /** @type {(bytes: ArrayBuffer | Uint8Array) => string} base64url without padding */
@@ -157,8 +159,27 @@ function unanswered(asked, fields, sent, reads) {
 			"origin_unavailable",
 			`${lost} Only it answers MCP. If the call brought a credential, send the same call again.`,
 		);
-	if (sent.has("Authorization") || sent.has("PAYMENT-SIGNATURE")) return problem(asked, fields, "payment_pending", `${lost} ${SEND_AGAIN}`);
+	const signature = sent.get("PAYMENT-SIGNATURE");
+	if (signature || sent.has("Authorization")) {
+		const detail = `${lost} ${SEND_AGAIN}`;
+		if (signature) fields.push(["PAYMENT-RESPONSE", undecided(signature, detail)]);
+		return problem(asked, fields, "payment_pending", detail);
+	}
 	return problem(asked, fields, "payments_unavailable", `${lost} This request brought no payment and charges nothing. Reads go on.`);
+}
+
+/**
+ * Says to an x402 client that the outcome of its payment is not known, as edge/forward/x402.go does.
+ *
+ * @type {(signature: string, detail: string) => string}
+ */
+function undecided(signature, detail) {
+	let network = "";
+	try {
+		const named = JSON.parse(atob(signature.replaceAll("-", "+").replaceAll("_", "/"))).accepted.network;
+		if (typeof named === "string" && NETWORK.test(named)) network = named;
+	} catch {} // unreadable, as the origin will say
+	return btoa(JSON.stringify({ success: false, errorReason: "settlement_pending", errorMessage: detail, transaction: "", network }));
 }
 
 /** Whether a payment may be asked for: over TLS, or on this machine, as where a Worker is developed. */

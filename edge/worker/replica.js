@@ -5,19 +5,25 @@ import { createHash } from "node:crypto";
 import { pipeline } from "node:stream/promises";
 import zlib from "node:zlib";
 
+import { continues, Contradiction } from "./contradiction.js";
 import { Guest } from "./guest.js";
 import { follows, open, readKeys } from "./note.js";
-import { checkRoot, checkState, explain, fold, BLOCK, MOST_NOTE, MOST_RANGE, read, sleep } from "./records.js";
+import { Policy } from "./policy.js";
+import { checkRoot, checkState, explain, fold, MOST_NOTE, sleep } from "./records.js";
 import { contentSize, countRows, HEAD, memoryFor } from "./snapshot.js";
+import { records, WIDTH } from "./tiles.js";
 import { Tree, edgeLength } from "./tree.js";
 
 /** @import { Checkpoint, Key } from "./note.js" */
-/** @typedef {{ORIGIN: string, ORIGIN_KEY: string, EDGE_SECRET?: string, RATE_LIMIT?: string, FLOOR?: KVNamespace}} Env */
+/** @typedef {{ORIGIN: string, ORIGIN_KEY: string, EDGE_SECRET?: string, RATE_LIMIT?: string, POLICY?: string, FLOOR?: KVNamespace}} Env */
 /** @typedef {{waitUntil(promise: Promise<unknown>): void}} Context */
 /** @typedef {(path: string, init: RequestInit, body?: Uint8Array<ArrayBuffer>) => Promise<Response>} Ask */
 
-/** Up to how many events are held until the root shows whether they are signed. */
-const MOST_HELD = 8 * BLOCK;
+/**
+ * How many events one update takes at most: the platform lets a request send 50 of its own on free
+ * plans, and a bundle takes two. Up to as many are held until the root shows whether they are signed.
+ */
+const MOST_TAKEN = 16 * WIDTH;
 /** The longest snapshot that is loaded, before it is compressed, and the most memory of a core with it. */
 const MOST_SNAPSHOT = 64 << 20;
 const MOST_MEMORY = 96 << 20;
@@ -28,6 +34,8 @@ const MOST_WINDOW = 23;
 
 const POLL = 1_000;
 const STALE = 60_000;
+/** How much longer answers are fresh under a policy: the origin asks witnesses once a minute. */
+const WITNESS_LAG = 90_000;
 /** After this the next reader waits for news, up to PATIENCE. Readers' caches hold answers as long. */
 const OLD = 5_000;
 const PATIENCE = 1_000;
@@ -39,6 +47,8 @@ const LEAST_REST = 1_000;
 const MOST_REST = 60_000;
 const FLOOR_EACH = 60_000;
 const FLOOR_KEY = "checkpoint";
+const EVIDENCE_KEY = "contradiction";
+const EVIDENCE_EACH = 60_000;
 
 /** Says what is wrong. @type {(what: string, error: unknown) => void} */
 const complain = (what, error) => console.error(`${what}: ${explain(error)}`);
@@ -47,6 +57,15 @@ const refused = (/** @type {string} */ why) => new Error("snapshot refused", { c
 
 /** An error after which the core must not be used. */
 class Broken extends Error {}
+
+/** What the next update goes on with. */
+class Unfinished extends Error {}
+
+/**
+ * A core, and the tree of the events in it.
+ *
+ * @typedef {{guest: Guest, tree: Tree}} Replayed
+ */
 
 export class Replica {
 	/** @type {Guest | null} answers readers; null while there is none that may */
@@ -58,11 +77,16 @@ export class Replica {
 	#module;
 	#env;
 	#ask;
+	/** @type {Policy | null} */
+	#policy;
 	/** @type {Key[]} */
 	#keys = [];
 	#tree = new Tree();
+	/** @type {Replayed | null} what readers do not see yet: the next update goes on with it */
+	#coming = null;
 	#heard = 0;
 	#polled = 0;
+	#signed = ""; // what came last, and is reached
 	#failing = false; // the last update failed
 	#unreached = false; // the guest was dropped, or does not come to what is signed
 	#doubt = false; // what came last was not what was signed, so caches are bypassed
@@ -70,6 +94,7 @@ export class Replica {
 	#again = 0; // no attempt to begin anew before this
 	#floorAsked = false;
 	#floorWritten = 0;
+	#compared = 0; // when it was last looked whether the origin has signed two histories
 	/** @type {{began: number, done: Promise<void>} | null} */
 	#update = null;
 
@@ -82,12 +107,14 @@ export class Replica {
 		this.#module = module;
 		this.#env = env;
 		this.#ask = ask;
+		this.#policy = env.POLICY ? new Policy(env.POLICY) : null;
 	}
 
 	/** Whether answers may be behind the ring. */
 	get stale() {
 		const now = Date.now();
-		return this.#unreached || now - this.#heard > STALE || now - (this.at?.time ?? 0) > STALE;
+		const most = STALE + (this.#policy ? WITNESS_LAG : 0);
+		return this.#unreached || now - this.#heard > most || now - (this.at?.time ?? 0) > most;
 	}
 
 	/**
@@ -194,37 +221,77 @@ export class Replica {
 	 */
 	async #take(fresh, still) {
 		if (this.#keys.length === 0) this.#keys = await readKeys(this.#env.ORIGIN_KEY);
-		const signed = await this.#text("/sync/checkpoint", MOST_NOTE, fresh || this.#doubt);
+		const policy = this.#policy;
+		const [path, most] = policy ? ["/sync/cosigned", 8 * MOST_NOTE] : ["/sync/checkpoint", MOST_NOTE];
+		const signed = await this.#text(path, most, fresh || this.#doubt);
 		still();
-		if (this.guest && this.at?.signed === signed) return;
+		if (this.guest && this.#signed === signed) return;
+		/** @type {Checkpoint | undefined} */
+		let to;
 		try {
-			const to = await open(signed, this.#keys);
+			to = policy ? await policy.open(signed, this.#keys) : await open(signed, this.#keys);
 			await this.#readFloor();
 			still();
 			if (this.at) follows(to, this.at);
+			if (this.guest && to.size - this.#tree.size > MOST_TAKEN) {
+				// There is no memory for another: readers get the origin's answers meanwhile.
+				this.#coming = { guest: this.guest, tree: this.#tree };
+				this.guest = null;
+			}
 			if (this.guest) await this.#advance(this.guest, to, still);
 			else await this.#begin(to, still);
 			this.at = to;
+			this.#signed = signed;
 			this.#heard = Date.now();
 			this.#unreached = this.#doubt = false;
 			this.#rest = this.#again = 0;
 		} catch (error) {
+			if (error instanceof Unfinished) throw error;
 			this.#doubt = true;
 			if (!this.guest) this.#pause();
+			if (to) await this.#accuse(to, error);
 			throw error;
 		}
 		await this.#writeFloor();
 	}
 
-	/** Makes a guest from the snapshot that a checkpoint names, and the events after it. */
+	/**
+	 * Makes a guest from the snapshot that a checkpoint names, and the events after it, unless there
+	 * is one already that lacks events only.
+	 */
 	async #begin(/** @type {Checkpoint} */ to, /** @type {() => void} */ still) {
-		const guest = new Guest(this.#module);
-		let tree = new Tree();
-		if (to.snapshot.size > 0) tree = await this.#load(guest, to.snapshot);
-		await this.#replay(guest, tree, to);
+		const coming = this.#coming ?? { guest: new Guest(this.#module), tree: new Tree() };
+		this.#coming = null;
+		if (coming.tree.size === 0 && to.snapshot.size > 0) {
+			// A snapshot of later events cannot show that their history is the one that was signed before.
+			if (this.at && this.at.size < to.snapshot.size) await continues(this.#env.ORIGIN_KEY, this.at, to, this.#get);
+			coming.tree = await this.#load(coming.guest, to.snapshot);
+		}
+		const { guest, tree } = coming;
+		const size = Math.min(to.size, tree.size + MOST_TAKEN);
+		this.#pass(tree);
+		for await (const { events, range } of records(this.#get, tree.size, size)) {
+			for (const event of events) {
+				tree.add(event);
+				this.#pass(tree);
+			}
+			fold(guest, range);
+		}
 		still();
+		if (size < to.size) {
+			this.#coming = coming;
+			throw new Unfinished(`${size} of ${to.size} events are replayed`);
+		}
+		checkRoot(tree, to);
+		checkState(guest, to);
 		this.#show(guest, tree);
 		console.log(`begun at ${to.size} events; the core has ${guest.memory.buffer.byteLength >> 20} MiB`);
+	}
+
+	/** Throws where a tree is as large as what was signed before, and is another. */
+	#pass(/** @type {Tree} */ tree) {
+		if (tree.size === this.at?.size && tree.root() !== this.at.root)
+			throw new Error(`checkpoint of another history of ${tree.size} events`);
 	}
 
 	/** Makes a guest what readers see. */
@@ -238,21 +305,12 @@ export class Replica {
 	/** Brings the guest that readers see to a checkpoint. */
 	async #advance(/** @type {Guest} */ guest, /** @type {Checkpoint} */ to, /** @type {() => void} */ still) {
 		const tree = this.#tree.clone();
-		if (to.size - tree.size > MOST_HELD) {
-			// There is no memory for another: readers get the origin's answers meanwhile.
-			this.guest = null;
-			try {
-				await this.#replay(guest, tree, to);
-			} catch (error) {
-				throw new Broken("readers may not see this core", { cause: error });
-			}
-			still();
-			this.#show(guest, tree);
-			return;
-		}
 		/** @type {Uint8Array[]} */
 		const ranges = [];
-		while (tree.size < to.size) ranges.push(await this.#events(tree, to.size));
+		for await (const { events, range } of records(this.#get, tree.size, to.size)) {
+			for (const event of events) tree.add(event);
+			ranges.push(range);
+		}
 		still();
 		checkRoot(tree, to);
 		if (ranges.length === 0) return;
@@ -266,29 +324,31 @@ export class Replica {
 		}
 	}
 
-	/** Folds the events up to a checkpoint into a guest that readers do not see. */
-	async #replay(/** @type {Guest} */ guest, /** @type {Tree} */ tree, /** @type {Checkpoint} */ to) {
-		const floor = this.at;
-		for (;;) {
-			if (floor && tree.size === floor.size && tree.root() !== floor.root) {
-				throw new Error(`checkpoint of another history of ${floor.size} events`);
-			}
-			if (tree.size >= to.size) break;
-			fold(guest, await this.#events(tree, floor && tree.size < floor.size ? floor.size : to.size));
-		}
-		checkRoot(tree, to);
-		checkState(guest, to);
-	}
-
 	/**
-	 * Fetches records from the end of a tree, none beyond size, and adds their events to it.
+	 * Looks, after a checkpoint was refused, whether it and what was signed before show that the
+	 * origin has signed two histories. If so, it keeps the evidence. It throws nothing.
 	 *
-	 * @param {Tree} tree
-	 * @param {number} size
+	 * @param {Checkpoint} to
+	 * @param {unknown} error why it was refused
 	 */
-	async #events(tree, size) {
-		const range = await this.#bytes(`/sync/events?from=${tree.size}`, MOST_RANGE);
-		return read(range, tree, size);
+	async #accuse(to, error) {
+		const before = this.at;
+		if (!before || before.size > to.size || before.root === to.root || Date.now() - this.#compared < EVIDENCE_EACH) return;
+		this.#compared = Date.now();
+		const { FLOOR, ORIGIN_KEY } = this.#env;
+		try {
+			if (error instanceof Contradiction) throw error;
+			await continues(ORIGIN_KEY, before, to, this.#get);
+		} catch (found) {
+			if (!(found instanceof Contradiction)) return complain("whether it contradicts what was signed before is not known", found);
+			const said = "the origin has signed two histories; keep the evidence, webring verify --evidence FILE checks it";
+			try {
+				if (FLOOR && !(await FLOOR.get(EVIDENCE_KEY))) await FLOOR.put(EVIDENCE_KEY, found.evidence);
+				console.error(FLOOR ? `${said}. FLOOR has it as ${EVIDENCE_KEY}` : `${said}:\n${found.evidence}`);
+			} catch (failed) {
+				complain(`${said}:\n${found.evidence}\nFLOOR does not take it`, failed);
+			}
+		}
 	}
 
 	/**
@@ -404,6 +464,9 @@ export class Replica {
 			complain("the newest checkpoint could not be kept", error);
 		}
 	}
+
+	/** @type {import("./tiles.js").Get} */
+	#get = (path, most) => this.#bytes(path, most);
 
 	/** @type {(path: string, most: number, fresh?: boolean) => Promise<string>} */
 	async #text(path, most, fresh) {

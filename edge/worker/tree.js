@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);
-const HASH = 32;
+export const HASH = 32;
 
 /** @type {(...parts: Uint8Array[]) => Uint8Array} */
 function sha256(...parts) {
@@ -13,6 +13,14 @@ function sha256(...parts) {
 	for (const part of parts) hash.update(part);
 	return hash.digest();
 }
+
+/** The hash over two subtrees. */
+export const node = (/** @type {Uint8Array[]} */ ...both) => sha256(NODE, ...both);
+
+/** The largest power of two below n, which is more than 1. */
+export const split = (/** @type {number} */ n) => 2 ** ((n - 1).toString(2).length - 1);
+
+export const base64 = (/** @type {Uint8Array} */ hash) => btoa(String.fromCharCode(...hash));
 
 /** The levels of the full subtrees of a tree of this size, the largest first. */
 function levels(/** @type {number} */ size) {
@@ -52,7 +60,7 @@ export class Tree {
 	add(/** @type {Uint8Array} */ event) {
 		let hash = sha256(LEAF, event);
 		let level = 0;
-		for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) hash = sha256(NODE, this.#full[level++], hash);
+		for (let rest = this.size; rest % 2 === 1; rest = (rest - 1) / 2) hash = node(this.#full[level++], hash);
 		this.#full[level] = hash;
 		this.size++;
 	}
@@ -60,7 +68,7 @@ export class Tree {
 	/** The tree hash, in base64. */
 	root() {
 		const full = levels(this.size).map((level) => this.#full[level]);
-		const root = full.length === 0 ? sha256() : full.reduceRight((right, left) => sha256(NODE, left, right));
-		return btoa(String.fromCharCode(...root));
+		const root = full.length === 0 ? sha256() : full.reduceRight((right, left) => node(left, right));
+		return base64(root);
 	}
 }

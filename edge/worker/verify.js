@@ -1,13 +1,14 @@
-// What the page /verify does once it is asked to: it replays the ledger in the core, as the
+// What the page /verify does once it is asked to: it replays the log in the core, as the
 // Worker does, and compares a leaderboard with its own. The page is templates/verify.templ.
 
 import { createHash } from "node:crypto";
 
-import { Contradiction, contradiction } from "./contradiction.js";
+import { Contradiction, continues } from "./contradiction.js";
 import { Guest } from "./guest.js";
 import { follows, open, readKeys, toHex, verified } from "./note.js";
-import { checkRoot, checkState, explain, fold, MOST_NOTE, MOST_RANGE, read, sleep } from "./records.js";
+import { checkRoot, checkState, explain, fold, MOST_NOTE, sleep } from "./records.js";
 import { recall, remember } from "./remember.js";
+import { records } from "./tiles.js";
 import { Tree } from "./tree.js";
 
 /** @import { Checkpoint } from "./note.js" */
@@ -27,18 +28,30 @@ const MINUTES = 5;
 /** By how many seconds the clock of the core there may differ from the answer's Date. */
 const AROUND = 3;
 const PATIENCE = 60_000;
+/** How often the ring may ask to wait before it answers something, and for how many seconds at most. */
+const WAITS = 5;
+const MOST_WAIT = 60;
 
 const sha256 = (/** @type {Uint8Array} */ bytes) => toHex(createHash("sha256").update(bytes).digest());
 const count = (/** @type {number} */ n) => n.toLocaleString("en");
 
+/** Whether what came last was not what was signed, and caches are bypassed. */
+let doubt = false;
+
 /**
- * Fetches at most so many bytes past all caches.
+ * Fetches at most so many bytes, past all caches unless one is named. It waits as the ring asks.
  *
  * @param {string | URL} url
  * @param {number} most
+ * @param {RequestCache} cache
  */
-async function get(url, most) {
-	const response = await fetch(url, { cache: "no-store", credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
+async function get(url, most, cache = "no-store") {
+	let response;
+	for (let waits = 0; ; waits++) {
+		response = await fetch(url, { cache, credentials: "omit", signal: AbortSignal.timeout(PATIENCE) });
+		if (response.status !== 429 || waits === WAITS) break;
+		await sleep(1000 * Math.min(Number(response.headers.get("Retry-After")) || 1, MOST_WAIT));
+	}
 	const path = new URL(response.url).pathname;
 	if (response.status !== 200 || !response.body) throw new Error(`${path} was answered with status ${response.status}`);
 	const parts = [];
@@ -111,46 +124,42 @@ async function verify(root, module, pinned, say) {
 	const { shown, seq, date } = await leaderboard(at(DOCUMENT), first, say);
 	const to = await signed(first, seq, checkpoint, say);
 	const clock = Date.now();
+	if (before && before.size > to.size)
+		throw new Error(`the ring shows ${count(to.size)} events, and had signed ${count(before.size)} when you verified it last`);
+	let bytes = 0;
+	const log = async (/** @type {string} */ path, /** @type {number} */ most) => {
+		const { bytes: some } = await get(at(path), most, doubt ? "reload" : "default");
+		bytes += some.length;
+		if (bytes > MOST_BYTES) throw new Error(`the log has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
+		return some;
+	};
+	for (const earlier of before ? [before, first] : [first]) await continues(`${words} ${last?.key ?? ""}`, earlier, to, log);
 	const digest = sha256(core);
 	if (to.core !== digest) {
 		throw new Error(
-			`the ledger is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); ` +
+			`the log is signed by another build of the core (${to.core}) than the one that this site offers (${digest}); ` +
 				"while the ring is upgraded that can be so, then try again after it, or use webring edge",
 		);
 	}
 	if (to.size > MOST_EVENTS) {
 		throw new Error(
-			`the ledger has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`,
+			`the log has ${count(to.size)} events, and a browser replays ${count(MOST_EVENTS)} at most; webring edge has no such bound`,
 		);
 	}
 	const guest = new Guest(await WebAssembly.compile(core));
 	const tree = new Tree();
-	let bytes = 0;
 	const replay = async (/** @type {number} */ size) => {
-		while (tree.size < size) {
-			const range = (await get(at(`/sync/events?from=${tree.size}`), MOST_RANGE)).bytes;
-			bytes += range.length;
-			if (bytes > MOST_BYTES) throw new Error(`the ledger has more than ${count(MOST_BYTES)} bytes, which is too much for a browser`);
-			fold(guest, read(range, tree, size));
+		for await (const { events, range } of records(log, tree.size, size)) {
+			for (const event of events) tree.add(event);
+			fold(guest, range);
 			say(`Replayed ${count(tree.size)} of ${count(to.size)} events.`);
 		}
-		return tree.root();
 	};
-	if (before && before.size > to.size)
-		throw new Error(`the ring shows ${count(to.size)} events, and had signed ${count(before.size)} when you verified it last`);
-	const signings = [...(before ? [before] : []), first].sort((a, b) => a.size - b.size);
-	let forked;
-	for (const signing of signings.filter(({ size }) => size <= seq)) if ((await replay(signing.size)) !== signing.root) forked ??= signing;
 	await replay(seq);
 	const { answer, difference } = compare(guest, shown, date);
 	const members = JSON.parse(new TextDecoder().decode(answer.body)).total;
-	for (const signing of signings.filter(({ size }) => size > seq)) if ((await replay(signing.size)) !== signing.root) forked ??= signing;
 	await replay(to.size);
 	checkRoot(tree, to);
-	if (forked) {
-		const all = [...new Set(`${words} ${last?.key ?? ""}`.trim().split(/[\s,]+/))].join(" ");
-		throw new Contradiction(await contradiction(all, forked, to, async (path) => (await get(at(path), MOST_NOTE)).bytes));
-	}
 	checkState(guest, to);
 	return {
 		difference,
@@ -267,7 +276,7 @@ function between(shown, own) {
 	for (let i = 0; i < most; i++) {
 		if (shown[i] === own[i]) continue;
 		const around = (/** @type {Uint8Array} */ b) => new TextDecoder().decode(b.subarray(Math.max(0, i - 40), i + 40));
-		return `At byte ${count(i)} the ring shows “${around(shown)}”, and the ledger gives “${around(own)}”.`;
+		return `At byte ${count(i)} the ring shows “${around(shown)}”, and the log gives “${around(own)}”.`;
 	}
 	return "";
 }
@@ -279,25 +288,19 @@ function* terms(/** @type {Found} */ found) {
 	yield ["Members", found.members];
 	yield ["As of", found.as.toISOString()];
 	yield ["SHA-256 of the leaderboard that is shown", found.document];
-	yield ["Root of the ledger", to.root];
+	yield ["Root hash of the log", to.root];
 	yield ["Digest of the state", to.state];
 	yield ["SHA-256 of the core", `${found.core}, as the checkpoint says`];
 	yield ["Verifier key", found.key];
-	yield [
-		"Your last visit",
-		found.before ? `${count(found.before.size)} events, which this ledger continues` : "none that this browser knows",
-	];
-	yield [
-		"Your next visit",
-		found.remembered ? "checks that its ledger continues this one" : "knows nothing: this browser does not store it",
-	];
+	yield ["Your last visit", found.before ? `${count(found.before.size)} events, which this log continues` : "none that this browser knows"];
+	yield ["Your next visit", found.remembered ? "checks that its log continues this one" : "knows nothing: this browser does not store it"];
 	yield ["What this cannot show", UNKNOWN];
 }
 
 /** What no page of the ring can show. */
 const UNKNOWN =
 	"This script comes from the ring, and a lying ring can send a lying script: webring verify is a program of your own. " +
-	"The ring can show others another ledger, unless witnesses cosign it. And its operator can be one of those who pay.";
+	"The ring can show others another log, unless witnesses cosign it. And its operator can be one of those who pay.";
 
 /** A link to a file that is made here. @type {(text: string, name: string, words: string) => HTMLElement} */
 function fileOf(text, name, words) {
@@ -329,7 +332,7 @@ form.addEventListener("submit", async (event) => {
 		const { root = "", module = "" } = form.dataset;
 		const found = await verify(new URL(root, location.href).href.replace(/\/$/, ""), module, key.value.trim(), say);
 		good = !found.difference && !found.late;
-		verdict = "The same to the byte. The ledger that the key signs gives the leaderboard that is shown.";
+		verdict = "The same to the byte. The log that the key signs gives the leaderboard that is shown.";
 		if (found.late) verdict = `Not of now. ${found.late}`;
 		if (found.difference) verdict = `Not the same. ${found.difference}`;
 		const list = document.createElement("dl");
@@ -341,6 +344,7 @@ form.addEventListener("submit", async (event) => {
 		}
 		result.append(list);
 	} catch (error) {
+		doubt = true;
 		verdict = `Not verified: ${explain(error)}.`;
 		if (error instanceof Contradiction)
 			result.append(

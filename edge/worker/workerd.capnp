@@ -21,6 +21,7 @@ const edge :Workerd.Worker = (
     ( name = "ORIGIN_KEY", fromEnvironment = "ORIGIN_KEY" ),
     ( name = "EDGE_SECRET", fromEnvironment = "EDGE_SECRET" ),
     ( name = "RATE_LIMIT", fromEnvironment = "RATE_LIMIT" ),
+    ( name = "POLICY", fromEnvironment = "POLICY" ),
     ( name = "FLOOR", kvNamespace = "floor" ),
   ],
 );

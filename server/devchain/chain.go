@@ -2,6 +2,7 @@ package devchain
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	_ "embed"
@@ -318,6 +319,28 @@ func StartBase(ctx context.Context, o Options) (*Chain, error) {
 func (c *Chain) PutToken(ctx context.Context, at common.Address) error {
 	if err := c.Call(ctx, nil, "anvil_setCode", at, "0x"+strings.TrimSpace(token)); err != nil {
 		return fmt.Errorf("devchain: token: %w", err)
+	}
+	return nil
+}
+
+//go:embed token/Account.hex
+var account string
+
+// PutAccount puts a smart account (token/Account.sol) at an address, for whose signatures
+// all owners must sign. Without owners it is one to which others can delegate, each signing
+// with its own key.
+func (c *Chain) PutAccount(ctx context.Context, at common.Address, owners ...common.Address) error {
+	one := common.BigToHash(common.Big1)
+	slots := map[common.Hash]common.Hash{{}: common.BigToHash(big.NewInt(int64(len(owners))))}
+	for _, owner := range owners {
+		slots[crypto.Keccak256Hash(common.LeftPadBytes(owner[:], 32), one[:])] = one
+	}
+	err := c.Call(ctx, nil, "anvil_setCode", at, "0x"+strings.TrimSpace(account))
+	for slot, value := range slots {
+		err = cmp.Or(err, c.Call(ctx, nil, "anvil_setStorageAt", at, slot, value))
+	}
+	if err != nil {
+		return fmt.Errorf("devchain: account: %w", err)
 	}
 	return nil
 }

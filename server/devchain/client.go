@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"github.com/ethereum/go-ethereum/common"
 )
 
 // Client is the reference client, and that of x402, running. It is safe for concurrent use, and
@@ -29,7 +31,8 @@ type Client struct {
 
 // Request is an HTTP request that may cost something.
 type Request struct {
-	By     []string // how the wallet can pay: "tempo", "swap" (Tempo, by selling another token), "evm", or "x402" alone; nil: Tempo alone
+	By     []string        // how the wallet can pay: "tempo", "swap" (Tempo, by selling another token), "evm", or "x402" alone; nil: Tempo alone
+	As     *common.Address // the smart account that pays, for which the key signs; nil: the key's own
 	Method string
 	URL    string
 	Header map[string]string
@@ -104,7 +107,7 @@ func (c *Client) Close() {
 // in the Payment all the same.
 func (c *Client) Pay(ctx context.Context, key string, r Request) (Payment, error) {
 	a, err := c.ask(ctx, map[string]any{
-		"op": "pay", "key": key, "by": ways(r.By), "url": r.URL, "method": r.Method, "headers": r.Header, "body": r.Body,
+		"op": "pay", "key": key, "as": r.As, "by": ways(r.By), "url": r.URL, "method": r.Method, "headers": r.Header, "body": r.Body,
 	})
 	if err != nil {
 		return Payment{}, err

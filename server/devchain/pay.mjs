@@ -28,18 +28,21 @@ const ways = {
   evm: (account) => evm({ account, currencies: [evm.assets.base.USDC] }),
 }
 
-function payer(key, by, fetch) {
-  const account = privateKeyToAccount(key)
+// signer is the account of a key, or a smart account for which the key signs.
+const signer = (key, as) => ({ ...privateKeyToAccount(key), ...(as && { address: as }) })
+
+function payer(key, as, by, fetch) {
+  const account = signer(key, as)
   const methods = by.map((name) => ways[name](account))
   return Mppx.create({ methods, polyfill: false, ...(fetch && { fetch }) })
 }
 
 // x402 gives a fetch that pays as the reference client of x402 does, for up to a thousand
 // dollars a request: of itself it pays one.
-async function x402(key, fetch) {
+async function x402(key, as, fetch) {
   const { wrapFetchWithPayment, x402Client } = await import('@x402/fetch')
   const { ExactEvmScheme } = await import('@x402/evm/exact/client')
-  const client = new x402Client().register('eip155:*', new ExactEvmScheme(privateKeyToAccount(key)))
+  const client = new x402Client().register('eip155:*', new ExactEvmScheme(signer(key, as)))
   return wrapFetchWithPayment(fetch, client.setSpendControls({ maxAmountPerPayment: '$1000' }))
 }
 
@@ -50,7 +53,7 @@ async function keep(response) {
 
 // pay sends the request, pays when asked to, and tells of every exchange it
 // had; the last one is the client's result.
-async function pay({ key, by, url, method, headers, body }) {
+async function pay({ key, as, by, url, method, headers, body }) {
   const exchanges = []
   const recorded = async (input, init) => {
     const sent = input instanceof Request ? input.headers : new Request(input, init).headers
@@ -61,7 +64,7 @@ async function pay({ key, by, url, method, headers, body }) {
   }
   const init = { method, headers, ...(body && { body: Buffer.from(body, 'base64') }) }
   try {
-    const paying = by.includes('x402') ? await x402(key, recorded) : payer(key, by, recorded).fetch
+    const paying = by.includes('x402') ? await x402(key, as, recorded) : payer(key, as, by, recorded).fetch
     await paying(url, init)
     return { exchanges }
   } catch (error) {
@@ -72,7 +75,7 @@ async function pay({ key, by, url, method, headers, body }) {
 // sign answers a challenge without sending the credential anywhere.
 async function sign({ key, by, challenge }) {
   const response = new Response(null, { status: 402, headers: { 'WWW-Authenticate': challenge } })
-  return { authorization: await payer(key, by).createCredential(response) }
+  return { authorization: await payer(key, null, by).createCredential(response) }
 }
 
 const operations = { pay, sign }

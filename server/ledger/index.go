@@ -10,7 +10,7 @@ import (
 // to be confirmed, and when others failed in the last hour. Everything else is read from the store.
 type index struct {
 	open     map[string]*Reservation
-	lapsed   int                     // of those
+	lapsed   map[string]*Reservation // of those
 	urls     map[string]*Reservation // open registrations that hold theirs, by URL key
 	onMember map[string]sum          // open reservations that have not lapsed
 	ofPayer  map[string]sum          // open reservations that have not lapsed
@@ -58,7 +58,7 @@ func add(sums map[string]sum, name string, count int, cents int64) {
 }
 
 func newIndex() index {
-	return index{open: map[string]*Reservation{}, urls: map[string]*Reservation{}, onMember: map[string]sum{}, ofPayer: map[string]sum{},
+	return index{open: map[string]*Reservation{}, lapsed: map[string]*Reservation{}, urls: map[string]*Reservation{}, onMember: map[string]sum{}, ofPayer: map[string]sum{},
 		failed: map[string][]failure{}, unconfirmed: map[string]*Reservation{}, blocks: blocks{}}
 }
 
@@ -73,7 +73,7 @@ func (x *index) change(old, new *Reservation) {
 	case Reserved:
 		x.open[new.ID] = new
 		if !new.holds() {
-			x.lapsed++
+			x.lapsed[new.ID] = new
 			x.fail(new)
 			return
 		}
@@ -118,7 +118,7 @@ func (x *index) drop(r *Reservation) {
 	case Reserved:
 		delete(x.open, r.ID)
 		if !r.holds() {
-			x.lapsed--
+			delete(x.lapsed, r.ID)
 			x.forgive(r)
 			return
 		}

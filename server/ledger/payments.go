@@ -212,6 +212,7 @@ type Waste struct {
 	Gas         uint64    `json:"gas"`              // units
 	Wei         string    `json:"wei"`              // what they cost
 	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
+	Code        bool      `json:"code,omitempty"`   // the payer's account had code
 	Apart       bool      `json:"apart,omitempty"`  // the payer had paid for as much before: it does not count for others
 }
 

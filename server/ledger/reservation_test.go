@@ -149,7 +149,7 @@ func TestALapsedRegistrationCanBeApplied(t *testing.T) {
 			n, _ := view.URLFailures("new.org")
 			_, barred := view.Barred("payer", "new.org")
 			_, pending := view.URLPending("new.org")
-			all, _ := view.Lapsed("payer")
+			all := len(view.Open()) - view.OpenPayments()
 			if n != failures || barred != (failures > 0) || pending || all != lapsed || len(view.Open()) != open || view.OpenPayments() != 0 {
 				t.Errorf("%d failures, barred: %t, pending: %t, %d lapsed, %d open; want %d, %d, %d", n, barred, pending, all, len(view.Open()), failures, lapsed, open)
 			}
@@ -354,4 +354,42 @@ func TestAccountsThatHavePaidDoNotHoldAURLByTurns(t *testing.T) {
 	expect(2, 70*m, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m, "new-1": 70 * m, "paid-3": 75 * m})
 	r.pass(50 * m)
 	expect(2, 70*m, map[string]time.Duration{"new-1": 70 * m, "paid-3": 75 * m})
+}
+
+// A turn reads what it has stored, whatever its caller does with what it was given before.
+func TestATurnReadsWhatItHasStored(t *testing.T) {
+	r := openedRing(t, "ada")
+	r.must(func(tx *ledger.Tx) error {
+		return errors.Join(tx.Reserve(bidReservation("one", "ada", 100)), tx.Reserve(bidReservation("two", "ada", 200)))
+	})
+	r.must(func(tx *ledger.Tx) error {
+		given, err := tx.Get("one")
+		if err != nil {
+			return err
+		}
+		given.Cents, given.Reason = 1, "altered"
+		for _, step := range []struct {
+			id, reason, want string
+			cents            int64
+		}{{"one", "", "", 100}, {"one", "stored", "stored", 100}, {"two", "", "", 200}, {"one", "again", "again", 100}, {"one", "again", "again", 100}} {
+			now, err := tx.Get(step.id)
+			if err == nil && step.reason != "" {
+				now.Reason = step.reason
+				err = tx.Update(now)
+			}
+			if err != nil {
+				return err
+			}
+			now.Reason = "altered"
+			if now, err = tx.Get(step.id); err != nil || now.ID != step.id || now.Reason != step.want || now.Cents != step.cents {
+				t.Errorf("%+v: %+v, %v", step, now, err)
+			}
+		}
+		return nil
+	})
+	r.View(func(v *ledger.View) {
+		if got, err := v.Get("one"); err != nil || got.Reason != "again" {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 }

@@ -69,19 +69,7 @@ func (v *View) OpenOfPayer(payer string) (count int, cents int64) {
 }
 
 // OpenPayments is how many payments are open in all and have not lapsed.
-func (v *View) OpenPayments() int { return len(v.l.index.open) - v.l.index.lapsed }
-
-// Lapsed says how many open payments have lapsed: in all, and of a payer.
-func (v *View) Lapsed(payer string) (all, own int) {
-	if all = v.l.index.lapsed; all > 0 {
-		for _, r := range v.l.index.open {
-			if r.Payer == payer && !r.holds() {
-				own++
-			}
-		}
-	}
-	return all, own
-}
+func (v *View) OpenPayments() int { return len(v.l.index.open) - len(v.l.index.lapsed) }
 
 // OpenSince is when the oldest open payment was brought that has not lapsed, if there is one.
 func (v *View) OpenSince() (since time.Time, some bool) {
@@ -112,10 +100,25 @@ func (v *View) Registrations(f func(r *Reservation)) {
 // EachHolding calls f with each open reservation that has not lapsed, in no order. f must not
 // change it.
 func (v *View) EachHolding(f func(r *Reservation)) {
-	for _, r := range v.l.index.open {
+	v.EachOpen(func(r *Reservation) {
 		if r.holds() {
 			f(r)
 		}
+	})
+}
+
+// EachLapsed calls f with each open reservation that has lapsed, in no order. f must not change it.
+func (v *View) EachLapsed(f func(r *Reservation)) {
+	for _, r := range v.l.index.lapsed {
+		f(r)
+	}
+}
+
+// EachOpen calls f with each open reservation, those that have lapsed, too, in no order. f must
+// not change it.
+func (v *View) EachOpen(f func(r *Reservation)) {
+	for _, r := range v.l.index.open {
+		f(r)
 	}
 }
 

@@ -315,7 +315,7 @@ func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 	switch {
 	case err != nil:
 		return err
-	case o.State == mpp.Settled, o.State == mpp.Pending:
+	case o.State == mpp.Settled, o.State == mpp.Pending && r.Outcome != outcomeGivenUp:
 		return fmt.Errorf("%w: by its network, the payment is %s: %s", ErrAdjustment, o.State, o.Detail)
 	}
 	return nil

@@ -173,7 +173,7 @@ func TestPaymentStaysOpenWhileItIsNotKnownWhatItsTransactionBrought(t *testing.T
 		said    string
 	}{
 		"silent":  {silent: "received", said: "what 0xb0b brought in all is not known"},
-		"shallow": {shallow: true, said: "payment waits for its block to be final: events may account for its money"},
+		"shallow": {shallow: true, said: "payment waits for its block to be final"},
 	} {
 		inRing(t, name, func(t *testing.T, r *ring) {
 			carols := r.bundle()

@@ -58,7 +58,7 @@ func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reser
 	applied, err = s.apply(w, o, evidence{})
 	if errors.Is(err, errEvidence) {
 		if !o.Deep {
-			s.Log.Info("payment waits for its block to be final: events may account for its money", w.log(), "settled_by", settledBy(w, o))
+			s.Log.Info("payment waits for its block to be final", w.log(), "settled_by", settledBy(w, o))
 			return nil, false, nil
 		}
 		var e evidence
@@ -212,7 +212,10 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 		if err == nil && is == (settlement{}) && !r.Lapsed.IsZero() {
 			// Others may have what it held.
 			err = w.order.check(tx.View())
-			if never, ok := errors.AsType[*Problem](err); ok && never.Final() {
+			if never, ok := errors.AsType[*Problem](err); ok && noEffect(tx.View(), never) {
+				if !o.Deep {
+					return errEvidence // its block may yet be dropped
+				}
 				is.usedUp, err = string(never.Code), nil
 			}
 		}
@@ -251,6 +254,13 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 		s.Failpoint("applied")
 	}
 	return applied, err
+}
+
+// noEffect says whether a payment that has settled can have no effect, because why refuses its
+// order. A ring that is full, not counting open payments, stays full until its operator makes it
+// larger.
+func noEffect(v *ledger.View, why *Problem) bool {
+	return why.Final() || why.Code == api.RingFull && v.State().Rows() >= v.State().Capacity()
 }
 
 // carryOut appends the event that was paid for, and puts its number and the answer into r.
@@ -340,6 +350,8 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	case o.State == mpp.Settled:
 	case o.State == mpp.Mismatched:
 		return nil, errMismatched
+	case o.State == mpp.Pending && refused.Reason == mpp.ReasonUsed:
+		return nil, errUndecided // it may have been used by this payment
 	case o.State == mpp.Pending && w.payment.Bearer && w.ours:
 		return nil, refused // neither this process nor an earlier one has sent it
 	case o.State == mpp.Pending && over && w.payment.Endless:
@@ -369,17 +381,21 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 			Detail: "The transaction of this credential has paid for another request. Send that request, unchanged, with this credential. Do not pay again."}
 	}
 	// Other payments of its payer, open or failed, do not hinder it.
+	var never *Problem
 	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		if err := w.order.check(tx.View()); err != nil {
+			if errors.As(err, &never) && !noEffect(tx.View(), never) {
+				never = nil
+			}
 			return err
 		}
 		return tx.ReserveUnbarred(w.reservation)
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		s.Failpoint("reserved")
 		return s.drive(w, &o)
-	}
-	if never, ok := errors.AsType[*Problem](err); ok && never.Final() {
+	case never != nil:
 		return nil, s.storeUnapplied(w, o, string(never.Code))
 	}
 	return nil, s.notStored(w, err)

@@ -46,7 +46,7 @@ var _ mpp.Expenses = (*expenses)(nil)
 var errInFlight = errors.New("paid: what is in flight might use up the gas budget")
 
 // Allow is described at [mpp.Expenses].
-func (x *expenses) Allow(gas uint64) error {
+func (x *expenses) Allow(gas uint64, code bool) error {
 	paid, err := x.s.hasPaid(x.payment.Payer)
 	if err != nil {
 		return err
@@ -54,15 +54,15 @@ func (x *expenses) Allow(gas uint64) error {
 	if no := x.s.refuses(x.network, x.payment.Payer, paid, x.client); no != nil {
 		return no
 	}
-	if !x.s.gas.LaunchWithin(x.id, x.flight(gas, paid), x.s.Now()) {
+	if !x.s.gas.LaunchWithin(x.id, x.flight(gas, code, paid), x.s.Now()) {
 		return errInFlight
 	}
 	return nil
 }
 
 // flight is so much gas in flight for the payment.
-func (x *expenses) flight(gas uint64, paid bool) risk.Flight {
-	return risk.Flight{Network: x.network.Network(), Payer: x.payment.Payer, Client: x.client, Gas: gas, Apart: x.s.apart(x.network, x.payment.Payer, paid)}
+func (x *expenses) flight(gas uint64, code, paid bool) risk.Flight {
+	return risk.Flight{Network: x.network.Network(), Payer: x.payment.Payer, Client: x.client, Gas: gas, Code: code, Apart: x.s.apart(x.network, x.payment.Payer, paid)}
 }
 
 // Store is described at [mpp.Expenses].
@@ -96,7 +96,7 @@ func (s *Service) account(n *network, id, client string, p mpp.Payment, o mpp.Ou
 // noteWaste remembers what a payment has cost, once.
 func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *mpp.Waste) {
 	x := ledger.Waste{At: s.Now().UTC(), Network: n.Network(), Transaction: cost.Transaction, Payer: p.Payer,
-		Client: client, Gas: cost.Gas, Wei: cost.Wei}
+		Client: client, Gas: cost.Gas, Wei: cost.Wei, Code: cost.Code}
 	// If the chain is late for one account a second time, the account is to blame.
 	x.Late = cost.Late && !s.gas.LateBefore(x.Network, x.Payer)
 	paid, err := s.hasPaid(x.Payer)
@@ -104,14 +104,14 @@ func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *
 		s.Log.Error("whether a payer has paid before is not known", logged(id, p), "err", err)
 	}
 	x.Apart = s.apart(n, x.Payer, paid)
-	was := s.gas.FullUntil(n.Network(), anybody, s.Now())
+	was := s.gas.FullUntil(n.Network(), x.Code, anybody, s.Now())
 	old, added := s.gas.Add(x)
 	if !added {
 		return
 	}
 	s.Log.Warn("gas wasted on a payment", logged(id, p), "payer", x.Payer, "wasted_by", x.Transaction, "gas", x.Gas, "late", x.Late)
 	if was.IsZero() {
-		s.tellFull(n)
+		s.tellFull(n, x.Code)
 	}
 	s.storeWaste(old, x)
 }
@@ -159,11 +159,12 @@ func (s *Service) forgive(n *network, id string, p mpp.Payment, o mpp.Outcome) {
 // anybody stands for a client that has wasted nothing.
 const anybody = "anybody"
 
-// tellFull logs that waste leaves no room on a network, if it does.
-func (s *Service) tellFull(n *network) {
-	if until := s.gas.FullUntil(n.Network(), anybody, s.Now()); !until.IsZero() {
+// tellFull logs that waste leaves no room on a network, for accounts with code or for others, if
+// it does.
+func (s *Service) tellFull(n *network, code bool) {
+	if until := s.gas.FullUntil(n.Network(), code, anybody, s.Now()); !until.IsZero() {
 		s.Log.Error("no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted",
-			"method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339))
+			"smart_accounts_only", code, "method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339))
 	}
 }
 
@@ -190,11 +191,39 @@ func (s *Service) refuses(n *network, payer string, paid bool, client string) *P
 			return nil
 		}
 	}
-	if until := s.gas.FullUntil(n.Network(), client, now); !until.IsZero() {
+	if until := s.gas.FullUntil(n.Network(), false, client, now); !until.IsZero() {
 		return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonWaste,
 			Detail: "Too many payments by this method have failed at this ring's expense. For now it takes them only from accounts that have paid here before. Name such an account in the field Wallet-Account. Nothing was charged."}
 	}
 	return nil
+}
+
+// refusesCode says why no payment of a new account with code is submitted, because of what others
+// have wasted; nil if one is, or if the account has no code. Only then is that asked.
+func (s *Service) refusesCode(w *work, paid bool) error {
+	m, ok := as[coded](w.network.Method)
+	if !ok || s.apart(w.network, w.payment.Payer, paid) {
+		return nil
+	}
+	now := s.Now()
+	until := s.gas.FullUntil(w.network.Network(), true, w.client, now)
+	if until.IsZero() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	defer cancel()
+	if code, err := m.HasCode(ctx, w.payment); err != nil {
+		return s.notSimulated(w, err)
+	} else if !code {
+		return nil
+	}
+	return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonCode,
+		Detail: "Too many payments of smart accounts have failed at this ring's expense. For now it takes them by this method only from smart accounts that have paid here before. Pay from an account without code, by another method, or later. Nothing was charged."}
+}
+
+// coded is a [Method] whose payers can be accounts with code.
+type coded interface {
+	HasCode(ctx context.Context, p mpp.Payment) (bool, error)
 }
 
 // GasWasted gives what payments have cost this service for nothing.

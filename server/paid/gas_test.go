@@ -497,6 +497,68 @@ func TestAccountsThatHavePaidWasteNoMoreThanTwiceTheBudget(t *testing.T) {
 	})
 }
 
+// New smart accounts whose code brings payments to fail waste no more than their own part of the
+// budget. That closes the offer for new smart accounts alone, in the next process too: others
+// are offered it and pay, and smart accounts that have paid here go on.
+func TestSmartAccountsThatWasteCloseTheOfferForNoOthers(t *testing.T) {
+	inRing(t, "", func(t *testing.T, r *ring) {
+		is := func(payer string, f fate) { r.second.change(func() { f.code = true; r.second.fates[payer] = f }) }
+		is(patron, fate{})
+		is("smart", fate{})
+		r.paying(place(1), patron).wait().is(201, "")
+		r.waste(30, fate{burns: 190_000, limit: 200_000, code: true})
+		g := r.service.GasWasted()
+		if g.Code == 0 || g.Code > 1_000_000 || g.LastHour != g.Code {
+			t.Errorf("%+v", g)
+		}
+		for n := range 2 {
+			same(t, r.offers("192.0.2.7"), "coin token")
+			asked := r.second.questions("code")
+			r.paying(place(10+n), fmt.Sprintf("plain-%d", n)).wait().is(201, "")
+			submitted := r.second.questions("submit")
+			a := r.paying(place(20+n), "smart").wait().is(503, api.PaymentsUnavailable)
+			a.shows("reason", mpp.ReasonCode).waits(3000, 3600)
+			if asked = r.second.questions("code") - asked; r.second.questions("submit") != submitted || len(r.open()) != 0 || asked != 2 {
+				t.Errorf("%d submitted, %d open, asked for code %d times", r.second.questions("submit")-submitted, len(r.open()), asked)
+			}
+			r.paying(place(30+n), patron).wait().is(201, "")
+			r.restart()
+		}
+		time.Sleep(time.Hour)
+		asked := r.second.questions("code")
+		r.paying(place(3), "smart").wait().is(201, "")
+		if r.second.questions("code") != asked {
+			t.Error("asked for code while there is room")
+		}
+	}, burning(2_000_000))
+}
+
+// What smart accounts have in flight counts in their part of the budget, in the next process too,
+// and in no other.
+func TestGasInFlightOfSmartAccountsCountsApart(t *testing.T) {
+	inRing(t, "", func(t *testing.T, r *ring) {
+		r.second.change(func() {
+			for _, payer := range []string{"anne", "ben", "cleo"} {
+				r.second.fates[payer] = fate{after: 8 * time.Second, limit: 200_000, code: true}
+			}
+			r.second.fates["dora"] = fate{after: 8 * time.Second, limit: 200_000}
+		})
+		first := r.paying(place(1), "anne")
+		synctest.Wait()
+		r.abandon()
+		first.wait()
+		for n, payer := range []string{"ben", "cleo", "dora"} {
+			r.paying(place(2+n), payer)
+			synctest.Wait()
+		}
+		same(t, r.second.questions("submit"), 3) // cleo waits
+		time.Sleep(30 * time.Second)
+		if n := r.second.questions("submit"); n != 4 || r.second.charged("cleo") != 100 || len(r.open()) != 0 {
+			t.Errorf("%d submitted, cleo paid %d, %d open", n, r.second.charged("cleo"), len(r.open()))
+		}
+	}, burning(1_000_000))
+}
+
 // A shared address is not refused for one payment that failed behind it. One behind which
 // many have failed is refused before others are.
 func TestASharedAddressIsNotRefusedForOneFailure(t *testing.T) {

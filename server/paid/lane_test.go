@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/paid"
@@ -51,6 +52,14 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 		wait time.Duration
 	}{
 		{"mined late", mine, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
+		{"mined when the ring is full", func(r *ring) { r.fill(); mine(r) }, 409, api.PaymentUnapplied,
+			amounts{"bob": 0, "mallory paid": 100, "open": 0}, time.Minute},
+		{"mined when another has the URL, in a block that is dropped", func(r *ring) {
+			r.join(bob, "dave")
+			r.network.change(func() { r.network.fates["mallory"] = fate{shallow: true} })
+			time.Sleep(time.Minute)
+			r.network.change(func() { r.network.fates["mallory"] = fate{after: 24 * time.Hour} })
+		}, 503, api.PaymentPending, amounts{"bob": 100, "dave paid": 100, "mallory paid": 0, "open": 1}, time.Minute},
 		{"mined late, in another process", func(r *ring) { r.restart(); mine(r) }, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
 		{"mined when another has the URL", func(r *ring) { r.join(bob, "dave"); mine(r) }, 409, api.PaymentUnapplied,
 			amounts{"bob": 100, "dave paid": 100, "mallory paid": 100, "open": 0}, time.Minute},
@@ -147,8 +156,8 @@ func TestPowerFailsWhenAPaymentHasLapsed(t *testing.T) {
 			next()
 			time.Sleep(time.Minute)
 			r.look(func(v *ledger.View) {
-				if all, own := v.Lapsed("bob"); all != 1 || own != 1 || v.OpenPayments() != 0 {
-					t.Errorf("%d lapsed, %d of bob, %d others", all, own, v.OpenPayments())
+				if all := v.Open(); len(all) != 1 || all[0].Lapsed.IsZero() || v.OpenPayments() != 0 {
+					t.Errorf("%d open, %d of them not lapsed", len(all), v.OpenPayments())
 				}
 			})
 			time.Sleep(5 * time.Minute)
@@ -185,20 +194,9 @@ func TestAPaymentDoesNotLapseWhileItsNetworkIsSilent(t *testing.T) {
 	}
 }
 
-// What has lapsed is bounded: an account has one such payment, and all together leave room for
-// accounts that have paid here. It keeps nobody else from anything.
-func TestPaymentsThatLapseAreBounded(t *testing.T) {
+// What a lapsed payment is for can have gone: then its money is the operator's.
+func TestAMemberLeavesForWhichAPaymentHasLapsed(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
-		dear := `{"member":"ada","amount":"900.00","only_if_rank":1}`
-		r.strand(paid.OpBid, dear, "mallory", 90_000)
-		again := r.sign(r.challenge(paid.OpBid, fund), "mallory", 150, counted("mallory:8"))
-		r.post(paid.OpBid, fund, again).is(402, api.VerificationFailed).shows("reason", mpp.ReasonLong)
-		r.network.change(func() { r.network.fates["mallory"] = fate{} })
-		if v := r.open(); len(v) != 1 {
-			t.Fatalf("%d open", len(v))
-		}
-	})
-	inAdasRing(t, "a member with a payment that has lapsed leaves", func(t *testing.T, r *ring) {
 		_, credential := r.strand(paid.OpBid, fund, "mallory", 150)
 		r.must(r.remove("ada", false))
 		r.network.change(func() { r.network.fates["mallory"] = fate{} })
@@ -206,28 +204,117 @@ func TestPaymentsThatLapseAreBounded(t *testing.T) {
 		r.post(paid.OpBid, fund, credential).is(409, api.PaymentUnapplied)
 		r.has(amounts{"mallory paid": 150, "open": 0})
 	})
-	inAdasRing(t, "many accounts", func(t *testing.T, r *ring) {
-		for i := range 256 {
-			r.must(r.books.Do(t.Context(), func(tx *ledger.Tx) error {
-				id := fmt.Sprint("lapsed-", i)
-				v := &ledger.Reservation{ID: id, State: ledger.Reserved, Operation: paid.OpBid, Member: "ada", Cents: 150, Payer: id, ReplayKeys: []string{id}}
-				if err := tx.Reserve(v); err != nil {
-					return err
-				}
-				v.Lapsed = tx.Now()
-				return tx.Update(v)
-			}))
-		}
-		refused := r.sign(r.challenge(paid.OpBid, fund), "dave", 150, counted("dave:7"))
-		r.post(paid.OpBid, fund, refused).is(402, api.VerificationFailed).shows("reason", mpp.ReasonLong)
-		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "dave", 150)).is(200, "")
-		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "dave", 150, counted("dave:7"))).is(200, "")
-		r.has(amounts{"ada": 400, "dave paid": 300, "open": 256})
+}
+
+// A bid that lapsed has its effect when it is mined, even if it does not reach the rank any
+// more without which nothing was to be paid.
+func TestALapsedBidOnARank(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		dear := `{"member":"ada","amount":"900.00","only_if_rank":1}`
+		_, credential := r.strand(paid.OpBid, dear, "mallory", 90_000)
+		r.join(bob, "dave")
+		r.credit("bob", 200_000)
+		r.network.change(func() { r.network.fates["mallory"] = fate{} })
+		time.Sleep(time.Minute)
+		r.post(paid.OpBid, dear, credential).is(200, "").shows("leaderboard_rank", 2.0)
 	})
 }
 
-// Of two credentials with one nonce the second is refused before it is sent, whether the first
-// is open or has its effect.
+// While a payment of an account has lapsed, whatever else the account sends gets an answer that
+// names it, never an offer: not with its nonce, not with the next one, and not for the same thing.
+// Another thing can be paid with an end. When it has ended, its account pays as ever.
+func TestNoCircleOfOffersWhileAPaymentHasLapsed(t *testing.T) {
+	other := strings.Replace(fund, "1.50", "2.50", 1)
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		ch, credential := r.strand(paid.OpBid, fund, "mallory", 150)
+		first, err := paid.StoredPayment(r.stored(ch))
+		r.must(err)
+		next := "mallory:8"
+		r.network.simulate = func(_ context.Context, p mpp.Payment) error {
+			if p.Nonce == next {
+				return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonNonce, Detail: "the nonce is not the next one"}
+			}
+			return nil
+		}
+		ends := func(*transaction) {}
+		for name, c := range map[string]struct {
+			body  string
+			cents int64
+			sign  func(*transaction)
+		}{
+			"its nonce":               {other, 250, counted("mallory:7")},
+			"the nonce after it":      {other, 250, counted(next)},
+			"another lane":            {other, 250, counted("mallory's second:0")},
+			"the same with its nonce": {fund, 150, counted("mallory:7")},
+			"the same with an end":    {strings.Replace(fund, ",", ", ", 1), 150, ends},
+		} {
+			again := r.sign(r.challenge(paid.OpBid, c.body), "mallory", c.cents, c.sign)
+			for range 2 {
+				a := r.post(paid.OpBid, c.body, again).is(503, api.PaymentPending).shows("reference", first.Reference).waits(60, 60)
+				if !strings.Contains(string(a.Body), "use its nonce for another transaction") {
+					t.Errorf("%s: %s", name, a.Body)
+				}
+				r.restart()
+			}
+		}
+		same(t, len(r.network.sent), 2) // alice's, and mallory's first
+		r.network.change(func() { r.network.fates["mallory"] = fate{} })
+		r.post(paid.OpBid, other, r.sign(r.challenge(paid.OpBid, other), "mallory", 250)).is(200, "")
+		time.Sleep(time.Minute)
+		r.post(paid.OpBid, fund, credential).is(200, "")
+		next = ""
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "mallory", 150, counted("mallory:8"))).is(200, "")
+		r.has(amounts{"ada": 650, "mallory paid": 550, "open": 0})
+	})
+}
+
+// Payments without an end are bounded, open ones like lapsed ones. An address that has some
+// leaves room for others, and accounts that have never paid leave all of theirs to those that
+// have.
+func TestPaymentsWithoutAnEndAreBounded(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.join(bob, "dave")
+		opened := 0
+		open := func(n int, client string, stranger bool) {
+			for range n {
+				id := fmt.Sprint("endless-", opened)
+				opened++
+				r.must(r.books.Do(t.Context(), func(tx *ledger.Tx) error {
+					v := &ledger.Reservation{ID: id, State: ledger.Reserved, Operation: paid.OpBid, Member: "ada", Cents: 150, Payer: id,
+						ReplayKeys: []string{id}, Endless: true, Stranger: stranger, Client: client}
+					if err := tx.Reserve(v); err != nil || opened%2 == 0 {
+						return err
+					}
+					v.Lapsed = tx.Now()
+					return tx.Update(v)
+				}))
+			}
+		}
+		pay := func(payer, client string) answer {
+			r.salt++
+			credential := r.sign(r.challenge(paid.OpBid, fund), payer, 150, counted(fmt.Sprint(payer, ":", r.salt)))
+			return r.handle(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}, Client: client})
+		}
+		// One address takes a part of it.
+		open(42, "198.51.100.1", true)
+		pay("carol", "198.51.100.1").is(503, api.PaymentPending).waits(60, 60)
+		pay("carol", "203.0.113.1").is(200, "")
+		// All that accounts without a payment can have is taken.
+		open(256-42, "", true)
+		pay("erin", "203.0.113.2").is(503, api.PaymentPending)
+		pay("erin2", "203.0.113.2").is(503, api.PaymentPending)
+		pay("carol", "203.0.113.1").is(200, "") // it has paid by now
+		pay("dave", "198.51.100.1").is(200, "")
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "frank", 150)).is(200, "") // with an end
+		// So is all that accounts with one can have.
+		open(256, "192.0.2.77", false)
+		pay("dave", "198.51.100.1").is(503, api.PaymentPending)
+		r.has(amounts{"dave paid": 250, "carol paid": 300, "erin paid": 0, "open": 512})
+	})
+}
+
+// Of two credentials with one nonce the second is not sent, and no offer comes with its answer,
+// before it is certain that the first one has used the nonce.
 func TestTwoCredentialsOfOneNonce(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		used := false
@@ -238,14 +325,21 @@ func TestTwoCredentialsOfOneNonce(t *testing.T) {
 			return nil
 		}
 		r.network.fates["bob"] = fate{after: 5 * time.Second}
-		first := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:7"))
+		ch := r.challenge(paid.OpBid, fund)
+		first := r.sign(ch, "bob", 150, counted("bob:7"))
 		second := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:7"))
 		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{first}})
 		synctest.Wait()
-		r.post(paid.OpBid, fund, second).is(402, api.VerificationFailed).shows("reason", mpp.ReasonUsed)
+		sent, err := paid.StoredPayment(r.stored(ch))
+		r.must(err)
+		r.post(paid.OpBid, fund, second).is(503, api.PaymentPending).shows("reference", sent.Reference).waits(5, 5)
 		h.wait().is(200, "")
+		// Its block may be dropped yet, and another of its payer's transactions may be this payment.
 		used = true
+		r.post(paid.OpBid, fund, second).is(503, api.PaymentPending)
+		r.network.change(func() { r.network.used["bob:7"] = true })
 		r.post(paid.OpBid, fund, second).is(402, api.VerificationFailed).shows("reason", mpp.ReasonUsed)
+		r.network.change(func() { delete(r.network.used, "bob:7") })
 		same(t, len(r.network.sent), 2) // alice's, and bob's first
 		r.post(paid.OpBid, fund, first).is(409, api.CredentialReused).shows("outcome", "applied")
 		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
@@ -258,10 +352,108 @@ func TestTwoCredentialsOfOneNonce(t *testing.T) {
 		time.Sleep(time.Second)
 		next()
 		second = r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:8"))
-		r.post(paid.OpBid, fund, second).is(402, api.VerificationFailed).shows("reason", mpp.ReasonUsed)
+		r.post(paid.OpBid, fund, second).is(503, api.PaymentPending)
 		time.Sleep(10 * time.Second)
 		r.post(paid.OpBid, fund, first).is(200, "")
 		r.has(amounts{"ada": 400, "bob paid": 300, "open": 0})
+	})
+}
+
+// A transaction that is replaced while its payment is open: by one that pays nothing here, which
+// frees the URL at once, or by one that pays the same, which is the payment.
+func TestATransactionIsReplacedWhileItsPaymentIsOpen(t *testing.T) {
+	for name, pays := range map[string]bool{"by nothing": false, "by the same": true} {
+		inRing(t, name, func(t *testing.T, r *ring) {
+			r.network.fates["mallory"] = fate{after: time.Hour, by: "0xreplacement", brought: 100}
+			credential := r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100, counted("mallory:7"))
+			h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}})
+			time.Sleep(3 * time.Second)
+			r.network.change(func() {
+				r.network.used["mallory:7"] = true
+				if pays {
+					r.network.arrives("0xreplacement", "mallory again", 100, time.Now())
+				}
+			})
+			if pays {
+				h.wait().is(201, "")
+				r.has(amounts{"bob": 100, "mallory paid": 0, "mallory again paid": 100, "open": 0})
+				r.post(paid.OpRegister, bob, credential).is(409, api.CredentialReused).shows("outcome", "applied")
+				return
+			}
+			h.wait().is(402, api.VerificationFailed).shows("reason", mpp.ReasonNotMined)
+			r.join(bob, "dave")
+			r.has(amounts{"bob": 100, "mallory paid": 0, "dave paid": 100, "open": 0})
+		})
+	}
+}
+
+// Strangers who name an account, its lane and its next nonce keep none of its payments out: they
+// cannot sign for it, as the simulation shows.
+func TestALaneFilledByOthers(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		forged := make(chan struct{})
+		r.network.simulate = func(_ context.Context, p mpp.Payment) error {
+			if p.Cents == 150 {
+				return nil
+			}
+			<-forged
+			return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonKey, Detail: "the account has no such access key"}
+		}
+		other := strings.Replace(fund, "1.50", "2.50", 1)
+		var all []*held
+		for range 20 {
+			all = append(all, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(other), Client: "198.51.100.1",
+				Authorization: []string{r.sign(r.challenge(paid.OpBid, other), "bob", 250, counted("bob:7"))}}))
+		}
+		synctest.Wait()
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:7"))).is(200, "")
+		close(forged)
+		for _, h := range all {
+			h.wait().is(402, api.VerificationFailed).shows("reason", mpp.ReasonKey)
+		}
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+	})
+}
+
+// A reorganisation drops a payment without an end that has its effect. If it is mined again, all
+// is well; if it is not for an hour, it has vanished, and the operator takes it out of the books.
+// What is mined even later is money without an event.
+func TestAnEndlessPaymentIsDropped(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.fates["bob"] = fate{shallow: true}
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:7"))).is(200, "")
+		reference := r.reference("bob")
+		void := paid.Adjustment{Kind: core.Void, Transaction: reference, Reason: "dropped"}
+		drop := func() { r.network.change(func() { r.network.fates["bob"] = fate{after: 100 * time.Hour} }) }
+		drop()
+		time.Sleep(50 * time.Minute)
+		r.network.change(func() { r.network.fates["bob"] = fate{shallow: true} }) // mined again
+		time.Sleep(time.Minute)
+		drop()
+		time.Sleep(50 * time.Minute)
+		r.refused(r.adjust(void), "may still come back")
+		if r.unconfirmed() != 1 || strings.Contains(r.log.String(), "vanished for good") {
+			t.Fatalf("given up before its time: %s", r.log)
+		}
+		r.network.change(func() { r.network.frozen = time.Now() })
+		time.Sleep(time.Hour) // nothing is known of that hour
+		r.network.change(func() { r.network.frozen = time.Time{} })
+		if r.unconfirmed() != 1 {
+			t.Fatal("given up while its network stood still")
+		}
+		time.Sleep(15 * time.Minute)
+		if found, err := r.service.Find(reference); err != nil || r.unconfirmed() != 0 || found.State != ledger.Applied || found.Outcome != "given up" ||
+			!strings.Contains(r.log.String(), "vanished for good") {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		r.must(r.adjust(void))
+		r.finds(0)
+		r.network.change(func() { r.network.fates["bob"] = fate{} })
+		time.Sleep(time.Hour)
+		if all, err := r.service.Scan(t.Context(), time.Now().Add(-24*time.Hour), false); err != nil || len(all) != 1 || all[0].Missing != 150 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		r.has(amounts{"ada": 250, "bob paid": 150})
 	})
 }
 

@@ -73,6 +73,8 @@ type fate struct {
 	// [mpp.Waste].
 	burns uint64
 	late  bool
+	// code: the account has code.
+	code bool
 	// limit is how much gas its submission can use at the most; 0: as much as it burns.
 	limit uint64
 	// untimely: a trial says that it would fail now, so it is not submitted.
@@ -130,7 +132,7 @@ func (n *network) wasted(p mpp.Payment) *mpp.Waste {
 	if gas == 0 {
 		return nil
 	}
-	return &mpp.Waste{Transaction: p.Reference, Gas: gas, Wei: fmt.Sprint(gas) + "000", Late: n.fates[p.Payer].late}
+	return &mpp.Waste{Transaction: p.Reference, Gas: gas, Wei: fmt.Sprint(gas) + "000", Late: n.fates[p.Payer].late, Code: n.fates[p.Payer].code}
 }
 
 // charged is what a payer has paid so far, in cents, to whomever: what was
@@ -218,6 +220,15 @@ func (n node) Simulate(ctx context.Context, p mpp.Payment) error {
 	return simulate(ctx, p)
 }
 
+func (n node) HasCode(_ context.Context, p mpp.Payment) (bool, error) {
+	if err := n.ask("code"); err != nil {
+		return false, err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fates[p.Payer].code, nil
+}
+
 // Holds knows the balances of those who have one; all others hold enough for anything.
 func (n node) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	if err := errors.Join(n.ask("holds"), n.hang(ctx, "holds")); err != nil {
@@ -250,10 +261,10 @@ func (n node) submits(p mpp.Payment, x mpp.Expenses) error {
 		return errors.New("it would fail now")
 	}
 	limit := max(f.limit, f.burns)
-	if err := x.Allow(limit); err != nil {
+	if err := x.Allow(limit, f.code); err != nil {
 		return err
 	}
-	if err := x.Store(mpp.Submission{Transaction: p.Reference, Gas: limit, Price: "1000"}); err != nil {
+	if err := x.Store(mpp.Submission{Transaction: p.Reference, Gas: limit, Price: "1000", Code: f.code}); err != nil {
 		return err
 	}
 	n.mu.Lock()

@@ -171,7 +171,7 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 			Body: c.Body, BodyDigest: c.digest,
 			Idempotency: c.idempotency(c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore, Request: c.Request,
 		}}
-	if n.PaysGas() {
+	if n.PaysGas() || payment.Endless {
 		w.reservation.Client = c.Client
 	}
 	if w.expires, err = ch.ExpiresAt(); err != nil { // no challenge of ours is without
@@ -469,12 +469,8 @@ var (
 	errLapsed = &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
 		Detail: "The transaction of this credential has not been mined, and holds nothing any more. It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
 			"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."}
-	errOwnLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
-		Detail: "A transaction of this account without a validBefore still waits to be mined. Use its nonce for another transaction and try again in a minute. Only for another request may you sign with a validBefore instead: the one that waits can still have its effect. Nothing was charged by this one."}
-	errAllLapsed = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
-		Detail: "Too many transactions without a validBefore wait to be mined. Sign with a validBefore, or pay from an account that has paid here before. Nothing was charged."}
-	errNonceHeld = &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonUsed,
-		Detail: "Another payment of this account with the same nonce is being settled here. Sign with the next nonce. Nothing was charged."}
+	errAllEndless = &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
+		Detail: "Too many transactions without a validBefore are open. Repeat this request later, or sign with a validBefore, or pay from an account that has paid here before. Nothing was sent or charged by it."}
 	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: fmt.Sprintf("This account has %d payments in progress, which is the most it may have. Repeat this request later. Nothing was sent or charged by it.", maxOpenPerPayer)}
 	errFirstOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,

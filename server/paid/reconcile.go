@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ const (
 type unconfirmed struct {
 	*ledger.Reservation
 	payment mpp.Payment
+	missing *time.Time // of the newest block when its network first did not have it; zero while it has
 }
 
 // confirmAll asks a network again for each applied payment until the answer is final: the
@@ -37,6 +39,7 @@ type unconfirmed struct {
 // block.
 func (s *Service) confirmAll(n *network) {
 	asked := map[string]time.Time{} // when, by reservation
+	missing := map[string]*time.Time{}
 	rest := func(u unconfirmed) time.Duration {
 		now := s.Now()
 		every := min(max(now.Sub(u.Created)/4, confirmEvery), confirmRarely)
@@ -49,10 +52,11 @@ func (s *Service) confirmAll(n *network) {
 			more = s.sleep(lookEvery)
 			continue
 		}
-		before := asked
-		asked = make(map[string]time.Time, len(some))
-		for _, u := range some {
-			asked[u.ID] = before[u.ID]
+		before, gone := asked, missing
+		asked, missing = make(map[string]time.Time, len(some)), make(map[string]*time.Time, len(some))
+		for i, u := range some {
+			some[i].missing = cmp.Or(gone[u.ID], new(time.Time))
+			asked[u.ID], missing[u.ID] = before[u.ID], some[i].missing
 		}
 		due := slices.DeleteFunc(slices.Clone(some), func(u unconfirmed) bool { return rest(u) > 0 })
 		// The longest waiting come first: otherwise as many as confirmFaults that fail
@@ -76,7 +80,7 @@ func (s *Service) unconfirmed(n *network) (some []unconfirmed) {
 		case err != nil:
 			s.Log.Error("applied payment cannot be read", "payment", r.ID, "err", err)
 		case p.Method == n.Name(): // that of another may be configured again
-			some = append(some, unconfirmed{r, p})
+			some = append(some, unconfirmed{Reservation: r, payment: p})
 		}
 	}
 	return some
@@ -134,16 +138,21 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 
 // confirm asks for a payment once. One that vanished is sent again while it can be mined
 // and the gas budget allows it. One that vanished permanently keeps its effect, and the
-// operator is told to adjust it.
+// operator is told to adjust it. So is one without an end that its network has not had for
+// [givenUpAfter]: if it is mined after that, it is money without an event.
 func (s *Service) confirm(n *network, u unconfirmed) error {
 	p := u.payment
 	o, err := n.Outcome(s.ctx, p)
 	s.account(n, u.ID, u.Client, p, o)
+	vanished := "" // its outcome, if it has
 	switch {
 	case err != nil:
 		return err
 	case o.State == mpp.Settled && !o.Deep:
+		*u.missing = time.Time{}
 		return nil
+	case o.State == mpp.Pending && p.Endless && u.missingFor(n.now().block) > givenUpAfter:
+		vanished, o.Detail = outcomeGivenUp, "not on its network for "+givenUpAfter.String()
 	case o.State == mpp.Pending:
 		s.Log.Warn("an applied payment is not on its network any more", logged(u.ID, p), "detail", o.Detail)
 		if o.Wasted == nil && (p.Endless || s.Now().Before(p.ValidBefore)) {
@@ -152,10 +161,13 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 		}
 		return err
 	case o.State != mpp.Settled:
-		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", logged(u.ID, p), "outcome", o.State.String(), "detail", o.Detail, Audit, "money")
+		vanished = o.State.String()
+	}
+	if vanished != "" {
+		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", logged(u.ID, p), "outcome", vanished, "detail", o.Detail, Audit, "money")
 	}
 	return s.update(s.ctx, u.ID, func(tx *ledger.Tx, r *ledger.Reservation) error {
-		r.Confirmed, r.Outcome, r.Reason = true, o.State.String(), o.Detail
+		r.Confirmed, r.Outcome, r.Reason = true, cmp.Or(vanished, o.State.String()), o.Detail
 		if o.State == mpp.Settled && o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
 			// Its first block was dropped, and the payment was submitted again in another
 			// transaction. The event accounts for the money of that one, too.
@@ -163,6 +175,14 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 		}
 		return nil
 	})
+}
+
+// missingFor is for how long its network has not had u, by the time of its newest block.
+func (u unconfirmed) missingFor(block time.Time) time.Duration {
+	if u.missing.IsZero() {
+		*u.missing = block
+	}
+	return block.Sub(*u.missing)
 }
 
 // Scanning for money without an event.

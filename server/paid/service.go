@@ -229,7 +229,8 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.gas, s.limits.Now = risk.NewGas(s.GasBudget, wasted), s.Now
 	for _, n := range s.networks {
-		s.tellFull(n)
+		s.tellFull(n, false)
+		s.tellFull(n, true)
 	}
 	s.operations = map[string]operation{OpRegister: {parse: s.parseRegistration}, OpBid: {parse: parseBid}}
 	if cfg.Prover != nil {

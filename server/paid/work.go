@@ -136,20 +136,21 @@ func (s *Service) release(w *work) {
 	}
 }
 
-// claimNonce keeps the nonce of the payment of w from other payments until w is released,
-// and says whether it does: it does not if another one is under way with it. After that, the
-// network says whether the nonce was used.
-func (s *Service) claimNonce(w *work) bool {
+// claimNonce keeps the nonce of the payment of w from other payments until w is released. It
+// gives the work that has it already, nil for none. After that, the network says whether the
+// nonce was used. Only a payment that was simulated may claim one: before that, any stranger
+// can name the account.
+func (s *Service) claimNonce(w *work) (other *work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := nonceKey(w.payment)
 	if k == "" {
-		return true
+		return nil
 	}
-	if s.work[k] == nil {
+	if other = s.work[k]; other == nil {
 		s.work[k] = w
 	}
-	return s.work[k] == w
+	return other
 }
 
 // nonceKey names the nonce of a payment among the replay keys, "" if it has none.
@@ -242,9 +243,6 @@ func (s *Service) prepare(w *work, f facts) error {
 	if f.refused != nil {
 		return f.refused
 	}
-	if !s.claimNonce(w) {
-		return errNonceHeld
-	}
 	// The challenge may be five minutes old: what was ready then is asked again.
 	if err := s.checkReady(w.network); err != nil {
 		return err
@@ -252,7 +250,13 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.simulate(w); err != nil {
 		return s.notSimulated(w, err)
 	}
+	if err := s.refusesCode(w, f.paid); err != nil {
+		return err
+	}
 	s.Failpoint("simulated")
+	if other := s.claimNonce(w); other != nil {
+		return s.behind(other.reservation)
+	}
 	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer), f.failed)
 	for {
 		open, err := s.covered(w)
@@ -288,10 +292,54 @@ func (s *Service) simulate(w *work) error {
 // notSimulated is the answer to a payment that its network refuses, or says nothing of.
 func (s *Service) notSimulated(w *work, err error) error {
 	s.Log.Warn("payment not simulated", w.log(), "err", err)
-	if r, ok := errors.AsType[*mpp.Rejection](err); ok {
-		return rejection(r)
+	no, refused := errors.AsType[*mpp.Rejection](err)
+	switch {
+	case !refused:
+		return errUnavailable
+	case no.Reason == mpp.ReasonNonce:
+		// The nonces before its own can be those of payments that are open here.
+		var first *ledger.Reservation
+		s.Ledger.View(func(v *ledger.View) { first = w.openInLane(v) })
+		if first != nil {
+			return s.behind(first)
+		}
 	}
-	return errUnavailable
+	return rejection(no)
+}
+
+// openInLane gives the oldest open payment in the lane of the nonce of w, nil for none.
+func (w *work) openInLane(v *ledger.View) (first *ledger.Reservation) {
+	v.EachOpen(func(r *ledger.Reservation) {
+		if r.Payer != w.payment.Payer || first != nil && !r.Created.Before(first.Created) {
+			return
+		}
+		if p, err := StoredPayment(r); err == nil && p.Nonce != "" && p.Lane() == w.payment.Lane() {
+			first = r
+		}
+	})
+	return first
+}
+
+// behind is the answer to a payment that can only be taken when an open one of its account has
+// ended. A 402 would be paid with the same nonce again, or twice for the same thing.
+func (s *Service) behind(first *ledger.Reservation) error {
+	stored, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(first.ID) })
+	if err != nil {
+		return err
+	}
+	return comesFirst(cmp.Or(stored, first))
+}
+
+// comesFirst is that answer, by what the ledger has of the open payment.
+func comesFirst(first *ledger.Reservation) *Problem {
+	p, _ := StoredPayment(first) // without a reference if it cannot be read
+	wait, end := pendingRetry, ""
+	if !first.Lapsed.IsZero() {
+		wait, end = lapsedRetry, " To end that one, use its nonce for another transaction."
+	}
+	return &Problem{Code: api.PaymentPending, RetryAfter: wait, More: map[string]any{"reference": p.Reference},
+		Detail: "Another payment of this account, the transaction " + p.Reference + ", waits to be mined, and it comes first. Do not pay again for its request: send that request with its own credential to learn what becomes of it." +
+			end + " Nothing was charged by this payment. Repeat this request later."}
 }
 
 // accounted is the answer to a payment if events account for its transaction already.
@@ -530,9 +578,10 @@ func (s *Service) resume() {
 		}
 		s.Log.Info("open payment taken up", w.log())
 		if n := len(w.payment.Submissions); n > 0 {
+			last := w.payment.Submissions[n-1]
 			if paid, err := s.hasPaid(w.payment.Payer); err == nil {
 				x := expenses{s, w.network, r.ID, w.client, &w.payment}
-				s.gas.Launch(r.ID, x.flight(w.payment.Submissions[n-1].Gas, paid))
+				s.gas.Launch(r.ID, x.flight(last.Gas, last.Code, paid))
 			}
 		}
 		go func() {
@@ -552,28 +601,32 @@ const (
 	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
 	// without an open payment, so that a few accounts cannot take all.
 	maxOpen, reservedOpen = 1024, 256
-	// maxLapsed is how many open payments may have lapsed when another that may lapse is
-	// opened. The last reservedLapsed are for accounts that have paid here.
-	maxLapsed, reservedLapsed = 512, 256
 )
 
 // mayLapse refuses a payment without an end while one of its account has lapsed, or too many
-// have in all.
+// are open in all. While a payment has lapsed, its account pays for the same thing no other way
+// either.
 func (w *work) mayLapse(v *ledger.View) error {
-	if !w.payment.Endless {
+	r := w.reservation
+	var lapsed *ledger.Reservation
+	v.EachLapsed(func(o *ledger.Reservation) {
+		same := o.Operation == r.Operation && o.Member == r.Member && o.URLKey == r.URLKey && (o.URLKey != "" || o.Cents == r.Cents)
+		if o.Payer == r.Payer && (w.payment.Endless || same) {
+			lapsed = o
+		}
+	})
+	switch {
+	case lapsed != nil:
+		return comesFirst(lapsed)
+	case !w.payment.Endless:
 		return nil
 	}
-	switch all, own := v.Lapsed(w.payment.Payer); {
-	case own > 0:
-		return errOwnLapsed
-	case all >= maxLapsed:
-		return errAllLapsed
-	case all >= maxLapsed-reservedLapsed:
-		if paid, err := v.HasPaid(w.payment.Payer); err != nil || !paid {
-			return cmp.Or(err, error(errAllLapsed))
-		}
+	paid, err := v.HasPaid(r.Payer)
+	r.Endless, r.Stranger = true, !paid
+	if err == nil && !risk.EndlessRoom(v, w.client, paid) {
+		err = errAllEndless
 	}
-	return nil
+	return err
 }
 
 // mayOpen refuses another open payment of an account when too many are open, or when it has

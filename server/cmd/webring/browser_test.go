@@ -22,7 +22,12 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/note"
+	xtlog "golang.org/x/mod/sumdb/tlog"
 
+	"webring/core/snap"
+	"webring/edge/follow"
+	"webring/edge/tlog"
+	"webring/server"
 	"webring/server/devchain"
 	"webring/server/sites/score/exemplar"
 	"webring/static"
@@ -79,11 +84,7 @@ const noFirefox = "needs Firefox: apt install firefox-esr"
 // finds.
 func look(t *testing.T, program string, plan map[string]any) {
 	t.Helper()
-	least := 100
-	if program == "verify.mjs" {
-		least = 40
-	}
-	drive(t, program, plan, least, func(do string) { t.Errorf("%s asks for %q", program, do) })
+	drive(t, program, plan, 100, func(do string) { t.Errorf("%s asks for %q", program, do) })
 }
 
 // drive is look for a program that asks for things while it runs. It makes so many checks at
@@ -268,7 +269,52 @@ func TestAReaderVerifiesTheLeaderboard(t *testing.T) {
 	if position >= 1000 {
 		written = fmt.Sprintf("%d,%03d", position/1000, position%1000)
 	}
-	look(t, "verify.mjs", map[string]any{"chromium": chromium, "nodes": []string{o.base, e.base}, "position": written, "key": other})
+	firefox := firefox()
+	evidence := 0
+	drive(t, "verify.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "nodes": []string{o.base, e.base}, "position": written, "key": other, "memory": o.signings(t)}, 130, func(text string) {
+		evidence++
+		evidenceIn(t, text, o.verifier())
+	})
+	if evidence != 1 {
+		t.Errorf("the page gave evidence %d times", evidence)
+	}
+	if firefox == "" {
+		t.Run("Firefox", func(t *testing.T) { t.Skip(noFirefox) })
+	}
+}
+
+// signings are checkpoints that a ring's key has signed: one that its ledger continues, one of
+// another history, and one of a longer ledger.
+func (o *origin) signings(t *testing.T) map[string]string {
+	t.Helper()
+	secret, err := os.ReadFile(server.SyncKeyPath(o.data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(strings.TrimSpace(string(secret)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := follow.Keys(o.verifier())
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest, err := follow.Verify(o.get("/sync/checkpoint").Body, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch := tlog.Fetch(func(path string, _ int64) ([]byte, error) { return o.get(path).Body, nil })
+	newest.Snapshot = snap.Snapshot{}
+	earlier, longer := newest, newest
+	earlier.Size -= 10
+	if earlier.Root, err = xtlog.TreeHash(int64(earlier.Size), fetch.Hashes(xtlog.Tree{N: int64(newest.Size), Hash: newest.Root})); err != nil {
+		t.Fatal(err)
+	}
+	forged := earlier
+	forged.Root[0] ^= 1
+	longer.Size += 1000
+	return map[string]string{"name": newest.Origin, "key": o.verifier(), "earlier": string(sign(t, signer, earlier)),
+		"forged": string(sign(t, signer, forged)), "longer": string(sign(t, signer, longer))}
 }
 
 // The widget's neighbours have names that would be markup, or reverse the direction of

@@ -23,7 +23,7 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 	e := s.follow(t, s.verifier(), "--core", "native", "--edge-secret-file", secret)
 	owner, payer, poor := s.payer(), s.payer(), freshWallet(t)
 	key := func(w paytest.EVM) string { return "0x" + hex.EncodeToString(crypto.FromECDSA(w.Key)) }
-	plan := map[string]any{"chromium": chromium, "base": s.base, "edge": e.base, "owner": key(owner), "payer": key(payer), "poor": key(poor)}
+	plan := map[string]any{"chromium": chromium, "base": s.base, "edge": e.base, "owner": key(owner), "payer": key(payer), "poor": key(poor), "smart": s.smart(payer).Hex()}
 	if path, err := exec.LookPath("firefox-esr"); err == nil {
 		plan["firefox"] = path
 	} else {

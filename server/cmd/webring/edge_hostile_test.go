@@ -25,14 +25,6 @@ func (h *hostile) attacks(old []byte) []attack {
 	t := h.t
 	other, _ := newSigner(t, "other.test")
 	lying, _ := newSigner(t, "ring.test")
-	spoil := func(prefix string) {
-		h.bent(func(path string, b []byte) []byte {
-			if strings.HasPrefix(path, prefix) {
-				b[len(b)-1] ^= 1
-			}
-			return b
-		})
-	}
 	return []attack{
 		{"wrong signature", func(snap.Checkpoint) {
 			h.sends(bytes.Replace(sign(t, h.signer, h.present()), []byte("\ntime 1"), []byte("\ntime 2"), 1))
@@ -44,12 +36,22 @@ func (h *hostile) attacks(old []byte) []attack {
 		{"a forked history that is longer", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.Root[0] ^= 1 }) }, "the root is another", false},
 		{"a replayed checkpoint", func(was snap.Checkpoint) { was.Time--; h.sends(sign(t, h.signer, was)) }, "checkpoint older than the one at hand", false},
 		{"a replayed checkpoint of few events", func(snap.Checkpoint) { h.sends(old) }, "checkpoint of a smaller ledger", false},
-		{"an altered event", func(snap.Checkpoint) { spoil("/log/tile/entries/"); h.sign() }, "events that the checkpoint does not sign", true},
+		{"an altered event", func(snap.Checkpoint) { h.spoil("/log/tile/entries/"); h.sign() }, "events that the checkpoint does not sign", false},
 		{"another ledger", func(snap.Checkpoint) {
 			h.sends(sign(t, h.signer, h.present(func(c *snap.Checkpoint) { c.Origin = "x.test" })))
 		}, "checkpoint of another origin", false},
 		{"a state that is not reached", func(snap.Checkpoint) { h.sign(func(c *snap.Checkpoint) { c.State[0] ^= 1 }) }, "the fold does not reach the signed state", true},
 	}
+}
+
+// spoil alters what is sent from paths with a prefix.
+func (h *hostile) spoil(prefix string) {
+	h.bent(func(path string, b []byte) []byte {
+		if strings.HasPrefix(path, prefix) {
+			b[len(b)-1] ^= 1
+		}
+		return b
+	})
 }
 
 // TestAnEdgeUnpacksNoMoreThanItCanLoad offers an edge snapshots that its instances

@@ -16,6 +16,7 @@ import (
 	"webring/server/devchain"
 	"webring/server/pay/mpp"
 	"webring/server/pay/paytest"
+	"webring/server/pay/x402"
 )
 
 // juggledUnits is a dollar.
@@ -153,31 +154,89 @@ func TestAPlainAccountWastesGasOnceAnHour(t *testing.T) {
 	}
 }
 
-// TestAccountsWithCodeWasteNoGas: a contract, or an account that has delegated to one,
-// that agrees to simulations and not to submissions never comes to be submitted.
-func TestAccountsWithCodeWasteNoGas(t *testing.T) {
+// TestSmartAccountsJoinAndBid has the reference clients of MPP and of x402 join and bid with smart
+// accounts, and shows what no gas is spent on: code that agrees to simulations alone, and an
+// account that is not deployed yet, which pays with the same signature once it is.
+func TestSmartAccountsJoinAndBid(t *testing.T) {
 	t.Parallel()
+	_, client := chain(t)
 	s := evmShop(t)
-	const path, body = "/api/register", `{"name":"Fickle","url":"https://fickle.dev/","kind":"agent"}`
-	// It agrees where gas costs nothing.
-	contract := common.HexToAddress("0x0000000000000000000000000000000000f1c41e")
-	const fickle = "0x3a601257631626ba7e60e01b5f5260205ff35b5f5ffd"
-	if err := s.chain.Call(t.Context(), nil, "anvil_setCode", contract, fickle); err != nil {
-		t.Fatal(err)
+	one, two := freshWallet(t), freshWallet(t)
+	pays := func(by, path, body string, status int) {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		key, account := devchain.Account{Key: one.Key}, s.smart(one)
+		p, err := client.Pay(ctx, key.HexKey(), devchain.Request{By: []string{by}, As: &account, Method: http.MethodPost, URL: s.base + path,
+			Header: map[string]string{"Content-Type": "application/json"}, Body: []byte(body)})
+		if err != nil || p.Status != status {
+			t.Fatalf("POST %s by %s: %v, %d %s\n%s", path, by, err, p.Status, p.Body, s.log)
+		}
+		if by == "x402" {
+			sentField(x402.SignatureField, p.Authorization)
+		}
 	}
-	for name, code := range map[string]string{"a contract": fickle, "a delegation": "0xef0100" + contract.Hex()[2:]} {
-		payer := s.payer()
-		if err := s.chain.Call(t.Context(), nil, "anvil_setCode", payer.Address(), code); err != nil {
+	const bid = `{"member":"clever","amount":"1.00"}`
+	pays("evm", "/api/register", `{"name":"Clever","url":"https://clever.dev/","kind":"agent"}`, 201)
+	pays("x402", "/api/register", `{"name":"Cleverer","url":"https://cleverer.dev/","kind":"agent"}`, 201)
+	pays("evm", "/api/bid", bid, 200)
+	pays("x402", "/api/bid", bid, 200)
+	both := paytest.As(s.smart(one, two), one, two)
+	for name, credential := range map[string]string{
+		"two owners, mpp":  one.Header(s.offer("/api/bid", bid), both),
+		"two owners, x402": one.Exact(s.exact("/api/bid", bid), both).Header(),
+	} {
+		if r := s.present("/api/bid", bid, credential); r.Status != 200 {
+			t.Errorf("%s: %d %s", name, r.Status, r.Body)
+		}
+		if r := s.present("/api/bid", bid, credential); r.Status != 409 || r.code(t) != "credential_reused" {
+			t.Errorf("%s again: %d %s", name, r.Status, r.Body)
+		}
+	}
+	// Another signature of the same authorisation, for another offer, is the same payment.
+	as := paytest.As(s.smart(one), one)
+	first := one.Exact(s.exact("/api/bid", bid), as)
+	second := one.Exact(s.exact("/api/bid", bid), as, func(d *paytest.EVMDraft) {
+		d.Nonce, d.ValidBefore, d.Sign = first.Draft.Nonce, first.Draft.ValidBefore, one.HighS
+	})
+	if r := s.present("/api/bid", bid, first.Header()); r.Status != 200 {
+		t.Errorf("the first signature: %d %s", r.Status, r.Body)
+	}
+	if r := s.present("/api/bid", bid, second.Header()); r.Status != 409 || r.code(t) != "credential_reused" {
+		t.Errorf("the second signature: %d %s", r.Status, r.Body)
+	}
+	if s.authorized() != 700 || s.submissions() != 7 {
+		t.Errorf("%d cents in %d transactions, want 700 in 7", s.authorized(), s.submissions())
+	}
+
+	// The first agrees where gas costs nothing.
+	fickle, refuses := s.payer().Address(), s.payer()
+	later := s.payer().Address()
+	for at, code := range map[common.Address]string{fickle: "0x3a601257631626ba7e60e01b5f5260205ff35b5f5ffd", refuses.Address(): "0xef0100" + fickle.Hex()[2:]} {
+		if err := s.chain.Call(t.Context(), nil, "anvil_setCode", at, code); err != nil {
 			t.Fatal(err)
 		}
-		r := s.present(path, body, payer.Header(s.offer(path, body), paytest.ValidFor(30*time.Second)))
-		if r.Status != http.StatusPaymentRequired || r.document(t)["reason"] != "account_has_code" {
+	}
+	early := one.Header(s.offer("/api/bid", bid), paytest.As(later, one), paytest.Wrapped)
+	for name, c := range map[string]struct{ credential, reason string }{
+		"code that agrees to simulations alone": {one.Header(s.offer("/api/bid", bid), paytest.As(fickle, one)), "reverted"},
+		"a delegation to it":                    {refuses.Header(s.offer("/api/bid", bid)), "reverted"},
+		"the signature of another owner":        {one.Header(s.offer("/api/bid", bid), paytest.As(s.smart(two), one)), "wrong_signer"},
+		"an account that is not deployed":       {early, "account_not_deployed"},
+		"the same by x402":                      {one.Exact(s.exact("/api/bid", bid), paytest.As(later, one), paytest.Wrapped).Header(), "account_not_deployed"},
+	} {
+		if r := s.present("/api/bid", bid, c.credential); r.Status != http.StatusPaymentRequired || r.document(t)["reason"] != c.reason {
 			t.Errorf("%s: %d %s", name, r.Status, r.Body)
 		}
 	}
-	t.Logf("%d submissions", s.submissions())
-	if n := s.submissions(); n != 0 {
-		t.Errorf("%d submissions", n)
+	if s.authorized() != 700 || s.submissions() != 7 {
+		t.Errorf("%d cents in %d transactions, want 700 in 7", s.authorized(), s.submissions())
+	}
+	if err := s.chain.PutAccount(t.Context(), later, one.Address()); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.present("/api/bid", bid, early); r.Status != 200 || s.authorized() != 800 {
+		t.Errorf("once it is deployed: %d %s", r.Status, r.Body)
 	}
 }
 

@@ -103,6 +103,19 @@ func (s *shop) payer() paytest.EVM {
 	return w
 }
 
+// smart makes a smart account with a thousand dollars, for which all these wallets sign.
+func (s *shop) smart(owners ...paytest.EVM) common.Address {
+	s.t.Helper()
+	account, all := s.payer().Address(), []common.Address{}
+	for _, w := range owners {
+		all = append(all, w.Address())
+	}
+	if err := s.chain.PutAccount(context.Background(), account, all...); err != nil {
+		s.t.Fatal(err)
+	}
+	return account
+}
+
 // endow sets what a payer has, in base units.
 func (s *shop) endow(payer paytest.EVM, units int64) {
 	s.t.Helper()

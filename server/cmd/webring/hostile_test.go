@@ -20,6 +20,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/mod/sumdb/note"
+	xtlog "golang.org/x/mod/sumdb/tlog"
 
 	"webring/core"
 	"webring/core/api"
@@ -45,6 +46,7 @@ type hostile struct {
 	state   *core.State
 	tree    snap.Tree
 	records []snap.Record
+	hashes  []xtlog.Hash
 	at      snap.Checkpoint
 	signed  []byte
 	changed chan struct{}
@@ -102,6 +104,11 @@ func (h *hostile) apply(s coretest.Step) error {
 	if err := h.state.Apply(s.EventBytes, s.TextBytes); err != nil {
 		return err
 	}
+	hashes, err := xtlog.StoredHashes(int64(h.tree.Size()), s.EventBytes, h)
+	if err != nil {
+		return err
+	}
+	h.hashes = append(h.hashes, hashes...)
 	h.tree.Add(s.EventBytes)
 	h.records = append(h.records, snap.Record{Event: s.EventBytes, Texts: s.TextBytes})
 	return nil
@@ -215,15 +222,9 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		b = h.signed
-	}
-	if t, texts, ok := tlog.ParsePath(r.URL.Path); ok && t.L < 0 && t.N*tlog.TileWidth+int64(t.W) <= int64(len(h.records)) {
-		b = []byte{}
-		for _, r := range h.records[t.N*tlog.TileWidth:][:t.W] {
-			if texts {
-				b = tlog.AppendEntry(b, r.Texts)
-			} else {
-				b = tlog.AppendEntry(b, r.Event)
-			}
+	default:
+		if b == nil {
+			b = h.tile(r.URL.Path)
 		}
 	}
 	h.mu.Unlock()
@@ -239,6 +240,41 @@ func (h *hostile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Write(b)
+}
+
+// ReadHashes implements [xtlog.HashReader].
+func (h *hostile) ReadHashes(indexes []int64) (hashes []xtlog.Hash, err error) {
+	for _, i := range indexes {
+		if i >= int64(len(h.hashes)) {
+			return nil, errors.New("not yet")
+		}
+		hashes = append(hashes, h.hashes[i])
+	}
+	return hashes, nil
+}
+
+// tile is a tile or a bundle of the log, nil if it has none there.
+func (h *hostile) tile(path string) (b []byte) {
+	t, texts, ok := tlog.ParsePath(path)
+	if !ok {
+		return nil
+	}
+	if t.L >= 0 {
+		b, _ = xtlog.ReadTileData(t, h)
+		return b
+	}
+	first := t.N * tlog.TileWidth
+	if first+int64(t.W) > int64(len(h.records)) {
+		return nil
+	}
+	for _, r := range h.records[first:][:t.W] {
+		if texts {
+			b = tlog.AppendEntry(b, r.Texts)
+		} else {
+			b = tlog.AppendEntry(b, r.Event)
+		}
+	}
+	return b
 }
 
 func (h *hostile) stream(w http.ResponseWriter, r *http.Request) {

@@ -108,6 +108,7 @@ func TestRefusedPaymentsSayWhy(t *testing.T) {
 	if r := o.post("/api/bid", body, "Authorization", first); r.Status != http.StatusOK {
 		t.Errorf("paid with the next nonce: %d %s", r.Status, r.Body)
 	}
+	o.confirmed() // until then it is not said that the second pays nothing
 	for reason, credential := range map[string]string{
 		"already_used":       second,
 		"nonce_not_next":     countedBy(t, w, o.challenge(o.post("/api/bid", body)), func(d *draft) { d.Nonce = uint64(1_000_000) }),

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -129,6 +130,48 @@ func countedBy(t *testing.T, w devchain.Account, ch mpp.Challenge, changes ...pa
 	}
 	like := func(d *paytest.TempoDraft) { d.MaxFee, d.MaxPriorityFee = price.ToInt(), price.ToInt() }
 	return signedBy(w, ch, append([]paytest.TempoAlter{paytest.Counted(nonce), like}, changes...)...)
+}
+
+// counts has a payer like [countedBy]'s join, bid and change what it is at a node. Each answer has a
+// receipt, and each credential is answered twice, with one effect. It gives the slug.
+func (o *origin) counts(w devchain.Account, name, url string) (slug string) {
+	o.t.Helper()
+	slug = strings.ToLower(name)
+	for _, x := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{http.MethodPost, "/api/register", fmt.Sprintf(`{"name":%q,"url":%q,"kind":"agent"}`, name, url), http.StatusCreated},
+		{http.MethodPost, "/api/bid", fmt.Sprintf(`{"member":%q,"amount":"2.00"}`, slug), http.StatusOK},
+		{http.MethodPatch, "/api/ring/" + slug, `{"description":"Counts its nonces."}`, http.StatusOK},
+	} {
+		ch := o.challenge(o.send(x.method, x.path, []byte(x.body), "Content-Type", "application/json", "Accept-Payment", "tempo/charge"))
+		var credential string
+		proves := x.method == http.MethodPatch
+		if proves {
+			proof := paytest.Tempo{Key: w.Key}.Prove(ch)
+			var err error
+			if credential, err = proof.Header(); err != nil {
+				o.t.Fatal(err)
+			}
+		} else {
+			credential = countedBy(o.t, w, ch)
+		}
+		present := func() reply {
+			return o.send(x.method, x.path, []byte(x.body), "Content-Type", "application/json", "Authorization", credential)
+		}
+		r := present()
+		if r.Status != x.status || r.Header.Get("Payment-Receipt") == "" {
+			o.t.Fatalf("%s %s: %d %s\n%s", x.method, x.path, r.Status, r.Body, o.log)
+		}
+		if !proves {
+			checkReceipt(o.t, devchain.Payment{Exchange: devchain.Exchange{Header: r.Header}})
+		}
+		if r := present(); r.Status != http.StatusConflict || r.code(o.t) != "credential_reused" {
+			o.t.Errorf("%s %s once more: %d %s", x.method, x.path, r.Status, r.Body)
+		}
+	}
+	return slug
 }
 
 // signedBy answers a challenge as the reference client would, with changes.

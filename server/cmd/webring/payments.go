@@ -150,7 +150,7 @@ func (o operator) gasWasted(out io.Writer) error {
 	if g.Budget > 0 {
 		most = fmt.Sprintf("of at most %d", g.Budget)
 	}
-	fmt.Fprintf(out, "%d gas wasted within the last hour, %s, and %d by accounts that had paid; within a week by\n", g.LastHour-g.Apart, most, g.Apart)
+	fmt.Fprintf(out, "%d gas wasted within the last hour, %s, %d by new smart accounts, and %d by accounts that had paid; within a week by\n", g.LastHour-g.Apart-g.Code, most, g.Code, g.Apart)
 	w := table(out, "GAS\tWEI\tTIMES\tLAST\tREFUSED UNTIL\tCLIENT\tPAYER\tLAST TRANSACTION")
 	for _, x := range g.Wasters {
 		until := "not to blame"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"webring/core/snap"
+	"webring/server/pay/x402"
 )
 
 // TestAWorkerIsThereForPeopleWithoutItsOrigin has a Worker, the same files under Deno and an
@@ -62,6 +64,13 @@ func TestAWorkerIsThereForPeopleWithoutItsOrigin(t *testing.T) {
 		// It may have been taken.
 		if r := w.post("/api/bid", "{}", "Authorization", "Payment lost"); r.Status != http.StatusServiceUnavailable || r.code(t) != "payment_pending" || r.Header.Get("Retry-After") != "5" {
 			t.Errorf("%d from a proxy: %d %s", status, r.Status, r.Body)
+		}
+		for signature, network := range map[string]string{`{"accepted":{"network":"eip155:1"},"x":"?>"}`: "eip155:1", `{"accepted":{"network":["eip155:1"]}}`: "", `{"accepted":{"network":"eip155:1\n"}}`: "", "{}": "", "x": ""} {
+			signature = base64.URLEncoding.EncodeToString([]byte(signature))
+			r := w.post("/api/bid", "{}", x402.SignatureField, signature)
+			if s := settlement(t, r.Header); r.code(t) != "payment_pending" || s.Success || s.ErrorReason != x402.Pending || s.Network != network {
+				t.Errorf("%d from a proxy: %d %s, %+v", status, r.Status, r.Body, s)
+			}
 		}
 	}
 	// What the origin says itself goes through.

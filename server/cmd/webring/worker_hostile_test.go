@@ -34,7 +34,8 @@ func TestAWorkerRefusesWhatIsNotTheOrigins(t *testing.T) {
 	h.sign()
 	w := h.worker()
 	h.reachedBy(w)
-	for i, c := range h.attacks(old) {
+	texts := attack{"an altered text", func(snap.Checkpoint) { h.spoil("/log/texts/"); h.sign() }, "events that the checkpoint does not sign, or that this core does not fold", true}
+	for i, c := range append(h.attacks(old), texts) {
 		was, ring := h.present(), w.get("/api/ring")
 		was.Time = h.at.Time
 		h.join(fmt.Sprint("member-", i))

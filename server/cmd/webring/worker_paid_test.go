@@ -62,6 +62,7 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 		t.Errorf("%d %s\n%s", p.Status, p.Body, w.log)
 	}
 	shows("exactly", "6.50")
+	shows(w.counts(wallet(t), "Counting", "https://counting.dev/"), "3.00")
 
 	// Each client is counted for itself, at the Worker and at the origin.
 	const challenge = `{"member":"exactly","amount":"1.00"}`

@@ -42,15 +42,27 @@ contract Token {
         bytes32 r,
         bytes32 s
     ) external {
+        transferWithAuthorization(from, to, value, validAfter, validBefore, nonce, abi.encodePacked(r, s, v));
+    }
+
+    function transferWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256 validAfter,
+        uint256 validBefore,
+        bytes32 nonce,
+        bytes memory signature
+    ) public {
         require(block.timestamp > validAfter, "authorization is not yet valid");
         require(block.timestamp < validBefore, "authorization is expired");
-        consume(from, nonce, keccak256(abi.encode(TRANSFER, from, to, value, validAfter, validBefore, nonce)), v, r, s);
+        consume(from, nonce, keccak256(abi.encode(TRANSFER, from, to, value, validAfter, validBefore, nonce)), signature);
         emit AuthorizationUsed(from, nonce);
         move(from, to, value);
     }
 
     function cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s) external {
-        consume(authorizer, nonce, keccak256(abi.encode(CANCEL, authorizer, nonce)), v, r, s);
+        consume(authorizer, nonce, keccak256(abi.encode(CANCEL, authorizer, nonce)), abi.encodePacked(r, s, v));
         emit AuthorizationCanceled(authorizer, nonce);
     }
 
@@ -66,19 +78,27 @@ contract Token {
         );
     }
 
-    function consume(address signer, bytes32 nonce, bytes32 message, uint8 v, bytes32 r, bytes32 s) private {
+    function consume(address signer, bytes32 nonce, bytes32 message, bytes memory signature) private {
         require(!authorizationState[signer][nonce], "authorization is used or canceled");
-        require(signed(signer, keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), message)), v, r, s), "invalid signature");
+        require(signed(signer, keccak256(abi.encodePacked(hex"1901", DOMAIN_SEPARATOR(), message)), signature), "invalid signature");
         authorizationState[signer][nonce] = true;
     }
 
-    function signed(address signer, bytes32 digest, uint8 v, bytes32 r, bytes32 s) private view returns (bool) {
+    function signed(address signer, bytes32 digest, bytes memory signature) private view returns (bool) {
         if (signer.code.length > 0) {
             (bool ok, bytes memory answer) = signer.staticcall(
-                abi.encodeWithSignature("isValidSignature(bytes32,bytes)", digest, abi.encodePacked(r, s, v))
+                abi.encodeWithSignature("isValidSignature(bytes32,bytes)", digest, signature)
             );
             return ok && answer.length >= 32 && abi.decode(answer, (bytes32)) == bytes32(bytes4(0x1626ba7e));
         }
+        if (signature.length != 65) return false;
+        bytes32 r;
+        bytes32 s;
+        assembly {
+            r := mload(add(signature, 32))
+            s := mload(add(signature, 64))
+        }
+        uint8 v = uint8(signature[64]);
         address recovered = ecrecover(digest, v, r, s);
         return uint256(s) <= HALF_ORDER && (v == 27 || v == 28) && recovered != address(0) && recovered == signer;
     }

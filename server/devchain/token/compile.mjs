@@ -1,4 +1,4 @@
-// Compiles Token.sol to Token.hex, the code as it lies at an address:
+// Compiles each contract of this folder to its code as it lies at an address, NAME.sol to NAME.hex:
 //
 //     npm install --no-save solc@0.8.30 && node token/compile.mjs
 //
@@ -8,11 +8,12 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import solc from 'solc'
 
 const file = (name) => new URL(name, import.meta.url)
+const names = ['Token', 'Account']
 const output = JSON.parse(
   solc.compile(
     JSON.stringify({
       language: 'Solidity',
-      sources: { 'Token.sol': { content: readFileSync(file('Token.sol'), 'utf8') } },
+      sources: Object.fromEntries(names.map((name) => [`${name}.sol`, { content: readFileSync(file(`${name}.sol`), 'utf8') }])),
       settings: {
         optimizer: { enabled: true, runs: 200 },
         evmVersion: 'paris',
@@ -23,4 +24,4 @@ const output = JSON.parse(
   ),
 )
 if (output.errors) throw new Error(output.errors.map((e) => e.formattedMessage).join('\n'))
-writeFileSync(file('Token.hex'), output.contracts['Token.sol'].Token.evm.deployedBytecode.object + '\n')
+for (const name of names) writeFileSync(file(`${name}.hex`), output.contracts[`${name}.sol`][name].evm.deployedBytecode.object + '\n')

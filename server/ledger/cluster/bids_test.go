@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -246,16 +247,23 @@ func BenchmarkBids(b *testing.B) {
 			}
 		}
 	})
-	began := time.Now()
+	began, node, members := time.Now(), ownCPU(b), etcdCPU(etcd)
 	took := bid(b, service, *bidsPayers, *bidsTime)
-	rate := float64(len(took)) / time.Since(began).Seconds()
+	elapsed, bids := time.Since(began), float64(len(took))
+	node, members = ownCPU(b)-node, etcdCPU(etcd)-members
 	stopWatching()
+	var committing time.Duration
+	groups := leader.took()
+	for _, d := range groups {
+		committing += d
+	}
 	var database int64
 	for _, m := range etcd.Members {
 		database = max(database, m.DBSize())
 	}
 	for name, value := range map[string]float64{
-		"bids/s": rate, "bid-ms": ms(took[len(took)/2]), "bid-p99-ms": ms(took[len(took)*99/100]), "commit-ms": ms(alone[len(alone)/2]),
+		"bids/s": bids / elapsed.Seconds(), "node-µs-cpu": float64(node.Microseconds()) / bids, "etcd-µs-cpu": float64(members.Microseconds()) / bids,
+		"groups/s": float64(len(groups)) / elapsed.Seconds(), "committing-%": 100 * committing.Seconds() / elapsed.Seconds(), "bid-ms": ms(took[len(took)/2]), "bid-p99-ms": ms(took[len(took)*99/100]), "commit-ms": ms(alone[len(alone)/2]),
 		"etcd-MiB": float64(memory.Load()) / (1 << 20), "database-MiB": float64(database) / (1 << 20),
 	} {
 		b.ReportMetric(value, name)
@@ -280,6 +288,22 @@ func BenchmarkBids(b *testing.B) {
 	if err := leader.store.Close(); err != nil {
 		b.Error(err)
 	}
+}
+
+// ownCPU is the processor time of this process: of the nodes, the payers and the slow links.
+func ownCPU(b *testing.B) time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+func etcdCPU(c *etcdtest.Cluster) (all time.Duration) {
+	for _, m := range c.Members {
+		all += m.CPU()
+	}
+	return all
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

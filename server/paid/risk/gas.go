@@ -19,12 +19,13 @@ const (
 	wasteMemory = 7 * 24 * time.Hour
 	// budgetPeriod is what the budget is for.
 	budgetPeriod = time.Hour
-	// ownPart is which part of the budget an account of its own allowance may waste.
-	ownPart = 10
-	// usualWaste is what one failure costs about, in units of gas: as many times as it goes
-	// into the budget, clients share. usualLimit is what one submission can cost at most,
-	// as long as none has shown it.
-	usualWaste, usualLimit = 50_000, 100_000
+	// ownPart is which part of the budget an account of its own allowance may waste, and
+	// codePart is which part all accounts with code may waste in addition to it.
+	ownPart, codePart = 10, 2
+	// usualWaste is what one failure costs about, in units of gas, and usualCode is what one
+	// of an account with code does: as many times as it goes into the budget, clients share.
+	// usualLimit is what one submission can cost at most, as long as none has shown it.
+	usualWaste, usualCode, usualLimit = 50_000, 100_000, 100_000
 )
 
 // Gas remembers what payments have cost this service for nothing. A payment that this
@@ -39,6 +40,9 @@ const (
 //     their payments by the rule of edge/share: one that has wasted nothing is refused
 //     only when all of it is wasted, and one that has wasted some earlier.
 //
+// The code of an account decides whether a payment fails, and can waste more than others. So new
+// accounts with code have a budget of their own, half as large, and close the offer for no others.
+//
 // An attacker can make any number of accounts, so what is in flight counts as wasted. Gas is
 // safe for concurrent use.
 type Gas struct {
@@ -50,16 +54,32 @@ type Gas struct {
 	bars  map[[2]string]bar // by network and account
 	// flights are what was submitted and may yet be wasted, by reservation.
 	flights map[string]Flight
-	// needs is what the last submission on a network could use.
-	needs map[string]uint64
-	// shared is what [Gas.sharedNow] gives, by network.
-	shared map[string]common
+	// needs is what the last submission of a pool could use.
+	needs map[pool]uint64
+	// shared is what [Gas.count] gave last.
+	shared map[pool]common
+}
+
+// pool is what shares one budget: the new accounts on a network, those with code apart.
+type pool struct {
+	network string
+	code    bool
+}
+
+// limits gives what a pool may waste in an hour, in units of gas, and what one failure costs
+// about.
+func (x *Gas) limits(p pool) (budget, usual uint64) {
+	if p.code {
+		return x.budget / codePart, usualCode
+	}
+	return x.budget, usualWaste
 }
 
 // Flight is gas that a transaction which is not mined yet can use.
 type Flight struct {
 	Network, Payer, Client string
 	Gas                    uint64
+	Code                   bool // of an account with code
 	Apart                  bool // of an account with its own allowance
 }
 
@@ -79,14 +99,14 @@ type bar struct {
 // NewGas gives the waste that earlier processes have stored. The budget is what may be wasted
 // in an hour, in units of gas; 0 for any.
 func NewGas(budget uint64, stored []ledger.Waste) *Gas {
-	x := &Gas{budget: budget, flights: map[string]Flight{}, needs: map[string]uint64{}}
+	x := &Gas{budget: budget, flights: map[string]Flight{}, needs: map[pool]uint64{}}
 	x.set(stored)
 	return x
 }
 
 // set replaces everything. The caller holds mu, or has the only reference.
 func (x *Gas) set(all []ledger.Waste) {
-	x.all, x.known, x.bars, x.shared = nil, map[string]bool{}, map[[2]string]bar{}, map[string]common{}
+	x.all, x.known, x.bars, x.shared = nil, map[string]bool{}, map[[2]string]bar{}, map[pool]common{}
 	for _, w := range all {
 		x.put(w)
 	}
@@ -96,7 +116,7 @@ func (x *Gas) set(all []ledger.Waste) {
 func (x *Gas) put(w ledger.Waste) {
 	x.all = append(x.all, w)
 	x.known[w.Transaction] = true
-	delete(x.shared, w.Network)
+	delete(x.shared, pool{w.Network, w.Code})
 	if w.Late || w.Payer == "" {
 		return
 	}
@@ -160,7 +180,7 @@ func (x *Gas) Launch(id string, f Flight) {
 func (x *Gas) LaunchWithin(id string, f Flight, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.needs[f.Network] = f.Gas
+	x.needs[pool{f.Network, f.Code}] = f.Gas
 	if x.budget > 0 && !x.room(id, f, now) {
 		return false
 	}
@@ -172,7 +192,8 @@ func (x *Gas) LaunchWithin(id string, f Flight, now time.Time) bool {
 // caller holds mu.
 func (x *Gas) room(id string, f Flight, now time.Time) bool {
 	var own uint64
-	shared := x.count(f.Network, now)
+	of := pool{f.Network, f.Code}
+	shared := x.count(of, now)
 	for _, w := range x.recent(f.Network, now) {
 		if w.Apart && w.Payer == f.Payer {
 			own += w.Gas
@@ -182,7 +203,9 @@ func (x *Gas) room(id string, f Flight, now time.Time) bool {
 		switch {
 		case other == id || o.Network != f.Network:
 		case !o.Apart:
-			shared.take(o.Client, o.Gas)
+			if o.Code == f.Code {
+				shared.take(o.Client, o.Gas)
+			}
 		case o.Payer == f.Payer:
 			own += o.Gas
 		}
@@ -190,14 +213,16 @@ func (x *Gas) room(id string, f Flight, now time.Time) bool {
 	if f.Apart {
 		return own == 0 || own+f.Gas <= x.budget/ownPart
 	}
-	return shared.room(x.budget, f.Client, f.Gas)
+	budget, _ := x.limits(of)
+	return shared.room(budget, f.Client, f.Gas)
 }
 
-// count is what of the budget is wasted by those that share it. The caller holds mu.
-func (x *Gas) count(network string, now time.Time) common {
-	s := common{clients: share.NewShares(share.Rule{Most: int(max(1, x.budget/usualWaste))})}
-	for _, w := range x.recent(network, now) {
-		if !w.Apart {
+// count is what of its budget a pool has wasted. The caller holds mu.
+func (x *Gas) count(of pool, now time.Time) common {
+	budget, usual := x.limits(of)
+	s := common{clients: share.NewShares(share.Rule{Most: int(max(1, budget/usual))})}
+	for _, w := range x.recent(of.network, now) {
+		if !w.Apart && w.Code == of.code {
 			s.take(w.Client, w.Gas)
 			if end := w.At.Add(budgetPeriod); s.until.IsZero() || end.Before(s.until) {
 				s.until = end
@@ -234,28 +259,31 @@ func (x *Gas) recent(network string, now time.Time) (some []ledger.Waste) {
 }
 
 // FullUntil says until when waste leaves no room for another submission that a client brings
-// for an account without its own allowance, at least; the zero time if there is room.
-func (x *Gas) FullUntil(network, client string, now time.Time) time.Time {
+// for an account without its own allowance, with or without code, at least; the zero time if
+// there is room.
+func (x *Gas) FullUntil(network string, code bool, client string, now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.budget == 0 {
 		return time.Time{}
 	}
-	s, known := x.shared[network]
+	of := pool{network, code}
+	s, known := x.shared[of]
 	if !known || !s.until.IsZero() && !now.Before(s.until) {
-		s = x.count(network, now)
-		x.shared[network] = s
+		s = x.count(of, now)
+		x.shared[of] = s
 	}
-	need := cmp.Or(x.needs[network], usualLimit)
-	if s.room(x.budget, client, need) {
+	need := cmp.Or(x.needs[of], usualLimit)
+	budget, _ := x.limits(of)
+	if s.room(budget, client, need) {
 		return time.Time{}
 	}
 	left := s.gas
 	for _, w := range x.recent(network, now) {
-		if w.Apart {
+		if w.Apart || w.Code != code {
 			continue
 		}
-		if left -= w.Gas; left == 0 || left+need <= x.budget {
+		if left -= w.Gas; left == 0 || left+need <= budget {
 			return w.At.Add(budgetPeriod)
 		}
 	}
@@ -300,9 +328,10 @@ func (x *Gas) Barred(network, payer string) time.Time {
 type Wasted struct {
 	Budget   uint64 `json:"budget"`    // units an hour, 0 for any
 	LastHour uint64 `json:"last_hour"` // units, without what a late chain has wasted
-	// Apart is what of that accounts have wasted within allowances of their own, and not
-	// out of the budget.
+	// Apart is what of that accounts have wasted within allowances of their own, and Code what
+	// new accounts with code have wasted: neither is out of the budget.
 	Apart   uint64   `json:"apart"`
+	Code    uint64   `json:"code"`
 	Wasters []Waster `json:"wasters"` // the largest first, at most a thousand
 }
 
@@ -335,8 +364,11 @@ func (x *Gas) Wasted(now time.Time) Wasted {
 		}
 		if now.Sub(w.At) < budgetPeriod && !w.Late {
 			g.LastHour += w.Gas
-			if w.Apart {
+			switch {
+			case w.Apart:
 				g.Apart += w.Gas
+			case w.Code:
+				g.Code += w.Gas
 			}
 		}
 		key := [2]string{w.Network, w.Payer}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math/big"
 	"slices"
 	"strconv"
@@ -17,16 +18,15 @@ import (
 	"webring/server/pay/node"
 )
 
-// authorization is a signed TransferWithAuthorization (EIP-3009). One that was
-// read here has a signature by from, in the only spelling that tokens take.
+// authorization is a signed TransferWithAuthorization (EIP-3009).
 type authorization struct {
 	from, to    common.Address
 	value       uint64 // base units
 	validAfter  uint64 // Unix seconds; the block must be later
 	validBefore uint64 // Unix seconds; the block must be earlier
 	nonce       common.Hash
-	r, s        common.Hash
-	v           byte // 27 or 28
+	signature   []byte // of a key: r, s and v, which is 27 or 28; of an account with code: any
+	whole       bool   // it is submitted by the function that takes a signature of any length
 }
 
 // challengeNonce binds an authorisation to a challenge (draft-evm-charge-00,
@@ -58,42 +58,61 @@ func (a *authorization) arguments() []byte {
 	return slices.Concat(node.Word(a.from), node.Word(a.to), node.Number(a.value), node.Number(a.validAfter), node.Number(a.validBefore), a.nonce[:])
 }
 
-// selector is the function transferWithAuthorization with v, r and s apart.
-var selector = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
+// The functions transferWithAuthorization: with v, r and s apart, which every token has, and
+// with a signature of any length, which tokens have that ask accounts with code.
+var (
+	selector      = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
+	wholeSelector = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)")
+)
 
-// calldata is the call that submits a: the selector and nine words. It is what
-// is stored of a payment.
+// calldata is the call that submits a. It is what is stored of a payment.
 func (a *authorization) calldata() []byte {
-	return slices.Concat(selector, a.arguments(), node.Number(uint64(a.v)), a.r[:], a.s[:])
+	if a.whole {
+		return slices.Concat(wholeSelector, a.arguments(), node.Number(7*32), packed(a.signature))
+	}
+	return slices.Concat(selector, a.arguments(), node.Number(uint64(a.signature[64])), a.signature[:64])
 }
 
 // readCalldata reads what calldata wrote, and nothing else.
 func readCalldata(data []byte) (*authorization, error) {
-	if len(data) != 4+9*32 {
-		return nil, errors.New("not the calldata of an authorisation")
+	other := errors.New("not the calldata of an authorisation")
+	if len(data) < 4+8*32 {
+		return nil, other
 	}
 	word := func(i int) []byte { return data[4+i*32 : 4+i*32+32] }
 	low := func(i int) uint64 { return binary.BigEndian.Uint64(word(i)[24:]) }
 	a := &authorization{
 		from: common.BytesToAddress(word(0)), to: common.BytesToAddress(word(1)),
 		value: low(2), validAfter: low(3), validBefore: low(4), nonce: common.Hash(word(5)),
-		v: byte(low(6)), r: common.Hash(word(7)), s: common.Hash(word(8)),
+		whole: bytes.HasPrefix(data, wholeSelector),
+	}
+	rest := data[4+8*32:]
+	switch n := low(7); {
+	case a.whole && n <= uint64(len(rest)):
+		a.signature = rest[:n]
+	case !a.whole && len(rest) == 32:
+		a.signature = slices.Concat(word(7), rest, []byte{byte(low(6))})
+	default:
+		return nil, other
 	}
 	if !bytes.Equal(a.calldata(), data) {
-		return nil, errors.New("not the calldata of an authorisation")
+		return nil, other
 	}
 	return a, nil
 }
 
-// signedBy says whether the signature is valid and of the account from. As tokens do, it
+// byKey says whether the signature is by the key of the account from. As tokens do, it
 // refuses the second form that every signature has, with a high s, and v other than 27
 // and 28.
-func (a *authorization) signedBy(domain common.Hash) bool {
-	r, s := new(big.Int).SetBytes(a.r[:]), new(big.Int).SetBytes(a.s[:])
-	if !crypto.ValidateSignatureValues(a.v-27, r, s, true) {
+func (a *authorization) byKey(domain common.Hash) bool {
+	if len(a.signature) != 65 {
 		return false
 	}
-	key, err := crypto.SigToPub(a.digest(domain), slices.Concat(a.r[:], a.s[:], []byte{a.v - 27}))
+	rs, v := a.signature[:64], a.signature[64]-27
+	if !crypto.ValidateSignatureValues(v, new(big.Int).SetBytes(rs[:32]), new(big.Int).SetBytes(rs[32:]), true) {
+		return false
+	}
+	key, err := crypto.SigToPub(a.digest(domain), slices.Concat(rs, []byte{v}))
 	return err == nil && crypto.PubkeyToAddress(*key) == a.from
 }
 
@@ -136,12 +155,14 @@ func (p spelled) read(signed string) (*authorization, error) {
 	if !ok {
 		return nil, mpp.MalformedPayload
 	}
-	if len(signature) != 65 {
-		// EIP-2098, and what contracts sign (EIP-1271, EIP-6492), say the same
-		// in ways that the function we call does not take.
-		return nil, mpp.Refuse(mpp.ReasonForm, "only signatures of 65 bytes, by the account's own key, are taken")
+	own, wrapped, err := unwrap(signature)
+	switch {
+	case err != nil:
+		return nil, mpp.Refuse(mpp.ReasonForm, "what wraps the signature (ERC-6492) cannot be read")
+	case len(own) > maxSignature:
+		return nil, mpp.Refuse(mpp.ReasonForm, fmt.Sprintf("the signature is longer than %d bytes", maxSignature))
 	}
-	a.r, a.s, a.v = common.Hash(signature[:32]), common.Hash(signature[32:64]), signature[64]
+	a.signature, a.whole = own, wrapped || len(own) != 65
 	for _, field := range []struct {
 		text string
 		into []byte

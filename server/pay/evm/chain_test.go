@@ -274,21 +274,30 @@ func (m *market) misconfigured() {
 }
 
 func TestOnARealChain(t *testing.T) {
-	m := open(t)
-	for _, part := range []struct {
-		name string
-		do   func()
-	}{
-		{"a payment settles", m.settles},
-		{"somebody else is quicker", m.frontRun},
-		{"the payer is quicker", m.overtaken},
-		{"many at once", m.manyAtOnce},
-		{"a gap closes", m.gapCloses},
-		{"fees rise", m.feesRise},
-		{"one dollar, three times", m.oneDollarThrice}, // last: the chain's clock is ahead from here on
-		{"misconfigured", m.misconfigured},
-	} {
-		if !t.Run(part.name, func(t *testing.T) { outer := m.T; m.T = t; defer func() { m.T = outer }(); part.do() }) {
+	open(t).parts([]part{
+		{"a payment settles", (*market).settles},
+		{"somebody else is quicker", (*market).frontRun},
+		{"the payer is quicker", (*market).overtaken},
+		{"many at once", (*market).manyAtOnce},
+		{"a gap closes", (*market).gapCloses},
+		{"fees rise", (*market).feesRise},
+		{"one dollar, three times", (*market).oneDollarThrice}, // last: the chain's clock is ahead from here on
+		{"misconfigured", (*market).misconfigured},
+	})
+}
+
+// part is one of several tests on one chain.
+type part struct {
+	name string
+	do   func(*market)
+}
+
+// parts does them one after the other, until one fails.
+func (m *market) parts(all []part) {
+	outer := m.T
+	defer func() { m.T = outer }()
+	for _, p := range all {
+		if !outer.Run(p.name, func(t *testing.T) { m.T = t; p.do(m) }) {
 			return
 		}
 	}

@@ -29,9 +29,15 @@
 // An authorisation is submitted once; a second time only if the first transaction was
 // never mined. A payer can move its money away just before the block with the submission,
 // and each attempt would cost us gas. The outcome says what gas was wasted, and package
-// paid refuses such payers. Accounts with code are refused, also those that have delegated
-// to code (EIP-7702): the token asks their code for the signature (ERC-1271), and the code
-// can answer differently in a simulation.
+// paid refuses such payers.
+//
+// # Smart accounts
+//
+// The token asks an account with code, also by delegation (EIP-7702), whether a signature is
+// its own (ERC-1271), and so nothing is known of such a signature before the simulation
+// (account.go). An account that is not deployed is told to do that first. Code can answer
+// differently once it costs us gas: what it can waste is bounded, as each submission has little
+// more gas than its simulation took, and counts apart from what others waste ([mpp.Expenses]).
 //
 // # x402
 //

@@ -19,8 +19,8 @@ import (
 
 const (
 	// maxGas is the most gas that one authorisation may take, and what the account must
-	// be able to pay for, for each in flight. USDC takes about 80 000 units; chains that
-	// reckon their data as gas take more.
+	// be able to pay for, for each in flight. USDC takes about 80 000 units, and more for
+	// what a smart account's code takes; chains that reckon their data as gas take more.
 	maxGas = 200_000
 	// patience is for how long, by the chain's clock in seconds, a transaction that
 	// a node has taken is waited for before it is sent again with higher fees.
@@ -49,6 +49,7 @@ type submission struct {
 	validBefore uint64 // of the authorisation; 0 when it has ended
 	signed      uint64 // chain's clock when it was signed
 	gas         uint64
+	code        bool // the payer's account had code
 	fees        fees
 	raw         []byte
 	hash        common.Hash
@@ -159,9 +160,9 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 	case free < at:
 		// What was before it has ended without being mined.
 		mine.validBefore = 0
-		return g.sign(a, free, mine.gas, st)
+		return g.sign(a, free, mine.gas, mine.code, st)
 	case st.clock() >= mine.signed+patience:
-		return g.sign(a, at, mine.gas, st)
+		return g.sign(a, at, mine.gas, mine.code, st)
 	}
 	again := *mine
 	return &again
@@ -170,11 +171,12 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 // limit is the gas limit of a transaction that takes so much gas in a trial.
 func limit(gas uint64) uint64 { return min(gas+gas/4, maxGas) }
 
-// submit gives a transaction for a, which has none in flight, with this gas limit.
-func (g *gasAccount) submit(a *authorization, limit uint64, st *standing) *submission {
+// submit gives a transaction for a, which has none in flight, with this gas limit. code says
+// that the payer's account has code.
+func (g *gasAccount) submit(a *authorization, limit uint64, code bool, st *standing) *submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.sign(a, g.free(st), limit, st)
+	return g.sign(a, g.free(st), limit, code, st)
 }
 
 // free is the lowest nonce without a transaction that can still settle an authorisation. The
@@ -189,13 +191,13 @@ func (g *gasAccount) free(st *standing) uint64 {
 
 // sign makes a transaction for a with this nonce, in place of the last one that had
 // it. The caller holds mu.
-func (g *gasAccount) sign(a *authorization, nonce, gas uint64, st *standing) *submission {
+func (g *gasAccount) sign(a *authorization, nonce, gas uint64, code bool, st *standing) *submission {
 	f := g.bid(st)
 	if last := g.sent[nonce]; last != nil {
 		f = g.raised(last.fees, st)
 	}
 	raw := g.encode(nonce, gas, f, a.calldata())
-	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, fees: f,
+	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, code: code, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
 	signed := s
 	g.sent[nonce] = &signed
@@ -246,7 +248,7 @@ func (g *gasAccount) transactions(a *authorization) []submission {
 
 // record is what is stored of s.
 func (s *submission) record() mpp.Submission {
-	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String()}
+	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String(), Code: s.code}
 }
 
 // signed gives all transactions that were signed for a: those that an earlier process
@@ -263,7 +265,7 @@ func (m *Method) signed(a *authorization, p mpp.Payment) []submission {
 		if !ok {
 			price = new(big.Int)
 		}
-		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, fees: fees{most: price}, hash: hash})
+		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, code: x.Code, fees: fees{most: price}, hash: hash})
 	}
 	return append(all, own...)
 }
@@ -323,7 +325,7 @@ func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Bloc
 		if r == nil || *r.Status == 1 {
 			continue
 		}
-		w := &mpp.Waste{Transaction: s.hash.Hex(), Gas: s.gas}
+		w := &mpp.Waste{Transaction: s.hash.Hex(), Gas: s.gas, Code: s.code}
 		if r.GasUsed != nil {
 			w.Gas = min(w.Gas, uint64(*r.GasUsed))
 		}

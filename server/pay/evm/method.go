@@ -107,7 +107,8 @@ func (m *Method) request(cents int64, currency, recipient common.Address) (strin
 
 // Decode reads the payment out of a credential. The id of its challenge has been
 // verified. It checks, without a network, that it pays what that challenge asks for,
-// and for that challenge. The payment's payee names the recipient. [Method.InTime] checks
+// and for that challenge. A signature that is not by the key of the account may be that of a
+// smart account, which [Method.Simulate] checks ([mpp.Payment.Contract]). The payment's payee names the recipient. [Method.InTime] checks
 // its validity. Refusals are *mpp.Rejection; there is no other error.
 //
 // An x402 payload answers a challenge of [x402.Intent]. The payer chooses its nonce, so any
@@ -149,16 +150,24 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if err != nil {
 		return mpp.Payment{}, err
 	}
-	if !a.signedBy(m.domain) {
-		return mpp.Payment{}, mpp.Refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain")
-	}
-	signed := m.Payments
-	signed.Recipient = recipient
 	return mpp.Payment{
-		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex(),
-		Payer: payer, Payee: signed.Payee(), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
-		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer,
+		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.replayKey(a),
+		Payer: payer, Payee: m.payee(a), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
+		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer, Contract: !a.byKey(m.domain),
 	}, nil
+}
+
+// replayKey names an authorisation by its account and nonce, of which the token accepts one.
+// It may have many valid signatures.
+func (m *Method) replayKey(a *authorization) string {
+	return m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex()
+}
+
+// payee is whom an authorisation pays: today's recipient, or an earlier one.
+func (m *Method) payee(a *authorization) string {
+	signed := m.Payments
+	signed.Recipient = a.to
+	return signed.Payee()
 }
 
 // PaysGas says that this service pays for the gas of what it submits.
@@ -185,13 +194,18 @@ func (m *Method) InTime(p mpp.Payment, now, expires time.Time) *mpp.Rejection {
 // reopen reads a stored payment's authorisation again, by the same functions.
 // An error means that the record is damaged or from another configuration:
 // nothing can be concluded about the payment. The signature covers chain, token
-// and domain, which the calldata does not hold.
+// and domain, which the calldata does not hold. What a smart account has signed shows
+// nothing here, so its record is compared with itself.
 func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 	a, err := readCalldata(p.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("evm: stored payment %s: %w", p.Reference, err)
 	}
-	if !a.signedBy(m.domain) {
+	good := a.byKey(m.domain)
+	if p.Contract {
+		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.payee(a) && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
+	}
+	if !good {
 		return nil, fmt.Errorf("evm: stored payment %s is not of this chain and token", p.Reference)
 	}
 	return a, nil

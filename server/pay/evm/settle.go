@@ -63,15 +63,16 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 			return mpp.Outcome{Detail: "not submitted: too little of its time is left"}, nil
 		}
 		var gas uint64
-		if st, gas, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
+		var code bool
+		if st, gas, code, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
 			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 		} else if err != nil {
 			return mpp.Outcome{}, err
 		}
-		if err := x.Allow(limit(gas)); err != nil {
+		if err := x.Allow(limit(gas), code); err != nil {
 			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 		}
-		tx = m.gas.submit(a, limit(gas), st)
+		tx = m.gas.submit(a, limit(gas), code, st)
 	}
 	if !tx.taken {
 		if record := tx.record(); !slices.Contains(p.Submissions, record) {

@@ -296,14 +296,15 @@ func TestHoldsIsTheTokensToSay(t *testing.T) {
 type account struct {
 	closed, full bool
 	allowed      []uint64
+	coded        []bool // of those that were allowed
 	stored       []mpp.Submission
 }
 
-func (x *account) Allow(gas uint64) error {
+func (x *account) Allow(gas uint64, code bool) error {
 	if x.closed {
 		return errors.New("the account is closed")
 	}
-	x.allowed = append(x.allowed, gas)
+	x.allowed, x.coded = append(x.allowed, gas), append(x.coded, code)
 	return nil
 }
 
@@ -512,37 +513,6 @@ func (m *market) validFor(d time.Duration) paytest.EVMAlter {
 	var b struct{ Timestamp hexutil.Uint64 }
 	m.call(&b, "eth_getBlockByNumber", "latest", false)
 	return func(a *paytest.EVMDraft) { a.ValidBefore = big.NewInt(int64(b.Timestamp) + int64(d/time.Second)) }
-}
-
-// agrees is the code of a contract that says of every signature that it is its own.
-const agrees = "0x631626ba7e60e01b5f5260205ff3"
-
-// Accounts with code are refused before anything is bound, and where they come to it
-// later, nothing is submitted.
-func TestAccountsWithCodeAreRefused(t *testing.T) {
-	m := open(t)
-	contract := common.HexToAddress("0x1271")
-	m.call(nil, "anvil_setCode", contract, agrees)
-	for name, code := range map[string]string{"a contract": agrees, "a delegation": "0xef0100" + contract.Hex()[2:]} {
-		method, w := m.shop(), m.payer()
-		c := challenge(t, method)
-		p := m.decode(method, w, c)
-		if err := method.Simulate(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
-		m.call(nil, "anvil_setCode", w.Address(), code)
-		if no, ok := errors.AsType[*mpp.Rejection](method.Simulate(t.Context(), p)); !ok || no.Reason != mpp.ReasonCode {
-			t.Errorf("%s: %v", name, no)
-		}
-		m.submit(method, p, "not submitted")
-		// The token takes the account's word for it, as USDC does.
-		foreign := w.Submission(c, func(d *paytest.EVMDraft) { d.Sign = freshKey(t).Sign })
-		hash := m.stranger(foreign, 1e9)
-		m.mine(1)
-		if m.status(hash) != 1 || m.balance(method.Recipient) != 1_000_000 {
-			t.Errorf("%s: the token did not ask the account", name)
-		}
-	}
 }
 
 // What waits to be mined counts in a simulation, and so do our account and its fees.

@@ -122,8 +122,9 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	if err := m.gas.ready(st); err != nil {
 		return err
 	}
-	_, _, refused := m.trial(ctx, a, st, pending)
-	if !errors.As(refused, new(*mpp.Rejection)) {
+	_, _, _, refused := m.trial(ctx, a, st, pending)
+	no, ok := errors.AsType[*mpp.Rejection](refused)
+	if !ok || no.Reason != mpp.ReasonReverted {
 		return refused
 	}
 	if yes, _ := isTrue(known); yes && questions[0].Error == nil {
@@ -131,6 +132,9 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	}
 	if questions[1].Error == nil && node.Short(holds, a.value) {
 		return node.Because(refused, mpp.ReasonFunds, "the account holds less than is to be paid")
+	}
+	if no := m.disowned(ctx, a); no != nil {
+		return node.Because(refused, no.Reason, no.Detail)
 	}
 	return refused
 }
@@ -152,40 +156,40 @@ func pendingBlock(result **node.Block) rpc.BatchElem {
 
 // trial has the node execute the transaction that would submit the authorisation, from our
 // account and with the fees that would be bid, on the pending block if the node has one. It
-// gives the gas that this takes, and the state of chain and account at that time. It
-// refuses with a *mpp.Rejection. It also refuses accounts with code: the token asks the
-// code whether it has signed, and the answer can differ when it costs us gas.
-// ErrUnavailable means that the result is not known.
-func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pending *node.Block) (*standing, uint64, error) {
+// gives the gas that this takes, whether the payer's account has code, and the state of chain
+// and gas account at that time. It refuses with a *mpp.Rejection. The token asks code whether
+// a signature is its account's own, and the answer can differ when it costs us gas: see
+// [mpp.Expenses]. ErrUnavailable means that the result is not known.
+func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pending *node.Block) (_ *standing, gas uint64, hasCode bool, err error) {
 	at, block := "latest", st.block
 	if pending != nil && pending.Number != nil && pending.Height() > block.Height() {
 		at, block = "pending", pending
 	}
 	bid := m.gas.bid(st)
 	if block.BaseFee != nil && bid.most.Cmp((*big.Int)(block.BaseFee)) < 0 {
-		return nil, 0, node.Unavailable(errors.New("a unit of gas costs more than the most that is paid for one"))
+		return nil, 0, false, node.Unavailable(errors.New("a unit of gas costs more than the most that is paid for one"))
 	}
-	var gas hexutil.Uint64
+	var estimate hexutil.Uint64
 	var code hexutil.Bytes
 	questions := []rpc.BatchElem{
-		{Method: "eth_estimateGas", Result: &gas, Args: []any{map[string]any{
+		{Method: "eth_estimateGas", Result: &estimate, Args: []any{map[string]any{
 			"from": m.gas.address, "to": m.Token, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
 			"maxFeePerGas": (*hexutil.Big)(bid.most), "maxPriorityFeePerGas": (*hexutil.Big)(bid.tip)}, at}},
-		{Method: "eth_getCode", Result: &code, Args: []any{a.from, at}},
+		askCode(&code, a.from, at),
 	}
-	st, err := m.standing(ctx, questions...)
+	st, err = m.standing(ctx, questions...)
 	if err == nil {
 		err = node.FirstError(questions[1])
 	}
 	switch {
 	case err != nil:
-		return nil, 0, err
-	case len(code) > 0:
-		return nil, 0, mpp.Refuse(mpp.ReasonCode, "the account has code, which could agree now and refuse when it is submitted")
+		return nil, 0, false, err
+	case len(code) == 0 && !a.byKey(m.domain):
+		return nil, 0, false, a.undeployed()
 	case questions[0].Error != nil:
-		return nil, 0, node.Refused(questions[0].Error)
-	case gas == 0 || gas > maxGas:
-		return nil, 0, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
+		return nil, 0, false, node.Refused(questions[0].Error)
+	case estimate == 0 || estimate > maxGas:
+		return nil, 0, false, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
 	}
-	return st, uint64(gas), nil
+	return st, uint64(estimate), len(code) > 0, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -25,16 +26,23 @@ type Payment struct {
 	// Bearer says that what was signed does not name the challenge: anyone with the
 	// signature can present it for a request of their own.
 	Bearer bool `json:"bearer,omitempty"`
+	// Contract says that the payer is a smart account: its signature is only checked by the
+	// network, which asks the account's code. Until then, anybody may have made it up.
+	Contract bool `json:"contract,omitempty"`
 	// Endless says that what was signed has no end: it can be mined until its nonce is used.
 	// ValidBefore is then the instant by which it should have been mined.
 	Endless bool `json:"endless,omitempty"`
 	// Nonce names the nonce that it uses up: of all transactions with that, one at most is
-	// mined. "" if it has none that another payment could use up.
+	// mined. Its number stands behind the last colon, and before that the name of its lane.
+	// "" if it has none that another payment could use up.
 	Nonce string `json:"nonce,omitempty"`
 	// Submissions are the transactions that this service has signed for it at its own
 	// expense, the oldest first; see [Expenses].
 	Submissions []Submission `json:"submissions,omitempty"`
 }
+
+// Lane names what the nonces of p and others are counted in; "" if p has no nonce.
+func (p Payment) Lane() string { return p.Nonce[:max(0, strings.LastIndexByte(p.Nonce, ':'))] }
 
 // Submission is a transaction with which this service submits a payment and pays for the
 // gas. Of those with one nonce, one at the most is ever mined.
@@ -43,15 +51,18 @@ type Submission struct {
 	Nonce       uint64 `json:"nonce"`       // of the account that pays for the gas
 	Gas         uint64 `json:"gas"`         // units that it can use at the most
 	Price       string `json:"price"`       // wei for a unit at the most, decimal
+	// Code says that the payer's account had code when this was signed.
+	Code bool `json:"code,omitempty"`
 }
 
 // Expenses decides what a method may submit for one payment at this service's expense,
 // and remembers what it has submitted.
 type Expenses interface {
 	// Allow says why the payment may not be submitted now by a transaction that can use
-	// so much gas; nil when it may. It is not asked about the replacement of one that
-	// waits to be mined: that has to be mined for those after it.
-	Allow(gas uint64) error
+	// so much gas; nil when it may. code says that the payer's account has code. Allow is
+	// not asked about the replacement of a transaction that waits to be mined: that has to
+	// be mined for those after it.
+	Allow(gas uint64, code bool) error
 	// Store remembers a transaction before it is sent. Without that it must not be sent.
 	Store(s Submission) error
 }
@@ -144,6 +155,8 @@ type Waste struct {
 	Transaction string `json:"transaction"` // lower-case 0x hash
 	Gas         uint64 `json:"gas"`         // units
 	Wei         string `json:"wei"`         // what they cost, decimal
+	// Code is that of the submission.
+	Code bool `json:"code,omitempty"`
 	// Late says that the transaction was mined after the payment's validity, which
 	// was long enough: its payer is not to blame.
 	Late bool `json:"late,omitempty"`
@@ -195,6 +208,7 @@ const (
 	ReasonKey       = "key_not_allowed"
 	ReasonForm      = "unsupported_form"
 	ReasonCode      = "account_has_code"
+	ReasonAbsent    = "account_not_deployed"
 	ReasonExpired   = "expired"
 	ReasonEarly     = "not_yet_valid"
 	ReasonLong      = "valid_too_long"
@@ -208,7 +222,7 @@ const (
 // Reasons lists them all.
 func Reasons() []string {
 	return []string{ReasonFunds, ReasonFee, ReasonGas, ReasonChain, ReasonToken, ReasonRecipient, ReasonAmount, ReasonChallenge,
-		ReasonSigner, ReasonKey, ReasonForm, ReasonCode, ReasonExpired, ReasonEarly, ReasonLong, ReasonUsed, ReasonNonce, ReasonReverted, ReasonNotMined,
+		ReasonSigner, ReasonKey, ReasonForm, ReasonCode, ReasonAbsent, ReasonExpired, ReasonEarly, ReasonLong, ReasonUsed, ReasonNonce, ReasonReverted, ReasonNotMined,
 		ReasonWaste}
 }
 

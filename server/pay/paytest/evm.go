@@ -1,8 +1,11 @@
 package paytest
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"math/big"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -42,6 +45,39 @@ func ValidFor(d time.Duration) EVMAlter {
 	return func(a *EVMDraft) { a.ValidBefore = big.NewInt(time.Now().Add(d).Unix()) }
 }
 
+// As has a smart account pay, for which these wallets sign: see server/devchain/token/Account.sol.
+func As(account common.Address, owners ...EVM) EVMAlter {
+	owners = slices.SortedFunc(slices.Values(owners), func(a, b EVM) int { return a.Address().Cmp(b.Address()) })
+	return func(d *EVMDraft) {
+		d.From, d.Source = account, d.Source[:strings.LastIndexByte(d.Source, ':')+1]
+		if d.Source != "" {
+			d.Source += account.Hex()
+		}
+		d.Sign = func(digest []byte) (all []byte) {
+			for _, w := range owners {
+				all = append(all, w.Sign(digest)...)
+			}
+			return all
+		}
+	}
+}
+
+// Wrapped wraps the signature that As makes, as wallets do as long as they do not know the
+// account deployed (ERC-6492).
+func Wrapped(d *EVMDraft) {
+	sign := d.Sign
+	d.Sign = func(digest []byte) []byte {
+		deploys := packed([]byte("deploy"))
+		head := words("", []byte{0xfa}, []byte{3 * 32}, []byte{byte(3*32 + len(deploys))})[32:]
+		return slices.Concat(head, deploys, packed(sign(digest)), bytes.Repeat([]byte{0x64, 0x92}, 16))
+	}
+}
+
+// packed are bytes as an argument of a function.
+func packed(b []byte) []byte {
+	return slices.Concat(common.LeftPadBytes(big.NewInt(int64(len(b))).Bytes(), 32), b, make([]byte, -len(b)&31))
+}
+
 // Pay answers c with a credential, after changes. It panics on a challenge that is
 // no evm charge: that is a fault of the test.
 func (w EVM) Pay(c mpp.Challenge, changes ...EVMAlter) mpp.Credential {
@@ -70,6 +106,10 @@ func (w EVM) Submission(c mpp.Challenge, changes ...EVMAlter) []byte {
 // submission is the calldata that submits a draft with a wallet's signature.
 func (d *EVMDraft) submission(w EVM) []byte {
 	sig := d.signature(w)
+	if len(sig) != 65 {
+		return append(call("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)",
+			d.From[:], d.To[:], d.Value.Bytes(), d.ValidAfter.Bytes(), d.ValidBefore.Bytes(), d.Nonce[:], []byte{7 * 32}), packed(sig)...)
+	}
 	return call("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)",
 		d.From[:], d.To[:], d.Value.Bytes(), d.ValidAfter.Bytes(), d.ValidBefore.Bytes(), d.Nonce[:], sig[64:], sig[:32], sig[32:64])
 }

@@ -95,26 +95,54 @@ func (tx *transaction) isNext(said string) error {
 	return nil
 }
 
+// usedBy says whether the transaction's nonce is used as of a block, and gives the newest block
+// of the node that says so.
+func (m *Method) usedBy(ctx context.Context, tx *transaction, block uint64) (used bool, newest *node.Block, err error) {
+	var said string
+	questions := []rpc.BatchElem{tx.askNext(&said, hexutil.Uint64(block))}
+	if newest, err = m.Node.Head(ctx, questions...); err == nil {
+		err = node.FirstError(questions...)
+	}
+	if err != nil {
+		return false, nil, err
+	}
+	next, err := readNonce(said)
+	return next > tx.nonce, newest, err
+}
+
 // nonceUsed gives a deep block by which the transaction's nonce was used, by whatever
 // transaction; nil if it was not. newest is the newest block.
 func (m *Method) nonceUsed(ctx context.Context, newest *node.Block, tx *transaction) (*node.Block, error) {
 	if tx.expiring() || newest.Height() < m.Depth {
 		return nil, nil
 	}
-	var said string
 	at := newest.Height() - m.Depth
-	questions := []rpc.BatchElem{tx.askNext(&said, hexutil.Uint64(at))}
 	// Of the node that says so, its newest block shows that this one is deep there.
-	head, err := m.Node.Head(ctx, questions...)
-	if err != nil {
-		return nil, err
-	}
-	if err := node.FirstError(questions...); err != nil {
-		return nil, err
-	}
-	next, err := readNonce(said)
-	if err != nil || next <= tx.nonce || head.Height() < newest.Height() {
+	used, head, err := m.usedBy(ctx, tx, at)
+	if err != nil || !used || head.Height() < newest.Height() {
 		return nil, err
 	}
 	return m.Node.BlockAt(ctx, at)
 }
+
+// firstUsed gives the first block, of those from one on, by which the transaction's nonce was
+// used. It was by the deep block last. The node needs the states of that time.
+func (m *Method) firstUsed(ctx context.Context, tx *transaction, from, last uint64) (uint64, error) {
+	low, high := from, last
+	for block := from; low < high; block = low + (high-low)/2 {
+		used, newest, err := m.usedBy(ctx, tx, block)
+		switch {
+		case err != nil:
+			return 0, err
+		case newest.Height() < last+m.Depth:
+			return 0, errWentBack
+		case used:
+			high = block
+		default:
+			low = block + 1
+		}
+	}
+	return low, nil
+}
+
+var errWentBack = node.Unavailable(errors.New("the node has gone back before the block that decides"))

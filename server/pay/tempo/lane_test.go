@@ -2,6 +2,7 @@ package tempo
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -241,22 +242,90 @@ func TestOutcomeInALane(t *testing.T) {
 	}
 }
 
-// A payment without an end that is shown a year later costs a bounded number of questions.
+// A payment without an end that is shown a year later costs a bounded number of questions. That
+// nothing was paid is said only once the block in which its nonce was used was searched, however
+// late that is.
 func TestSeenInALaneLongAgo(t *testing.T) {
+	const used = 30_000
+	for _, tc := range []struct {
+		name     string
+		replaced uint64 // the block in which another transaction made the transfer; 0: none
+		pruned   bool   // the node has only the states of the last blocks
+		searches int
+		want     mpp.State
+	}{
+		{"not replaced", 0, false, 2, mpp.Gone},
+		{"replaced at once", 9, false, 1, mpp.Settled},
+		{"replaced much later", used, false, 2, mpp.Settled},
+		{"replaced much later, of which the node has no state", used, true, 1, mpp.Pending},
+	} {
+		n, m, _ := newFake(t)
+		p, err := m.Decode(wallet(7).Pay(challenge(t, m), inLane(uint64(0), 7, false)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Times = nil
+		for i := range int64(40_000) { // a block in a quarter of an hour: more than a year
+			n.mine(-1000 + i*900)
+		}
+		n.count(nil, 8, min(used, cmp.Or(tc.replaced, used)))
+		if tc.pruned {
+			count := n.Bend["eth_getTransactionCount"].(func([]json.RawMessage) any)
+			n.Bend["eth_getTransactionCount"] = func(params []json.RawMessage) any {
+				var at hexutil.Uint64
+				if json.Unmarshal(params[1], &at); at < 39_000 {
+					return paytest.NodeError{Code: -32000, Text: "no state"}
+				}
+				return count(params)
+			}
+		}
+		if tc.replaced > 0 {
+			n.replace(p, tc.replaced)
+		}
+		all := n.logs
+		n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
+			var q struct{ FromBlock, ToBlock hexutil.Uint64 }
+			if json.Unmarshal(params[0], &q); uint64(q.FromBlock) <= tc.replaced && tc.replaced <= uint64(q.ToBlock) {
+				return all
+			}
+			return []any{}
+		}
+		for name, ask := range map[string]func() (mpp.Outcome, error){
+			"seen":    func() (mpp.Outcome, error) { return m.Seen(t.Context(), p, now) },
+			"outcome": func() (mpp.Outcome, error) { return m.Outcome(t.Context(), p) },
+		} {
+			clear(n.Asked)
+			got, err := ask()
+			if got.State != tc.want || isUnavailable(err) != tc.pruned || !tc.pruned && err != nil || (got.Reference != "") != (got.State == mpp.Settled) {
+				t.Errorf("%s, %s: %+v, %v", tc.name, name, got, err)
+			}
+			if n.Asked["eth_getLogs"] != tc.searches || n.Asked["eth_getTransactionCount"] > 20 || n.Asked["eth_getBlockByNumber"] > 100 {
+				t.Errorf("%s, %s: asked %v", tc.name, name, n.Asked)
+			}
+		}
+	}
+}
+
+// A payment with a nonce and an end that was replaced by one that is mined after that end has
+// settled.
+func TestReplacedByOneThatEndsLater(t *testing.T) {
 	n, m, _ := newFake(t)
-	p, err := m.Decode(wallet(7).Pay(challenge(t, m), inLane(uint64(0), 7, false)))
+	p, err := m.Decode(wallet(7).Pay(challenge(t, m), inLane(uint64(0), 7, true)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Times = nil
-	for i := range int64(40_000) { // a block in a quarter of an hour: more than a year
-		n.mine(-1000 + i*900)
+	n.mine(26, 27, 28, 29) // the first is its end
+	n.count(nil, 8, 11)
+	hash := n.replace(p, 11)
+	all := n.logs
+	n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
+		var q struct{ ToBlock hexutil.Uint64 }
+		if json.Unmarshal(params[0], &q); q.ToBlock < 11 {
+			return []any{}
+		}
+		return all
 	}
-	n.count(nil, 8, 30_000)
-	if got, err := m.Seen(t.Context(), p, now); err != nil || got.State != mpp.Gone {
+	if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled || got.Reference != hash.Hex() {
 		t.Errorf("%+v, %v", got, err)
-	}
-	if n.Asked["eth_getLogs"] != 1 || n.Asked["eth_getBlockByNumber"] > 80 {
-		t.Errorf("asked %v", n.Asked)
 	}
 }

@@ -66,8 +66,9 @@ func (r *receipt) complaint() string {
 // the challenge lives five minutes, and the transaction ends no later.
 const searchBack = 15 * time.Minute
 
-// searchAhead is for how long after its time a payment without an end is looked for under
-// another hash. It bounds the questions for one that is shown late.
+// searchAhead is for how long after its time a payment with a nonce is looked for under another
+// hash. It bounds the questions for one that is shown late: after that, only the block in which
+// its nonce was used is searched.
 const searchAhead = 2 * time.Hour
 
 // Outcome asks what became of a payment that was sent or may have been.
@@ -100,7 +101,7 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 			return mpp.Outcome{}, err
 		}
 		if stays {
-			elsewhere, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
+			elsewhere, _, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
 			if err != nil || elsewhere != nil {
 				return elsewhere.outcome(), err
 			}
@@ -190,7 +191,14 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) 
 // final decides about a transaction that can no longer be mined, as the deep
 // block after shows, but may have been.
 func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, after *node.Block) (mpp.Outcome, error) {
-	elsewhere, err := m.elsewhere(ctx, p, tx, after.Height())
+	elsewhere, to, err := m.elsewhere(ctx, p, tx, after.Height())
+	if err == nil && elsewhere == nil && p.Endless && to < after.Height() {
+		// Its nonce may have been used after everything that was searched.
+		var used uint64
+		if used, err = m.firstUsed(ctx, tx, to, after.Height()); err == nil && used > to {
+			elsewhere, err = m.transferIn(ctx, tx, used, used)
+		}
+	}
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -200,7 +208,7 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 	}
 	switch {
 	case newest.Height() < after.Height():
-		return mpp.Outcome{}, node.Unavailable(errors.New("the node has gone back before the block that decides"))
+		return mpp.Outcome{}, errWentBack
 	case got != nil && got.paid(tx):
 		return m.settled(ctx, newest, got)
 	case elsewhere != nil:
@@ -234,23 +242,30 @@ func (r *replacement) outcome() mpp.Outcome {
 
 // elsewhere looks for the transfer under whatever hash, up to the deep block last, in
 // the blocks in which the transaction can have been mined: as long as its payment is
-// open, these grow no more for a node to search once its time is over. It is one that
-// has them deep: another may have followed a branch that was left.
-func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (*replacement, error) {
+// open, these grow no more for a node to search once its time is over. to is the last of
+// them. It is one that the node has deep: another may have followed a branch that was left.
+func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (found *replacement, to uint64, err error) {
 	end := p.ValidBefore
-	if p.Endless {
+	if !tx.expiring() {
+		// Its payer may have replaced it by one that can be mined later.
 		end = end.Add(searchAhead)
 	}
-	to, err := m.Node.FirstSince(ctx, last, end.Unix()+1)
-	if err != nil {
-		return nil, err
+	if to, err = m.Node.FirstSince(ctx, last, end.Unix()+1); err != nil {
+		return nil, 0, err
 	}
 	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-searchBack).Unix())
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
+	found, err = m.transferIn(ctx, tx, from, to)
+	return found, to, err
+}
+
+// transferIn gives the transaction that made the transfer in the blocks from, to and all
+// between, nil for none.
+func (m *Method) transferIn(ctx context.Context, tx *transaction, from, to uint64) (*replacement, error) {
 	var found *common.Hash
-	err = m.Node.Logs(ctx, from, to, m.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
+	err := m.Node.Logs(ctx, from, to, m.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
 		at := slices.IndexFunc(logs, tx.isTransferWithMemo)
 		if at < 0 {
 			return nil

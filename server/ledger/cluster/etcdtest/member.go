@@ -144,6 +144,25 @@ func (m *Member) Memory() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
+// CPU is the processor time that its process has taken.
+func (m *Member) CPU() time.Duration {
+	m.t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", m.PID()))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	_, fields, _ := strings.Cut(string(b), ") ") // the name before it may have spaces
+	var ticks time.Duration
+	for _, field := range strings.Fields(fields)[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * time.Second / 100 // the kernel's unit
+}
+
 // close ends a member and deletes its data. After a failure, it shows the end of its log.
 func (m *Member) close() {
 	m.Kill()
