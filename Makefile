@@ -210,12 +210,12 @@ clean-tree:
 # an hour of payments at a cluster whose machines and links fail, 201 payments through
 # three edges, all histories, also in the interpreter, ten minutes of transactions
 # while etcd, nodes and links fail, and pages in both colour schemes. A node is added to
-# a ring of a million members. Tools of other people read a log of 66 000 events, with a tile of level 2.
+# a ring of a million members. Tools of other people read a log of 70 000 events, with a tile of level 2.
 soak: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
 	$(GO) test -count=1 -timeout 60m -run 'TestChaos' -v ./server/cmd/webring -chaos.time 30m
 	$(GO) test -count=1 -timeout 60m -run '^(TestSoak|TestARingOutlives)' -v ./server/cmd/webring -soak.time 30m
-	$(GO) test -count=1 -timeout 20m -run 'TestOtherToolsReadTheLog' -v ./server/publish -log.events 66000
+	$(GO) test -count=1 -timeout 20m -run 'TestOtherToolsReadTheLog' -v ./server/publish -log.events 70000
 	$(GO) test -count=1 -timeout 60m -run 'TestANodeIsAddedWhileBidsArePaid' -v ./server/cmd/webring -added.members 999000
 	$(GO) test -count=1 -timeout 20m -run 'TestPayersReadTheirOwnWritesAtEveryEdge' -v ./server/cmd/webring -edge-payments 67
 	$(GO) test -count=1 -timeout 60m -run 'TestEvery(Build|Engine)AnswersTheSame' -v ./wasm/host -scripts 1000 -interpreted 1000

@@ -114,12 +114,18 @@ type routes = map[string]func(ctx *fasthttp.RequestCtx, client string, known boo
 // serve has handlers answer. A test names the asker in the fields Client and Known.
 func serve(t testing.TB, routes routes) *node {
 	t.Helper()
+	return serveWithin(t, routes, 300*time.Millisecond)
+}
+
+// serveWithin is serve with another bound for writing a short answer.
+func serveWithin(t testing.TB, routes routes, write time.Duration) *node {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := &node{t: t, base: "http://" + l.Addr().String(), ended: make(chan error, 1)}
-	n.server = &fasthttp.Server{CloseOnShutdown: true, WriteTimeout: 300 * time.Millisecond, Handler: func(ctx *fasthttp.RequestCtx) {
+	n.server = &fasthttp.Server{CloseOnShutdown: true, WriteTimeout: write, Handler: func(ctx *fasthttp.RequestCtx) {
 		path := string(ctx.Path())
 		if pattern := "/sync/snapshot/"; strings.HasPrefix(path, pattern) {
 			path = pattern + "{sha256}"

@@ -101,6 +101,27 @@ func TestBothOffersArePaidByTheReferenceClient(t *testing.T) {
 	if out, err := s.operate("payments", "scan"); err != nil || strings.Contains(out, "missing") {
 		t.Errorf("payments scan: %v %s", err, out)
 	}
+	s.matches("evm:8453="+s.chain.RPC, "tempo:42431="+tempo.RPC)
+}
+
+// matches holds that anyone finds the transfers of all events on these networks, by their nonces and
+// memos, when they are deep.
+func (o *origin) matches(nodes ...string) {
+	o.t.Helper()
+	args := []string{"verify", o.base, "--memory", o.t.TempDir()}
+	for _, node := range nodes {
+		args = append(args, "--rpc", node)
+	}
+	eventually(o.t, "all transfers", longEnough, func() bool {
+		var out strings.Builder
+		if err := run(args, &out); err != nil {
+			o.t.Fatalf("%v: %s", err, out.String())
+		}
+		if strings.Contains(out.String(), "name another transaction") {
+			o.t.Fatal(out.String())
+		}
+		return strings.Count(out.String(), "ok     payments ") == len(nodes) && !strings.Contains(out.String(), "too new")
+	})
 }
 
 // TestAuthorizationsThatAreRefused alters a really signed authorisation in one way
