@@ -123,7 +123,7 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		&core.Keys{Current: "k"},
 		&core.Keys{Stamp: core.MaxStamp, Current: note(1023), Next: note(1024)},
 		&core.Snapshotted{Size: 1, Bytes: 1},
-		&core.Snapshotted{Stamp: core.MaxStamp, Size: 1<<63 - 1, State: [16]byte{1}, Digest: [32]byte{2}, Bytes: 1<<63 - 1},
+		&core.Snapshotted{Stamp: core.MaxStamp, Size: 1<<63 - 1, State: [16]byte{1}, Core: [32]byte{3}, Digest: [32]byte{2}, Bytes: 1<<63 - 1},
 	} {
 		encoded, err := core.AppendEvent([]byte("kept"), e)
 		if err != nil || string(encoded[:4]) != "kept" {

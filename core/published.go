@@ -36,11 +36,12 @@ type Keys struct {
 }
 
 // Snapshotted says which snapshot was made of the state after Size events. A snapshot with another
-// digest, or a state with another, is a lie that the ledger itself proves.
+// digest, or a state with another by the same core, is a lie that the ledger itself proves.
 type Snapshotted struct {
 	Stamp  int64
 	Size   uint64   // events; at most those before this one
 	State  [16]byte // [State.Digest] after those
+	Core   [32]byte // SHA-256 of the core that computed it: another may come to another digest
 	Digest [32]byte // SHA-256 of the file
 	Bytes  int64    // of the file
 }
@@ -91,7 +92,7 @@ func (e *Payees) appendBody(b []byte) []byte {
 func (e *Keys) appendBody(b []byte) []byte { return appendString(appendString(b, e.Current), e.Next) }
 
 func (e *Snapshotted) appendBody(b []byte) []byte {
-	b = append(appendNumber(b, int64(e.Size)), e.State[:]...)
+	b = append(append(appendNumber(b, int64(e.Size)), e.State[:]...), e.Core[:]...)
 	return appendNumber(append(b, e.Digest[:]...), e.Bytes)
 }
 
@@ -109,6 +110,7 @@ func (r *reader) published(typ byte, when int64) Event {
 	case 22:
 		e := &Snapshotted{Stamp: when, Size: uint64(r.number())}
 		copy(e.State[:], r.take(len(e.State)))
+		copy(e.Core[:], r.take(len(e.Core)))
 		copy(e.Digest[:], r.take(len(e.Digest)))
 		e.Bytes = r.number()
 		return e

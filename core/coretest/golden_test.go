@@ -89,7 +89,7 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Payees{Stamp: 1769846436000, List: []core.Payee{{Network: "evm:8453", Account: bound.Payee}, {Network: "tempo:42431", Account: bound.Payee}}},
 			&core.Keys{Stamp: 1769846437000, Current: "ring.example+0a0b0c0d+AQID", Next: "ring.example+01020304+AQIE"},
 			&core.Keys{Stamp: 1769846438000, Current: "ring.example+01020304+AQIE"},
-			&core.Snapshotted{Stamp: 1769846439000, Size: 10_000, State: [16]byte{1, 15: 2}, Digest: [32]byte{3, 31: 4}, Bytes: 1 << 20},
+			&core.Snapshotted{Stamp: 1769846439000, Size: 10_000, State: [16]byte{1, 15: 2}, Core: [32]byte{5, 31: 6}, Digest: [32]byte{3, 31: 4}, Bytes: 1 << 20},
 		}, texts
 }
 

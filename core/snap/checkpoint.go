@@ -93,6 +93,10 @@ func (c Checkpoint) Text() string {
 	return string(b)
 }
 
+// maxSize is more events than any ledger has. Trees of sizes near the largest int64 cannot be
+// computed with.
+const maxSize = 1 << 48
+
 // ParseCheckpoint reads the text of a checkpoint, in its one spelling. The caller has
 // verified the signature. Errors wrap [ErrCheckpoint].
 func ParseCheckpoint(text string) (Checkpoint, error) {
@@ -128,7 +132,7 @@ func ParseCheckpoint(text string) (Checkpoint, error) {
 	switch {
 	case !ValidOrigin(c.Origin):
 		return malformed("origin")
-	case !p.ok || c.Time > core.MaxStamp:
+	case !p.ok || c.Time > core.MaxStamp || c.Size > maxSize:
 		return malformed("fields")
 	case c.Text() != text:
 		// Leading zeros, upper case, padding bits: read, but another spelling.

@@ -40,9 +40,9 @@ func TestCheckpointsComeBackFromTheirText(t *testing.T) {
 		change(func(c *snap.Checkpoint) { c.Snapshot = snap.Snapshot{} }),
 		change(func(c *snap.Checkpoint) { c.Snapshot.Size = c.Size }),
 		change(func(c *snap.Checkpoint) { c.Snapshot.Bytes = math.MaxInt64 }),
-		change(func(c *snap.Checkpoint) { c.Size, c.Time, c.ABI = math.MaxInt64, core.MaxStamp, math.MaxInt32 }),
+		change(func(c *snap.Checkpoint) { c.Size, c.Time, c.ABI = 1 << 48, core.MaxStamp, math.MaxInt32 }),
 		change(func(c *snap.Checkpoint) { c.Origin = "127.0.0.1:8402/a~!" }),
-		change(func(c *snap.Checkpoint) { c.Origin = strings.Repeat("x", 256); c.Size = math.MaxInt64 }),
+		change(func(c *snap.Checkpoint) { c.Origin = strings.Repeat("x", 256); c.Size = 1 << 48 }),
 	} {
 		if got, err := snap.ParseCheckpoint(c.Text()); err != nil || got != c {
 			t.Errorf("%q came back as %+v, %v", c.Text(), got, err)
@@ -55,7 +55,7 @@ func TestCheckpointsComeBackFromTheirText(t *testing.T) {
 		change(func(c *snap.Checkpoint) { c.Origin = "a+b" }),
 		change(func(c *snap.Checkpoint) { c.Origin = "ünï" }),
 		change(func(c *snap.Checkpoint) { c.Origin = strings.Repeat("x", 257) }),
-		change(func(c *snap.Checkpoint) { c.Size = 1 << 63 }),
+		change(func(c *snap.Checkpoint) { c.Size = 1<<48 + 1 }),
 		change(func(c *snap.Checkpoint) { c.Time = -1 }),
 		change(func(c *snap.Checkpoint) { c.Time = core.MaxStamp + 1 }),
 		change(func(c *snap.Checkpoint) { c.ABI = -1 }),

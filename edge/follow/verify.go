@@ -143,9 +143,21 @@ func (l *Link) records(ctx context.Context, from, to uint64, each func([]snap.Re
 	return err
 }
 
-// get is [Link.Get], past caches while something was not what was signed.
-func (l *Link) get(ctx context.Context, path string, most int64) ([]byte, error) {
-	return l.Get(ctx, path, most, l.doubt.Load())
+// mostAsked is how often a bundle is asked for while the origin asks to wait.
+const mostAsked = 10
+
+// get is [Link.Get], past caches while something was not what was signed. It waits when the origin
+// asks to: a long replay must not begin anew for that.
+func (l *Link) get(ctx context.Context, path string, most int64) (b []byte, err error) {
+	for range mostAsked {
+		if b, err = l.Get(ctx, path, most, l.doubt.Load()); err == nil {
+			break
+		}
+		if _, busy := errors.AsType[*busyError](err); !busy {
+			break
+		}
+	}
+	return b, err
 }
 
 // lead fetches the records from the beginning of a bundle up to a position within it, which a tree

@@ -383,7 +383,7 @@ func (r *run) fold(state *core.State, record snap.Record) error {
 		return wrong("event %d, which the rules do not allow: %w", state.Seq(), err)
 	}
 	r.states = append(r.states, state.Digest())
-	if s, ok := e.(*core.Snapshotted); ok && r.states[s.Size-1] != s.State {
+	if s, ok := e.(*core.Snapshotted); ok && s.Core == r.Core && r.states[s.Size-1] != s.State {
 		return wrong("event %d says that the snapshot of %d events has another state than the events lead to: the snapshot is a lie", state.Seq()-1, s.Size)
 	}
 	r.Payers.add(e)

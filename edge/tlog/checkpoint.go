@@ -24,6 +24,10 @@ func (c Checkpoint) Text() string {
 	return c.Origin + "\n" + strconv.FormatInt(c.N, 10) + "\n" + base64.StdEncoding.EncodeToString(c.Hash[:]) + "\n"
 }
 
+// maxSize is more events than any log has. Trees of sizes near the largest int64 cannot be
+// computed with.
+const maxSize = 1 << 48
+
 // ParseCheckpoint reads the text of a checkpoint. It ignores extension lines.
 func ParseCheckpoint(text string) (c Checkpoint, err error) {
 	lines := strings.Split(text, "\n")
@@ -31,7 +35,7 @@ func ParseCheckpoint(text string) (c Checkpoint, err error) {
 		return c, errCheckpoint
 	}
 	n, err := strconv.ParseInt(lines[1], 10, 64)
-	if err != nil || n < 0 || strconv.FormatInt(n, 10) != lines[1] {
+	if err != nil || n < 0 || n > maxSize || strconv.FormatInt(n, 10) != lines[1] {
 		return c, errCheckpoint
 	}
 	hash, err := base64.StdEncoding.Strict().DecodeString(lines[2])

@@ -259,7 +259,7 @@ func (r *Relay) learnCosigned(ctx context.Context) {
 	for {
 		if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
 			if keys, err := r.verifiers(); err == nil {
-				if at, err := follow.VerifyCosigned(joined, keys); err == nil {
+				if at, err := follow.VerifyCosigned(joined, keys); err == nil && r.has(at) {
 					r.joined.Store(&cosigned{joined, at})
 				}
 			}
@@ -272,16 +272,26 @@ func (r *Relay) learnCosigned(ctx context.Context) {
 	}
 }
 
+// has reports whether a cosigned statement is about events that the ledger here has, and no earlier
+// than the one before.
+func (r *Relay) has(at snap.Checkpoint) bool {
+	if c := r.joined.Load(); c != nil && at.Size < c.at.Size || at.Size > r.c.Books.Size() {
+		return false
+	}
+	root, err := tlog.TreeHash(int64(at.Size), r.c.Books.HashReader())
+	return err == nil && root == at.Root
+}
+
 // LogCheckpoint implements [Source].
 func (r *Relay) LogCheckpoint() []byte {
 	c := r.joined.Load()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c == nil {
-		return r.choose(nil, 0, 0)
+		return r.choose(false, given{})
 	}
 	_, log, _ := follow.CutCosigned(c.joined)
-	return r.choose(log, c.at.Size, c.at.Time)
+	return r.choose(true, given{log, c.at.Size, c.at.Time})
 }
 
 // Cosigned implements [Source].

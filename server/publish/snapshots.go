@@ -184,8 +184,8 @@ func (p *Publisher) told(s snap.Snapshot) (is bool) {
 
 // tell adds the event about a snapshot of a state. Each is followed by no other until something else
 // has happened: see [position].
-func tell(tx *ledger.Tx, s snap.Snapshot, state [16]byte) error {
-	_, err := tx.Append(&core.Snapshotted{Stamp: tx.Stamp(), Size: s.Size, State: state, Digest: s.Digest, Bytes: s.Bytes}, nil)
+func (p *Publisher) tell(tx *ledger.Tx, s snap.Snapshot, state [16]byte) error {
+	_, err := tx.Append(&core.Snapshotted{Stamp: tx.Stamp(), Size: s.Size, State: state, Core: p.c.Core, Digest: s.Digest, Bytes: s.Bytes}, nil)
 	return err
 }
 
@@ -228,7 +228,7 @@ func (p *Publisher) makeSnapshot(ctx context.Context) error {
 			return nil // there is nothing new, or nothing at all
 		}
 		if at.size == last.Size {
-			return p.ledger.Do(ctx, func(tx *ledger.Tx) error { return tell(tx, last.Snapshot, at.state) })
+			return p.ledger.Do(ctx, func(tx *ledger.Tx) error { return p.tell(tx, last.Snapshot, at.state) })
 		}
 		err := p.snapshotAt(ctx, at, last)
 		debug.FreeOSMemory() // there was a second ring for it
@@ -268,7 +268,7 @@ func (p *Publisher) snapshotAt(ctx context.Context, at position, last snapshot) 
 		return err
 	}
 	err = p.keep(st, &tree, forgets, func(s snap.Snapshot) error {
-		return p.ledger.Do(ctx, func(tx *ledger.Tx) error { return tell(tx, s, at.state) })
+		return p.ledger.Do(ctx, func(tx *ledger.Tx) error { return p.tell(tx, s, at.state) })
 	})
 	if err != nil {
 		return err
@@ -314,7 +314,7 @@ func (p *Publisher) keepFirst(tx *ledger.Tx) error {
 	if tree.Root() != at.root {
 		return errors.New("publish: the stored tree is not what is to be signed")
 	}
-	return p.keep(tx.State(), &tree, false, func(s snap.Snapshot) error { return tell(tx, s, at.state) })
+	return p.keep(tx.State(), &tree, false, func(s snap.Snapshot) error { return p.tell(tx, s, at.state) })
 }
 
 // keep compresses and stores a snapshot, and calls tell to put it into the ledger. Then the next

@@ -69,6 +69,13 @@ type Books interface {
 	HashReader() tlog.HashReader
 }
 
+// given is what LogCheckpoint gives.
+type given struct {
+	checkpoint []byte
+	size       uint64 // its events
+	at         int64  // the time of the statement of then, in milliseconds
+}
+
 // shown is what a [Publisher] and a [Relay] give to their followers.
 type shown struct {
 	dir     string // of the snapshots
@@ -79,7 +86,7 @@ type shown struct {
 	signed    []byte
 	log       []byte // signed checkpoint of the first logged events
 	logged    uint64
-	served    uint64 // the largest size that LogCheckpoint has given
+	given     given
 	keys      []byte // signed; nil after a change until the next checkpoint is
 	last      snap.Checkpoint
 	snapshots []snapshot // on disk, the newest last

@@ -122,19 +122,24 @@ func logCheckpoint(c snap.Checkpoint) tlog.Checkpoint {
 func (p *Publisher) LogCheckpoint() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.choose(p.w.cosigned, uint64(p.w.at.N), p.w.when)
+	return p.choose(p.c.Witnesses != nil, given{p.w.cosigned, uint64(p.w.at.N), p.w.when})
 }
 
-// choose gives the cosigned checkpoint, of size events signed at when, or the newest one. A
-// checkpoint without cosignatures is of no use to who follows a policy, so the cosigned one is
-// preferred, if it is not old. The caller holds mu.
-func (s *shown) choose(cosigned []byte, size uint64, when int64) []byte {
-	if cosigned != nil && size >= s.served && (size == s.logged || s.last.Time-when <= logLag.Milliseconds()) {
-		s.served = size
-		return cosigned
+// choose gives the cosigned checkpoint or the newest one. A checkpoint without cosignatures is of
+// no use to who follows a policy, so the cosigned one is preferred, if it is not old. While there
+// are witnesses, one without cosignatures stays for [logLag], so that they can cosign one as large
+// meanwhile. What was given before the start is not known, so then only the newest is given. The
+// caller holds mu.
+func (s *shown) choose(witnessed bool, cosigned given) []byte {
+	now := s.last.Time
+	fresh := cosigned.size == s.logged || s.given.checkpoint != nil && now-cosigned.at <= logLag.Milliseconds()
+	switch {
+	case cosigned.checkpoint != nil && fresh && cosigned.size >= s.given.size && cosigned.size <= s.logged:
+		s.given = cosigned
+	case !witnessed, s.given.size == s.logged, now < s.given.at, now-s.given.at > logLag.Milliseconds():
+		s.given = given{s.log, s.logged, now}
 	}
-	s.served = max(s.served, s.logged)
-	return s.log
+	return s.given.checkpoint
 }
 
 // Cosigned implements [Source].
@@ -180,7 +185,7 @@ func (p *Publisher) openWitnessed(books Books) error {
 		return nil
 	}
 	if why := contradicts(at, p.key.Name(), books); why != "" {
-		_ = p.contradict(cosigned, why)
+		_ = p.contradict(cosigned, why, p.verifiers())
 		return nil
 	}
 	p.mu.Lock()
@@ -236,6 +241,7 @@ type round struct {
 	when      int64 // of the statement
 	books     Books
 	keys      note.Verifiers
+	verifiers []string // of the keys
 }
 
 // ask has the newest position cosigned by the witnesses that have not cosigned it. It returns when
@@ -301,7 +307,7 @@ func (p *Publisher) nextRound() (r round) {
 	if contrary != nil {
 		return round{} // the log says so already
 	}
-	r.keys = p.keyList()
+	r.keys, r.verifiers = p.keyList(), p.verifiers()
 	if !same {
 		return r
 	}
@@ -433,7 +439,7 @@ func (p *Publisher) suspect(ctx context.Context, w tlog.PolicyWitness, r round) 
 	if why == "" {
 		return errors.New("it is ahead of the question; it is asked again")
 	}
-	return p.contradict(theirs, why)
+	return p.contradict(theirs, why, r.verifiers)
 }
 
 // fence fails if this process may not sign any more, because another one does.
@@ -468,11 +474,11 @@ func contradicts(at tlog.Checkpoint, origin string, books Books) string {
 }
 
 // contradict ends signing, also for later processes, and keeps the proof.
-func (p *Publisher) contradict(theirs []byte, why string) error {
+func (p *Publisher) contradict(theirs []byte, why string, verifiers []string) error {
 	p.mu.Lock()
 	evidence := slices.Concat(theirs, []byte("\n"), p.signed)
 	if books := p.books; books != nil {
-		both := tlog.Continues(p.signed, theirs, p.verifiers(), func(xtlog.Tree) xtlog.HashReader { return books.HashReader() })
+		both := tlog.Continues(p.signed, theirs, verifiers, func(xtlog.Tree) xtlog.HashReader { return books.HashReader() })
 		if c, ok := errors.AsType[*tlog.Contradiction](both); ok {
 			evidence = c.Text() // otherwise this ledger lacks events that were signed, and can prove nothing
 		}

@@ -276,7 +276,7 @@ func syncHandlers(r *follow.Replica, f *forward.Forwarder, baseURL func() string
 func hasBundle(r *follow.Replica, path string) bool {
 	t, _, ok := tlog.ParsePath(path)
 	first := uint64(t.N) * tlog.TileWidth
-	return ok && t.L < 0 && first >= r.First() && first+uint64(t.W) <= r.Position()
+	return ok && t.L < 0 && t.N < 1<<40 && first >= r.First() && first+uint64(t.W) <= r.Position()
 }
 
 // countHops makes an edge count hops and report them, and show what its origin keeps next to

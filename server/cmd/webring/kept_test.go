@@ -76,7 +76,7 @@ func everyEvent(f *founding) {
 		&core.Removed{Stamp: at, Member: "gamma", Redacted: true, Why: core.Why{Code: core.Requested}},
 		&core.Removed{Stamp: at, Member: "alpha", Why: core.Why{Code: core.Spam}},
 		&core.Keys{Stamp: at, Current: "kept.dev+01020304+AQID", Next: "kept.dev+05060708+AQIE"},
-		&core.Snapshotted{Stamp: at, Size: 27, State: [16]byte{1}, Digest: [32]byte{2}, Bytes: 3},
+		&core.Snapshotted{Stamp: at, Size: 27, State: [16]byte{1}, Core: [32]byte{3}, Digest: [32]byte{2}, Bytes: 3},
 	} {
 		var words *core.Texts
 		switch e := e.(type) {
