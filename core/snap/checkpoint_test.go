@@ -40,7 +40,7 @@ func TestCheckpointsComeBackFromTheirText(t *testing.T) {
 		change(func(c *snap.Checkpoint) { c.Snapshot = snap.Snapshot{} }),
 		change(func(c *snap.Checkpoint) { c.Snapshot.Size = c.Size }),
 		change(func(c *snap.Checkpoint) { c.Snapshot.Bytes = math.MaxInt64 }),
-		change(func(c *snap.Checkpoint) { c.Size, c.Time, c.ABI = 1 << 48, core.MaxStamp, math.MaxInt32 }),
+		change(func(c *snap.Checkpoint) { c.Size, c.Time, c.ABI = 1<<48, core.MaxStamp, math.MaxInt32 }),
 		change(func(c *snap.Checkpoint) { c.Origin = "127.0.0.1:8402/a~!" }),
 		change(func(c *snap.Checkpoint) { c.Origin = strings.Repeat("x", 256); c.Size = 1 << 48 }),
 	} {

@@ -169,7 +169,7 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 			ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
 			Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
 			Body: c.Body, BodyDigest: c.digest,
-			Idempotency: c.idempotency(c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore, Request: c.Request,
+			Idempotency: c.idempotency(c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore, Endless: payment.Endless, Request: c.Request,
 		}}
 	if n.PaysGas() || payment.Endless {
 		w.reservation.Client = c.Client

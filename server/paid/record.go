@@ -59,11 +59,16 @@ func (s *Service) record(w *work, o mpp.Outcome, level slog.Level, message, outc
 
 // recordAnswer writes the line of a request that was refused, and at the debug level that
 // of one that was offered to pay. A refusal of what is no payment to this ring is not an
-// audit line: strangers can have any number.
+// audit line: strangers can have any number. Nor is one of a smart account's, whose signature only
+// its network can read.
 func (s *Service) recordAnswer(c *Call, p *Problem) {
 	a := c.about
 	if p == nil || a.decided {
 		return
+	}
+	paid := a.payment
+	if paid != nil && paid.Contract {
+		paid = nil
 	}
 	level, message := slog.LevelInfo, "payment refused"
 	switch {
@@ -73,14 +78,14 @@ func (s *Service) recordAnswer(c *Call, p *Problem) {
 		level, message = slog.LevelDebug, "paid operation refused"
 	case undecided(p):
 		message = "payment not decided yet"
-	case a.payment == nil:
+	case paid == nil:
 		message = "credential refused"
 	}
 	if !s.Log.Enabled(s.ctx, level) {
 		return
 	}
 	var line []slog.Attr
-	if a.payment != nil && !undecided(p) {
+	if paid != nil && !undecided(p) {
 		line = append(line, slog.String(Audit, "refusal"))
 	}
 	line = append(line, slog.String("operation", c.Operation), slog.String("code", string(p.Code)))
@@ -93,9 +98,9 @@ func (s *Service) recordAnswer(c *Call, p *Problem) {
 	if a.cents > 0 {
 		line = append(line, slog.String("amount_usd", form.FormatUSD(a.cents)))
 	}
-	if a.payment != nil {
-		line = append(line, slog.String("method", a.payment.Method), slog.String("network", a.network),
-			slog.String("transaction", a.payment.Reference), slog.String("payer", a.payment.Payer))
+	if paid != nil {
+		line = append(line, slog.String("method", paid.Method), slog.String("network", a.network),
+			slog.String("transaction", paid.Reference), slog.String("payer", paid.Payer))
 	}
 	line = append(line, slog.Int64("took_ms", s.Now().Sub(a.began).Milliseconds()), slog.String("request", c.Request))
 	s.Log.LogAttrs(s.ctx, level, message, line...)

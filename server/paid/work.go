@@ -291,8 +291,12 @@ func (s *Service) simulate(w *work) error {
 
 // notSimulated is the answer to a payment that its network refuses, or says nothing of.
 func (s *Service) notSimulated(w *work, err error) error {
-	s.Log.Warn("payment not simulated", w.log(), "err", err)
 	no, refused := errors.AsType[*mpp.Rejection](err)
+	level := slog.LevelWarn
+	if refused && no.Reason == mpp.ReasonSigner { // strangers can send any number
+		level = slog.LevelInfo
+	}
+	s.Log.Log(s.ctx, level, "payment not simulated", w.log(), "err", err)
 	switch {
 	case !refused:
 		return errUnavailable
@@ -622,7 +626,7 @@ func (w *work) mayLapse(v *ledger.View) error {
 		return nil
 	}
 	paid, err := v.HasPaid(r.Payer)
-	r.Endless, r.Stranger = true, !paid
+	r.Stranger = !paid
 	if err == nil && !risk.EndlessRoom(v, w.client, paid) {
 		err = errAllEndless
 	}

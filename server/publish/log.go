@@ -2,6 +2,8 @@ package publish
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"strconv"
 	"strings"
@@ -44,8 +46,7 @@ func (h *handlers) log(ctx *fasthttp.RequestCtx, client string, known bool) {
 	case ok && t.L < 0:
 		h.bundle(ctx, client, known, t, texts)
 	case path == tlog.CheckpointPath && served != nil:
-		answer(ctx, "text/plain; charset=utf-8", forASecond)
-		ctx.Response.SetBodyRaw(served)
+		answerText(ctx, forASecond, served)
 	case checkpoint == nil:
 		h.problem(ctx, api.NotFound, "There is no checkpoint of the log yet.")
 	case strings.HasPrefix(path, proofPrefix):
@@ -118,7 +119,13 @@ func (h *handlers) proof(ctx *fasthttp.RequestCtx, word string, checkpoint []byt
 		panic(err)
 	}
 	p := tlog.Proof{Entry: records[0].Event, Index: int64(index), Hashes: hashes, Checkpoint: checkpoint}
-	answer(ctx, "text/plain; charset=utf-8", forNobody)
+	answerText(ctx, forNobody, p.Text())
 	ctx.Response.Header.Set("Content-Disposition", `inline; filename="event-`+strconv.FormatUint(index, 10)+`.tlog-proof"`)
-	ctx.Response.SetBodyRaw(p.Text())
+}
+
+func answerText(ctx *fasthttp.RequestCtx, cache string, text []byte) {
+	answer(ctx, "text/plain; charset=utf-8", cache)
+	sum := sha256.Sum256(text)
+	ctx.Response.Header.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
+	ctx.Response.SetBodyRaw(text)
 }

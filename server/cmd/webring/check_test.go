@@ -98,10 +98,11 @@ func TestACheckOfAnOriginThatIsRight(t *testing.T) {
 	o.args = []string{"serve", "--dev", "--core", "native", "--scorer", "fixed:72", "--listen", listen, "--base-url", base}
 	o.launch()
 	t.Cleanup(o.kill)
+	o.told()
 	o.verifier()
 	path := configured(t, fmt.Sprintf("dev = true\nscorer = 'fixed:72'\nlisten = '%s'\nbase-url = '%s'\ndata = '%s'\n", listen, base, o.data))
 	said = checked(t, nil, []string{"WEBRING_CONFIG=" + path}, "serve")
-	for _, want := range []string{"of flags, environment and " + path, "note   ledger           an origin runs on " + o.data + ", at 1 events: its ledger is locked",
+	for _, want := range []string{"of flags, environment and " + path, "note   ledger           an origin runs on " + o.data + ", at 2 events: its ledger is locked",
 		"note   listen           --listen " + listen + " is taken, as it must be", "note   payments         none are taken", "note   scorer           fixed:72"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("%q is missing:\n%s", want, said)
@@ -216,7 +217,7 @@ func TestACheckOfAnEdge(t *testing.T) {
 	}{
 		{"right", edge("--edge-secret-file", secret), `ok     edge secret +the origin knows it\n`},
 		{"its clock", edge(), `ok     clock +within 1s of`},
-		{"its checkpoint", edge(), `ok     origin +` + regexp.QuoteMeta(o.base) + ` signs with the pinned key, at 1 events`},
+		{"its checkpoint", edge(), `ok     origin +` + regexp.QuoteMeta(o.base) + ` signs with the pinned key, at 2 events`},
 		{"without a secret", edge(), `note   edge secret +without --edge-secret-file`},
 		{"another secret", edge("--edge-secret-file", other), `wrong  edge secret +the origin does not know the first line`},
 		{"a proxy that is trusted", at(trusting.base, trusting.verifier(), "--edge-secret-file", secret), `ok     edge secret +the origin knows it\n`},

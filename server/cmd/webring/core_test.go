@@ -23,6 +23,8 @@ func TestBothBuildsOfTheCoreAnswerTheSame(t *testing.T) {
 		}
 		return replies
 	}
+	o.settle()
+	o.launch()
 	native := read()
 	o.args[len(o.args)-1] = "wasm"
 	for _, more := range [][]string{nil, {"--shared-memory=false"}} {

@@ -119,7 +119,7 @@ func crash(t *testing.T, cell int, random *rand.Rand) {
 	before := o.received()
 	// A fresh process, so that the turns of the steps are counted from this
 	// payment on.
-	o.stop()
+	o.settle()
 	o.env = []string{"WEBRING_FAILPOINT=" + step}
 	o.launch()
 

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/core/snap"
 	"webring/server/devchain"
 )
 
@@ -74,6 +75,27 @@ func (o *origin) follow(t *testing.T, key string, args ...string) *origin {
 func (o *origin) position() string {
 	o.t.Helper()
 	return o.get("/api").Header.Get("Webring-Seq")
+}
+
+// told waits until the ledger has the event about the snapshot that a start makes, if anything has
+// happened since the last one. Nothing may happen meanwhile.
+func (o *origin) told() {
+	o.t.Helper()
+	eventually(o.t, "the event about the snapshot", longEnough, func() bool {
+		text, _, _ := strings.Cut(string(o.get("/sync/checkpoint").Body), "\n\n")
+		c, err := snap.ParseCheckpoint(text + "\n")
+		return err == nil && c.Size == c.Snapshot.Size+1
+	})
+}
+
+// settle starts the process anew, and ends that one when it has made its snapshot: the next start
+// writes nothing into the ledger.
+func (o *origin) settle() {
+	o.t.Helper()
+	o.stop()
+	o.launch()
+	o.told()
+	o.stop()
 }
 
 // alike holds that all nodes show the same documents under validators of the

@@ -144,15 +144,17 @@ func TestInterfaceRulesAreConfiguration(t *testing.T) {
 	if m := at(t, o.read("/api/ring/early"), "member"); at(t, m, "paid_total_usd") != "4.00" || at(t, m, "effective_bid_usd") == "4.00" {
 		t.Errorf("%v", m)
 	}
-	events("3") // the founding rules, the member, and the flags
+	o.told()
+	events("4") // the founding rules, the member, the flags, and a snapshot
 	o.stop()
 	o.launch()
-	events("3")
+	events("4")
 	o.stop()
 	o.args = append(o.args, "--grace", "48h")
 	o.launch()
 	check("2.50 0.50 P2D P30D")
-	events("4")
+	o.told()
+	events("6")
 }
 
 var challengeParam = regexp.MustCompile(`([a-z]+)="((?:[^"\\]|\\.)*)"(, |$)`)

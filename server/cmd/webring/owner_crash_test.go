@@ -42,7 +42,8 @@ func TestPowerFailsOnOwners(t *testing.T) {
 	order := []int{0, 1, random.IntN(2), 2, 3} // by their place among the deeds
 	for n, step := range power {
 		d := deeds[order[n]]
-		o.stop()
+		o.env = nil
+		o.settle()
 		o.env = []string{"WEBRING_FAILPOINT=" + step}
 		o.launch()
 		body, w := d.body, []devchain.Account{payer, named}[d.by]

@@ -301,7 +301,7 @@ func TestEmptyWalletLeavesNothingBehind(t *testing.T) {
 	if p := o.pay(wallet(t), "/api/register", body); p.Status != 201 {
 		t.Errorf("another wallet: %d %s", p.Status, p.Body)
 	}
-	if out, err := o.operate("version"); err != nil || !strings.Contains(out, "2 events") || !strings.Contains(out, "0 open reservations") {
+	if out, err := o.operate("version"); err != nil || !strings.Contains(out, "1 members") || !strings.Contains(out, "0 open reservations") {
 		t.Errorf("the ledger: %v\n%s", err, out)
 	}
 }

@@ -235,6 +235,7 @@ func keys(m map[string]float64) (all []string) {
 func TestAnEdgeIsWatched(t *testing.T) {
 	t.Parallel()
 	o := start(t, "--core", "native")
+	o.told()
 	e := o.follow(t, o.verifier(), "--ready-age", "20s")
 	eventually(t, "readiness", time.Minute, func() bool { ready, _ := e.readiness(); return ready })
 	_, rows := e.readiness()
@@ -247,7 +248,7 @@ func TestAnEdgeIsWatched(t *testing.T) {
 		e.get("/api/categories")
 	}
 	all := e.scrape()
-	for name, want := range map[string]float64{"webring_replica_sequence": 1, "webring_replica_stale": 0, "webring_replica_unreachable": 0, "webring_core_traps_total": 0, "webring_ready": 1,
+	for name, want := range map[string]float64{"webring_replica_sequence": 2, "webring_replica_stale": 0, "webring_replica_unreachable": 0, "webring_core_traps_total": 0, "webring_ready": 1,
 		`webring_requests_total{route="/api/categories",status="200"}`: 3} {
 		if got, there := all[name]; !there || got != want {
 			t.Errorf("%s is %v (%t), want %v", name, got, there, want)

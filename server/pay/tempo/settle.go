@@ -198,6 +198,11 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 		if used, err = m.firstUsed(ctx, tx, to, after.Height()); err == nil && used > to {
 			elsewhere, err = m.transferIn(ctx, tx, used, used)
 		}
+		if err != nil && !errors.Is(err, errWentBack) && ctx.Err() == nil {
+			// Nodes forget old states. What holds something must not wait for one that has them:
+			// the payment lapses, and is given up.
+			return mpp.Outcome{Detail: "its nonce was used, and the node does not say by what: " + err.Error()}, nil
+		}
 	}
 	if err != nil {
 		return mpp.Outcome{}, err
