@@ -11,6 +11,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/edge/pages"
 )
@@ -25,6 +26,7 @@ var originPaths = map[string][]string{
 	"/api/ring/{slug}/hops":   {"days"},
 	"/api/events":             {"since", "limit"},
 	"/api/ring/{slug}/events": {},
+	describe.FeedsPath:        {},
 }
 
 // ringPath is the list of members. A core has it, but for a search by words: q.
