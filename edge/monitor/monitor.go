@@ -51,6 +51,9 @@ type Config struct {
 	// Policy says which witnesses must have cosigned; nil for none.
 	Policy *log.Policy
 	Memory Memory
+	// Core is the SHA-256 of the core that this program has as a module, as the ring signs that of
+	// its own; the zero value where that is not known.
+	Core [32]byte
 	// Capacity is how many members can ever have joined.
 	Capacity int
 	// Each is given each event, with its number, before it is known whether it is signed. It may
@@ -344,7 +347,7 @@ func (r *run) replay(ctx context.Context, shown answer) error {
 				refusal = r.compare(state, shown)
 			}
 			if refusal == nil && tree.Size() == r.Signed.Size && state.Digest() != r.Signed.State {
-				refusal = wrong("the events lead to another state than the signed one of %d events", r.Signed.Size)
+				refusal = r.differs("the events lead to another state than the signed one of %d events", r.Signed.Size)
 			}
 		}
 		r.Say(tree.Size(), uint64(r.At.N))
@@ -390,6 +393,15 @@ func (r *run) fold(state *core.State, record snap.Record) error {
 	return nil
 }
 
+// differs says that this program has computed something else than the ring. That is wrong, unless
+// the ring runs another core: then it is not known.
+func (r *run) differs(format string, args ...any) error {
+	if none := [32]byte{}; r.Core != none && r.Signed.Core != none && r.Core != r.Signed.Core {
+		return fmt.Errorf("%w; the ring runs another version of the core, so verify it with a program of that version", fmt.Errorf(format, args...))
+	}
+	return wrong(format, args...)
+}
+
 // compare compares the leaderboard that the ring shows with that of the state, at about the
 // second at which it was drawn.
 func (r *run) compare(state *core.State, shown answer) error {
@@ -403,5 +415,5 @@ func (r *run) compare(state *core.State, shown answer) error {
 			return nil
 		}
 	}
-	return wrong("%s is not what the events lead to, at %d events and %s", leaderboardPath, shown.seq, time.Unix(shown.date, 0).UTC().Format(time.RFC3339))
+	return r.differs("%s is not what the events lead to, at %d events and %s", leaderboardPath, shown.seq, time.Unix(shown.date, 0).UTC().Format(time.RFC3339))
 }

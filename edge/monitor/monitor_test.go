@@ -35,6 +35,7 @@ type ring struct {
 	mu      sync.Mutex
 	signer  note.Signer
 	key     string // verifier
+	core    [32]byte
 	records []snap.Record
 	hashes  []tlog.Hash
 	state   *core.State
@@ -159,7 +160,7 @@ func (r *ring) answer(header http.Header, path string) ([]byte, error) {
 	case "/sync/keys":
 		return r.sign(snap.Keys{Origin: origin, Time: 1, Current: r.key}.Text()), nil
 	case "/sync/checkpoint":
-		return r.sign(snap.Checkpoint{Origin: origin, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest()}.Text()), nil
+		return r.sign(snap.Checkpoint{Origin: origin, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest(), Core: r.core}.Text()), nil
 	case "/log/checkpoint":
 		return r.checkpoint(), nil
 	case "/api/leaderboard":
@@ -514,6 +515,14 @@ func TestSaved(t *testing.T) {
 	c := Config{Save: at("ring"), Keys: []string{string(key)}, Capacity: 10_000, Say: func(uint64, uint64) {}}
 	if report, err := Verify(t.Context(), c); err != nil || report.At.N != log.TileWidth+1 || report.Trust != Given {
 		t.Errorf("%v: %+v", err, report)
+	}
+	// A ring that runs another version of the core is not accused of what that computes otherwise.
+	r := newRing(t, 3, 100)
+	r.alter["/api/leaderboard"] = flip
+	c = r.config(t.TempDir())
+	c.Core[0], r.core[0] = 1, 2
+	if _, err := Verify(t.Context(), c); err == nil || errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "another version of the core") {
+		t.Errorf("another core: %v", err)
 	}
 }
 

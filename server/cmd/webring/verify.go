@@ -24,6 +24,7 @@ import (
 	"webring/server/backup"
 	"webring/server/paid/form"
 	"webring/server/pay/match"
+	"webring/wasm/module"
 )
 
 // The exit codes of `webring verify`: 0 if all that was looked at is right.
@@ -117,6 +118,9 @@ func (v *verifying) outside(words []string, out io.Writer) error {
 		return err
 	}
 	c := monitor.Config{Save: v.offline, Keys: v.keys, Policy: policy, Capacity: v.capacity, Say: progress(os.Stderr)}
+	if c.Core, err = module.Digest(); err != nil && !errors.Is(err, module.ErrMissing) {
+		return err
+	}
 	if c.Memory, err = v.remembers(); len(words) == 1 {
 		c.Site, c.Save = words[0], v.save
 	}

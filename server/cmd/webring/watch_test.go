@@ -144,7 +144,8 @@ func TestAnOriginIsWatched(t *testing.T) {
 		`webring_payments_need_attention`: 0, `webring_gas_wasted_last_hour`: 0, `webring_core_traps_total`: 0,
 		`webring_chain_up{network="` + network + `"}`:        1,
 		`webring_ready_check{check="chain:` + network + `"}`: 1, `webring_ready`: 1,
-		`webring_ledger_sequence`: 3, `webring_ledger_commits_total{outcome="failed"}`: 0,
+		// The rules, payees, a snapshot, the member, its bid.
+		`webring_ledger_sequence`: 5, `webring_ledger_commits_total{outcome="failed"}`: 0,
 		`webring_limiter_refusals_total{reason="client"}`: 0,
 	} {
 		if got, there := all[name]; !there || got != want {
