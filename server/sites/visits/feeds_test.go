@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-const feedLink = `<link rel="alternate" type="application/rss+xml" href="https://feeds.dev/%s?a=1&amp;b='2'">`
+const feedLink = `<link rel="alternate" type="application/rss+xml" href="https://feeds.dev/?of=%s&amp;b='2'">`
 
 // feeds gives the slugs of members with a row, and the names that the list has, as " names".
 func (b *books) feeds(f *Feeds) (rows, names string) {
@@ -60,7 +60,7 @@ func TestFeedsAreKeptWhileTheirSitesHaveThem(t *testing.T) {
 			if a := answers[name]; a != nil {
 				return a, nil
 			} else if name == "none" {
-				return page(200, `<p>Hello</p>`+feedLink), nil
+				return page(200, fmt.Sprintf("<p>Hello</p>"+feedLink, name)), nil
 			}
 			return page(200, fmt.Sprintf("<title>x</title>"+feedLink, name)), nil
 		})
@@ -104,6 +104,16 @@ func TestFeedsAreKeptWhileTheirSitesHaveThem(t *testing.T) {
 		visit()
 		time.Sleep(feedsAge)
 		want("a page without one", " b", " b")
+
+		// A site of two pages has the feed of either.
+		m, _ := v.member("a")
+		for _, pages := range [][2]string{{fmt.Sprintf(feedLink, "a"), ""}, {"", fmt.Sprintf(feedLink, "a")}} {
+			s := sight{target: m}
+			v.findLink(&s, page(200, pages[0]))
+			if v.findLink(&s, page(200, pages[1])); !s.fed || s.feed == "" {
+				t.Errorf("%q: %q", pages, s.feed)
+			}
+		}
 	})
 }
 

@@ -221,8 +221,10 @@ func (v *Visitor) findLink(s *sight, page *fetch.Response) {
 		})
 		return is
 	}})
-	s.feed = siteproof.Feed(page.Body, page.Header.Get("Content-Type"), page.URL)
-	s.fed = s.feed != "" || !page.Truncated
+	if s.feed == "" { // of the first page that has one
+		s.feed = siteproof.Feed(page.Body, page.Header.Get("Content-Type"), page.URL)
+		s.fed = s.feed != "" || !page.Truncated
+	}
 	if page.Truncated && !s.linked {
 		s.read = false // the link may be in the rest
 	}
