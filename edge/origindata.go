@@ -11,6 +11,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/content"
+	"webring/edge/describe"
 	"webring/edge/front"
 	"webring/edge/pages"
 )
@@ -25,6 +26,7 @@ var originPaths = map[string][]string{
 	"/api/ring/{slug}/hops":   {"days"},
 	"/api/events":             {"since", "limit"},
 	"/api/ring/{slug}/events": {},
+	describe.FeedsPath:        {},
 }
 
 // ringPath is the list of members. A core has it, but for a search by words: q.
@@ -151,10 +153,24 @@ func (s *Shell) answerOriginData(ctx *fasthttp.RequestCtx, path, query string) {
 	if d.Seq > 0 {
 		fields = content.AppendNumberField(fields, "Webring-Seq", int64(d.Seq))
 	}
-	lines, status, body, _ := content.New(d.Media, d.Body).AppendAnswer(fields, &ctx.Request.Header, age)
+	lines, status, body, _ := s.contentOf(path, &d).AppendAnswer(fields, &ctx.Request.Header, age)
 	setFields(ctx, lines)
 	ctx.SetStatusCode(status)
 	ctx.Response.SetBodyRaw(body)
+}
+
+// contentOf gives a document as content. The list of feeds can have hundreds of kilobytes, so it is
+// compressed once for as long as it stays the same.
+func (s *Shell) contentOf(path string, d *api.Document) *content.Content {
+	if path != describe.FeedsPath {
+		return content.New(d.Media, d.Body)
+	}
+	c := s.feeds.Load()
+	if c == nil || !bytes.Equal(c.Body(), d.Body) {
+		c = content.New(d.Media, d.Body)
+		s.feeds.Store(c)
+	}
+	return c
 }
 
 // maxOriginParameter is the longest value of a parameter that is looked at.

@@ -71,6 +71,8 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 				`{"id":512,"at":"2026-11-24T09:00:00.000Z","type":"of a later version","member":"alpha"}]}`)}
 		case "/api/ring/beta/events":
 			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
+		case "/feeds.opml":
+			return api.Document{Status: 200, Media: "text/x-opml; charset=utf-8", MaxAge: 60, Seq: 7, Body: []byte(`<opml version="2.0"/>`)}
 		case "/api/ring/nobody/hops":
 			return api.Refusal(base, api.UnknownMember, "No.", "")
 		case "/api/ring/beta/hops":
@@ -97,6 +99,17 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	s.Get("/api/events?since=7&limit=2&x=1")
 	if last := asked[len(asked)-1]; last != "/api/events?since=7&limit=2" {
 		t.Errorf("asked for %s", last)
+	}
+	r = s.Get("/feeds.opml?x=1")
+	wantFields(t, r, "Content-Type", "text/x-opml; charset=utf-8", "Webring-Seq", "7", "Cache-Control", "public, max-age=60, stale-while-revalidate=60, stale-if-error=86400")
+	if last := asked[len(asked)-1]; r.Status != 200 || last != "/feeds.opml?" || s.Get("/feeds.opml", "If-None-Match", r.Header.Get("ETag")).Status != 304 {
+		t.Errorf("%d %s, asked for %s", r.Status, r.Body, last)
+	}
+	wantProblem(t, s.Do("POST", "/feeds.opml", ""), api.MethodNotAllowed)
+	for _, path := range []string{"/docs", "/llms.txt"} {
+		if r := s.Get(path); !strings.Contains(r.Body, "/feeds.opml") {
+			t.Errorf("%s leads to no list of feeds", path)
+		}
 	}
 	for form, media := range map[string]string{"atom": "application/atom+xml; charset=utf-8", "json": "application/feed+json; charset=utf-8"} {
 		r := s.Get("/feeds/members/alpha." + form)
@@ -134,6 +147,7 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	without := serve(t, Config{Core: newRing(t)})
 	wantProblem(t, without.Get("/api/ring/alpha/hops"), api.NotFound)
 	wantProblem(t, without.Get("/api/hops"), api.NotFound)
+	wantProblem(t, without.Get("/feeds.opml"), api.NotFound)
 	wantProblem(t, without.Get("/feeds/members/alpha.atom"), api.NotFound)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
 	"webring/edge/front"
@@ -56,9 +57,10 @@ type Shell struct {
 	vouchers   *voucher.Verifier // nil: none are taken
 	complained atomic.Int64      // second of the last log line about one
 
-	metrics    *metrics      // nil: nothing is counted
-	hops       *hops.Counter // nil: none are counted
-	originData OriginData    // nil: there is none
+	metrics    *metrics                        // nil: nothing is counted
+	hops       *hops.Counter                   // nil: none are counted
+	originData OriginData                      // nil: there is none
+	feeds      atomic.Pointer[content.Content] // the last [describe.FeedsPath]
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages

@@ -12,6 +12,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge"
+	"webring/edge/describe"
 	"webring/edge/forward"
 	"webring/edge/hops"
 	"webring/edge/voucher"
@@ -40,7 +41,7 @@ func SendHops(f *forward.Forwarder) func(ctx context.Context, report []byte) err
 }
 
 // takeHops has the shell count hops, take the reports of edges, and answer from what is kept of
-// hops, news and words.
+// hops, news, words and feeds.
 func (o *Origin) takeHops(cfg *edge.Config) {
 	cfg.Hops, cfg.OriginData = hops.NewCounter(), o.originData
 	here, anywhere := receiveHops(o.hops.Receive, o.Core.BaseURL), receiveHops(o.deliverHops, o.Core.BaseURL)
@@ -87,6 +88,8 @@ func (o *Origin) originData(ctx context.Context, path, query string) (d api.Docu
 		return o.hops.Document(path, query)
 	case path == "/api/ring":
 		return o.found.Document(query)
+	case path == describe.FeedsPath:
+		return o.feeds.Document()
 	}
 	ahead := false
 	read := func() { o.Books.View(func(v *ledger.View) { d, ahead = aside.News(v, path, query) }) }

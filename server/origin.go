@@ -84,6 +84,7 @@ type Origin struct {
 	hops      *aside.Hops
 	sender    *hops.Sender
 	found     *aside.Index
+	feeds     *visits.Feeds
 	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 	store     *badgerstore.Store
 	follower  *ledger.Follower      // in memory and not in use: the process has begun with it, or has led
@@ -99,8 +100,9 @@ type Origin struct {
 func New(c Config) (*Origin, error) {
 	o := &Origin{Config: c, disk: Volume{Dir: c.Data}}
 	o.Ledger.HeadPath = filepath.Join(c.Data, "head")
-	o.Ledger.Room, o.Ledger.Observe, o.Ledger.Publish = o.disk.AtLeast(WriteFloor), aside.ObserveNews, o.publish
+	o.Ledger.Room, o.Ledger.Observe, o.Ledger.Publish = o.disk.AtLeast(WriteFloor), observe, o.publish
 	o.hops, o.found = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books)
+	o.feeds = visits.NewFeeds(&o.Books, c.Ledger.Now, c.Log)
 	o.Payments.Ready, o.Payments.MemberSites = o.disk.AtLeast(PayFloor), memberSites{c.Sites}
 	if err := o.openScorer(); err != nil {
 		return nil, err
@@ -116,6 +118,13 @@ func New(c Config) (*Origin, error) {
 		o.node = &Node{Origin: o, over: make(chan struct{})}
 	}
 	return o, nil
+}
+
+// observe is [ledger.Config.Observe]: it writes the news of an event, and forgets the feed of a
+// member that is gone by it.
+func observe(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
+	news := aside.ObserveNews(tx, e)
+	return func(seq uint64) error { return errors.Join(news(seq), visits.ForgetFeed(tx, e)) }
 }
 
 // Node is this origin as a node of a cluster, nil for the only origin.

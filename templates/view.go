@@ -274,6 +274,7 @@ type Docs struct {
 	About   describe.Ring
 	Member  string            // slug in the examples, "" in an empty ring
 	Answers map[string]string // to the examples, by the ids of operations
+	Feeds   bool              // the node has [describe.FeedsPath]
 }
 
 func (v Docs) verifications() string {

@@ -170,6 +170,9 @@ func (s *Source) opml(lines []outline) []byte {
 	return []byte(text("opml", map[string]any{"Title": s.ring().Name, "Lines": lines}))
 }
 
+// FeedsPath is that of the list of the feeds of members' own sites, as OPML, which only the origin makes.
+const FeedsPath = "/feeds.opml"
+
 // memberFeedPath is what the paths of the feeds of members begin with.
 const memberFeedPath = "/feeds/members/"
 

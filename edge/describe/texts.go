@@ -101,6 +101,9 @@ func llms(s *Source) []byte {
 			optional.Links = append(optional.Links, link)
 		}
 	}
+	if s.has(FeedsPath) {
+		optional.Links = append(optional.Links, page{Path: FeedsPath, Title: FeedsPath, About: "The feeds of members' own sites, as OPML."})
+	}
 	f.Lists = []list{reads, links, documents, optional}
 	return []byte(text("llms.txt", f))
 }

@@ -350,7 +350,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if !ok {
 		return nil
 	}
-	view := templates.Docs{About: v.about,
+	view := templates.Docs{About: v.about, Feeds: r.pages.site.OriginData != nil,
 		Page: frame(&v.about, path, "API – "+v.about.Name, "How programs read the ring, join it and bid: every request with its parameters, an answer and its errors.")}
 	if len(v.marks) > 0 {
 		view.Member = v.marks[0].Slug

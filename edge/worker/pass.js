@@ -148,7 +148,7 @@ function unanswered(asked, fields, sent, reads) {
 	if (reads || CHECKS.has(path)) {
 		const detail = "Only the origin of this ring has what is at this address, and it cannot be reached. Other reads go on.";
 		// Documents for programs are described without origin_unavailable: an edge has them.
-		const described = !reads || isForPrograms(path) || path.startsWith("/reports/") || forPeople(request, path);
+		const described = !reads || isForPrograms(path) || path.startsWith("/reports/") || path === "/feeds.opml" || forPeople(request, path);
 		return problem(asked, fields, described ? "origin_unavailable" : "internal", detail);
 	}
 	// Whether a call brought a payment, its body says.

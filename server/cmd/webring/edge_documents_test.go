@@ -88,7 +88,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 			t.Errorf("%s without the origin: %v %s", what, r.Header, r.Body)
 		}
 	}
-	for _, target := range []string{"/api/ring?q=al", "/api/events?since=77", "/api/ring/zeta/events", "/api/hops?days=99", "/api/ring/alpha/hops?days=99", "/reports/1"} {
+	for _, target := range []string{"/api/ring?q=al", "/api/events?since=77", "/api/ring/zeta/events", "/api/hops?days=99", "/api/ring/alpha/hops?days=99", "/feeds.opml", "/reports/1"} {
 		unavailable(target, e.get(target))
 	}
 	unavailable("/join", e.send(http.MethodPost, "/join", []byte("name=x"), "Content-Type", "application/x-www-form-urlencoded"))

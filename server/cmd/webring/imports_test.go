@@ -52,7 +52,7 @@ var importLaw = map[string][]string{
 	"webring/static":    {"std"},
 	"webring/templates": {"std", "webring/core/api", "webring/edge/describe", "github.com/piglig/go-qr", "github.com/a-h/templ", "github.com/a-h/templ/"},
 
-	"webring/server":                         {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog", "github.com/prometheus/client_golang/prometheus", "webring/core/abi", "webring/core/snap", "webring/edge", "webring/edge/follow", "webring/edge/forward", "webring/edge/hops", "webring/edge/tlog", "webring/edge/voucher", "webring/edge/share", "webring/wasm/module"},
+	"webring/server":                         {"std", "webring/server/", "webring/core", "webring/core/api", "webring/templates", "webring/static", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/tlog", "github.com/prometheus/client_golang/prometheus", "webring/core/abi", "webring/core/snap", "webring/edge", "webring/edge/describe", "webring/edge/follow", "webring/edge/forward", "webring/edge/hops", "webring/edge/tlog", "webring/edge/voucher", "webring/edge/share", "webring/wasm/module"},
 	"webring/server/admin":                   {"std", "webring/server/ledger", "webring/server/paid", "webring/server/sites/score", "webring/server/sites/visits", "webring/edge/follow", "webring/edge/forward", "github.com/prometheus/client_golang/"},
 	"webring/server/aside":                   {"std", "golang.org/x/net/idna", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm", "webring/core", "webring/core/api", "webring/edge/hops", "webring/server/ledger"},
 	"webring/server/backup":                  {"std", "webring/server/ledger", "webring/server/ledger/badgerstore", "webring/core/snap", "webring/edge/durable", "webring/edge/follow"},
@@ -87,7 +87,7 @@ var importLaw = map[string][]string{
 	"webring/server/sites/score/exemplar":    {"std"},
 	"webring/server/sites/score/local":       {"std", "webring/server/sites/fetch", "webring/server/sites/markup", "webring/server/sites/score", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/errgroup", "webring/server/ledger", "webring/edge/share"},
 	"webring/server/sites/siteproof":         {"std", "webring/core", "webring/server/sites/fetch", "webring/server/sites/markup"},
-	"webring/server/sites/visits":            {"std", "webring/core", "webring/server/sites/fetch", "webring/server/ledger", "webring/server/sites/markup", "webring/server/sites/siteproof"},
+	"webring/server/sites/visits":            {"std", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/server/ledger", "webring/server/sites/markup", "webring/server/sites/siteproof"},
 }
 
 // pureStd is the part of the standard library that the core is made of: none of

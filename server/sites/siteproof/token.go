@@ -173,13 +173,8 @@ func address(text string) (core.Account, bool) {
 }
 
 // metas gives the contents of the elements meta with the name [Meta] in the head of a page.
-// What readers write on a page stands in its body.
 func metas(page []byte, contentType string) (all []string) {
-	left := maxElements
-	for t := range markup.Tokens(page, contentType) {
-		if left--; left < 0 || t.Kind == markup.End && t.Name == "head" || t.Kind == markup.Start && !inHead[t.Name] {
-			break
-		}
+	for t := range head(page, contentType) {
 		if t.Kind == markup.Start && t.Name == "meta" && t.Attributes["name"] == Meta {
 			all = append(all, strings.TrimSpace(t.Attributes["content"]))
 		}

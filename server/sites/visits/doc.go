@@ -43,6 +43,10 @@
 //	'm' slug    failures in a row, the second of the first one since 1970, visits in a row that
 //	            found no proof, and a checksum of the URL and the kind that they are about, as
 //	            varints. Without any there is no row
+//	'f' slug    that checksum, as a varint, and the address of the site's feed
+//
+// A page that a visit reads may link to a feed in its head. [Feeds] lists the feeds of members as
+// OPML. [ForgetFeed] deletes the row of a member that moves, leaves, is removed or is hidden.
 //
 // One process at a time visits: the one that writes the ledger.
 package visits

@@ -42,6 +42,9 @@ type sight struct {
 	read, linked bool       // a page was read, and it links back
 	looked       bool       // for a token that names the owner, which the site shows there or not at all
 	token        core.Proof // where it shows one
+
+	fed  bool   // the site was asked for a feed
+	feed string // the address of its feed, "" if it has none
 }
 
 // alive says whether the site is there.
@@ -204,7 +207,7 @@ func (m *target) byToken() bool { return m.Proof == core.ByFile || m.Proof == co
 // verified it, or can do so again.
 func (m *target) wantsToken() bool { return m.byToken() || m.Proof == 0 && m.Claimed }
 
-// findLink looks for a link back in a page.
+// findLink looks for a link back, and for a feed, in a page.
 func (v *Visitor) findLink(s *sight, page *fetch.Response) {
 	if !isHTML(page) {
 		return
@@ -218,6 +221,10 @@ func (v *Visitor) findLink(s *sight, page *fetch.Response) {
 		})
 		return is
 	}})
+	if s.feed == "" { // of the first page that has one
+		s.feed = siteproof.Feed(page.Body, page.Header.Get("Content-Type"), page.URL)
+		s.fed = s.feed != "" || !page.Truncated
+	}
 	if page.Truncated && !s.linked {
 		s.read = false // the link may be in the rest
 	}

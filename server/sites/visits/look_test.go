@@ -73,7 +73,7 @@ func TestWhatAVisitFinds(t *testing.T) {
 		"mcp": {core.MCP, func(w http.ResponseWriter, r *http.Request) {
 			switch {
 			case r.Method == http.MethodGet:
-				html(w, `<a href="https://ring.example/prev?from=mcp">Back</a>`)
+				html(w, `<link rel=alternate type=application/rss+xml href=/feed.xml><a href="https://ring.example/prev?from=mcp">Back</a>`)
 			case r.Method == http.MethodDelete:
 				ended.Store(r.Header.Get(fetch.SessionField), true)
 			case r.Header.Get("Content-Type") != "application/json" || !strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
@@ -158,6 +158,12 @@ func TestWhatAVisitFinds(t *testing.T) {
 		if s := look(name, core.MCP); s.outcome != Failed || s.why != why {
 			t.Errorf("%s: %s, %s", name, s.outcome, s.why)
 		}
+	}
+	if s := look("mcp", core.MCP); s.feed != "http://mcp.example/feed.xml" || !s.fed {
+		t.Errorf("%q %v", s.feed, s.fed)
+	}
+	if s := look("keyed", core.MCP); s.feed != "" || s.fed {
+		t.Errorf("%q %v, and no page was read", s.feed, s.fed)
 	}
 	if _, is := ended.Load("s-1"); !is {
 		t.Error("the session of an MCP server is not ended")

@@ -148,7 +148,7 @@ func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err e
 	before := n.encode()
 	switch {
 	case !there:
-		n = note{}
+		n, s.fed, s.feed = note{}, true, ""
 	case m.URL != s.URL || m.Kind != s.Kind:
 		return nil, nil
 	default:
@@ -156,6 +156,11 @@ func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err e
 			n = note{about: about}
 		}
 		events = n.judge(m, s, tx.Stamp(), asked)
+	}
+	if s.fed {
+		if err := keepFeed(tx, s.target, s.feed); err != nil {
+			return nil, err
+		}
 	}
 	now := n.encode()
 	if bytes.Equal(now, before) {
