@@ -17,7 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 )
 
-// Client is the reference client, and that of x402, running. It is safe for concurrent use, and
+// Client is the reference client, and those of x402, running. It is safe for concurrent use, and
 // made for it: payments under way do not wait for each other.
 type Client struct {
 	cmd   *exec.Cmd
@@ -31,7 +31,7 @@ type Client struct {
 
 // Request is an HTTP request that may cost something.
 type Request struct {
-	By     []string        // how the wallet can pay: "tempo", "swap" (Tempo, by selling another token), "evm", or "x402" alone; nil: Tempo alone
+	By     []string        // how the wallet can pay: "tempo", "swap" (Tempo, by selling another token), "evm", or alone "x402" or "axios", the clients of x402; nil: Tempo alone
 	As     *common.Address // the smart account that pays, for which the key signs; nil: the key's own
 	Method string
 	URL    string

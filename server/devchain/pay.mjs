@@ -46,6 +46,23 @@ async function x402(key, as, fetch) {
   return wrapFetchWithPayment(fetch, client.setSpendControls({ maxAmountPerPayment: '$1000' }))
 }
 
+// x402Axios gives a function like fetch that pays as the client of x402 for Axios does. Its client
+// has no limit.
+async function x402Axios(key, as, exchanges) {
+  const { default: axios } = await import('axios')
+  const { wrapAxiosWithPayment, x402Client } = await import('@x402/axios')
+  const { ExactEvmScheme } = await import('@x402/evm/exact/client')
+  function record(body, headers, status) {
+    const authorization = this.headers.get('payment-signature') ?? ''
+    exchanges.push({ authorization, status, headers: [...headers], body: Buffer.from(body).toString('base64') })
+    return body
+  }
+  const recording = axios.create({ transformResponse: [record, ...axios.defaults.transformResponse] })
+  const client = new x402Client().register('eip155:*', new ExactEvmScheme(signer(key, as)))
+  const paying = wrapAxiosWithPayment(recording, client)
+  return (url, { body, ...init }) => paying.request({ url, data: body, ...init })
+}
+
 async function keep(response) {
   const body = Buffer.from(await response.clone().arrayBuffer()).toString('base64')
   return { status: response.status, headers: [...response.headers], body }
@@ -64,7 +81,9 @@ async function pay({ key, as, by, url, method, headers, body }) {
   }
   const init = { method, headers, ...(body && { body: Buffer.from(body, 'base64') }) }
   try {
-    const paying = by.includes('x402') ? await x402(key, as, recorded) : payer(key, as, by, recorded).fetch
+    const paying = by.includes('axios') ? await x402Axios(key, as, exchanges)
+      : by.includes('x402') ? await x402(key, as, recorded)
+      : payer(key, as, by, recorded).fetch
     await paying(url, init)
     return { exchanges }
   } catch (error) {

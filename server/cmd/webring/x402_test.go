@@ -28,8 +28,8 @@ func settlement(t *testing.T, h http.Header) (r x402.Response) {
 	return r
 }
 
-// TestX402ClientsPayAtTheOriginAndThroughAnEdge has the reference client of x402 join
-// through an edge and bid at both, and holds what is refused: signatures that were altered,
+// TestX402ClientsPayAtTheOriginAndThroughAnEdge has two clients of x402 join and bid through
+// an edge and at the origin, and holds what is refused: signatures that were altered,
 // that come with another request, in another envelope, in two places at once, or from a
 // stranger who has read them.
 func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
@@ -39,29 +39,32 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 	s := evmShop(t, "--core", "native", "--edge-secret-file", secret)
 	edge := &shop{origin: s.follow(t, s.verifier(), "--core", "native", "--edge-secret-file", secret), chain: s.chain, gas: s.gas}
 
-	pay := func(at *shop, path, body string, status int) string {
+	pay := func(by string, at *shop, path, body string, status int) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		account := devchain.Account{Key: s.payer().Key}
-		p, err := client.Pay(ctx, account.HexKey(), devchain.Request{By: []string{"x402"}, Method: http.MethodPost, URL: at.base + path,
+		p, err := client.Pay(ctx, account.HexKey(), devchain.Request{By: []string{by}, Method: http.MethodPost, URL: at.base + path,
 			Header: map[string]string{"Content-Type": "application/json"}, Body: []byte(body)})
 		if err != nil || p.Status != status || len(p.Earlier) != 1 {
-			t.Fatalf("POST %s: %v, %d %s after %d\n%s", path, err, p.Status, p.Body, len(p.Earlier), s.log)
+			t.Fatalf("%s: POST %s: %v, %d %s after %d\n%s", by, path, err, p.Status, p.Body, len(p.Earlier), s.log)
 		}
 		sentField(x402.SignatureField, p.Authorization)
 		if r := settlement(t, p.Header); !r.Success || r.Network != "eip155:8453" || len(r.Transaction) != 66 || !strings.EqualFold(r.Payer, freshAddress(account)) {
-			t.Errorf("POST %s: %+v", path, r)
+			t.Errorf("%s: POST %s: %+v", by, path, r)
 		}
 		if r := at.post(path, body, x402.SignatureField, p.Authorization); r.Status != 409 || r.code(t) != "credential_reused" || settlement(t, r.Header).Success {
-			t.Errorf("POST %s again: %d %s", path, r.Status, r.Body)
+			t.Errorf("%s: POST %s again: %d %s", by, path, r.Status, r.Body)
 		}
-		return p.Authorization
 	}
-	pay(edge, "/api/register", `{"name":"Exactly","url":"https://exactly.dev/","kind":"agent","bid":"2.00"}`, 201)
-	pay(s, "/api/register", `{"name":"Other","url":"https://other-one.dev/","kind":"agent"}`, 201)
-	pay(edge, "/api/bid", `{"member":"other","amount":"1.50"}`, 200)
-	pay(s, "/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
+	pay("x402", edge, "/api/register", `{"name":"Exactly","url":"https://exactly.dev/","kind":"agent","bid":"2.00"}`, 201)
+	pay("x402", s, "/api/register", `{"name":"Other","url":"https://other-one.dev/","kind":"agent"}`, 201)
+	pay("x402", edge, "/api/bid", `{"member":"other","amount":"1.50"}`, 200)
+	pay("x402", s, "/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
+	pay("axios", edge, "/api/register", `{"name":"Axle","url":"https://axle.dev/","kind":"agent","bid":"2.00"}`, 201)
+	pay("axios", s, "/api/register", `{"name":"Hub","url":"https://hub-one.dev/","kind":"agent"}`, 201)
+	pay("axios", edge, "/api/bid", `{"member":"hub","amount":"1.50"}`, 200)
+	pay("axios", s, "/api/bid", `{"member":"axle","amount":"1.00"}`, 200)
 
 	// A client that signs late, or has a clock that is half a minute off, pays, and base64 may be spelled
 	// in any way. Over MCP it is the same payment.
@@ -89,7 +92,7 @@ func TestX402ClientsPayAtTheOriginAndThroughAnEdge(t *testing.T) {
 		}
 	}
 	byTool(t, edge, s)
-	const taken, submitted = 300 + 100 + 150 + 100 + 4*100 + 100, 4 + 4 + 1
+	const taken, submitted = 2*(300+100+150+100) + 4*100 + 100, 2*4 + 4 + 1
 	if s.authorized() != taken || s.submissions() != submitted {
 		t.Errorf("%d cents in %d transactions, want %d in %d", s.authorized(), s.submissions(), taken, submitted)
 	}
