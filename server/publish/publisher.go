@@ -189,7 +189,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 		return err
 	}
 	p.mu.Lock()
-	p.ledger, p.books = books, books
+	p.ledger, p.books, p.begun = books, books, books.Size()
 	p.mu.Unlock()
 	err := books.Do(ctx, func(tx *ledger.Tx) error {
 		// Otherwise another function of this group appended something, and the

@@ -71,7 +71,7 @@ const (
 // NewRelay prepares a relay. It passes nothing on but what the configuration gives before
 // [Relay.Run].
 func NewRelay(c RelayConfig) (*Relay, error) {
-	r := &Relay{c: c, shown: shown{dir: c.Dir, books: c.Books, signed: c.Checkpoint, keys: c.SignedKeys}}
+	r := &Relay{c: c, shown: shown{dir: c.Dir, books: c.Books, begun: c.Books.Size(), signed: c.Checkpoint, keys: c.SignedKeys}}
 	var err error
 	r.leader, err = follow.NewLink(follow.LinkConfig{Verify: r.verify, Accept: r.accept, Vouch: c.Vouch, Log: c.Log})
 	if err != nil {

@@ -86,6 +86,7 @@ type shown struct {
 	signed    []byte
 	log       []byte // signed checkpoint of the first logged events
 	logged    uint64
+	begun     uint64 // events at the start: an earlier process may have given a checkpoint of them
 	given     given
 	keys      []byte // signed; nil after a change until the next checkpoint is
 	last      snap.Checkpoint

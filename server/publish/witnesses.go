@@ -128,13 +128,12 @@ func (p *Publisher) LogCheckpoint() []byte {
 // choose gives the cosigned checkpoint or the newest one. A checkpoint without cosignatures is of
 // no use to who follows a policy, so the cosigned one is preferred, if it is not old. While there
 // are witnesses, one without cosignatures stays for [logLag], so that they can cosign one as large
-// meanwhile. What was given before the start is not known, so then only the newest is given. The
-// caller holds mu.
+// meanwhile. None is given that is smaller than one that was given before. The caller holds mu.
 func (s *shown) choose(witnessed bool, cosigned given) []byte {
 	now := s.last.Time
-	fresh := cosigned.size == s.logged || s.given.checkpoint != nil && now-cosigned.at <= logLag.Milliseconds()
+	fresh := cosigned.size == s.logged || now-cosigned.at <= logLag.Milliseconds()
 	switch {
-	case cosigned.checkpoint != nil && fresh && cosigned.size >= s.given.size && cosigned.size <= s.logged:
+	case cosigned.checkpoint != nil && fresh && cosigned.size >= max(s.given.size, s.begun) && cosigned.size <= s.logged:
 		s.given = cosigned
 	case !witnessed, s.given.size == s.logged, now < s.given.at, now-s.given.at > logLag.Milliseconds():
 		s.given = given{s.log, s.logged, now}
