@@ -87,10 +87,10 @@ func (v *View) Scan(t Table, prefix, from string, n int) ([]TableRow, error) {
 // rows gives up to n rows with keys that begin with prefix and are not before from, in the order of
 // their keys, as they will be after the group in work.
 func (v *View) rows(prefix, from []byte, n int) ([]TableRow, error) {
-	changed := Batch{}
+	changed, within, first := Batch{}, string(prefix), string(from)
 	for _, later := range []Batch{v.l.staged, v.own} {
 		for key, value := range later {
-			if strings.HasPrefix(key, string(prefix)) && key >= string(from) {
+			if strings.HasPrefix(key, within) && key >= first {
 				changed[key] = value
 			}
 		}

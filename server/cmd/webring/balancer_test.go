@@ -33,6 +33,7 @@ func haproxy(t *testing.T, o *origin, lines string) balancer {
 	timeout connect 10s
 	timeout client 60s
 	timeout server 60s
+	timeout check 30s
 listen ring
 	bind %s
 	http-request set-header X-Forwarded-Proto https
