@@ -73,6 +73,7 @@ func TestAWrongClockPoisonsNothing(t *testing.T) {
 		if p := o.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusCreated && p.Status != http.StatusOK {
 			t.Errorf("after %s ahead, a bid: %d %s", ahead, p.Status, p.Body)
 		}
+		alike(t, o, e) // before the origin ends again
 	}
 	alike(t, o, e)
 }
