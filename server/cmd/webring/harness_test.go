@@ -145,7 +145,7 @@ func chain(t *testing.T) (*devchain.Chain, *devchain.Client) {
 	shared.chainOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		if shared.chain, shared.chainErr = devchain.Start(ctx, devchain.Options{}); shared.chainErr != nil {
+		if shared.chain, shared.chainErr = devchain.Start(ctx, devchain.Options{Accounts: 400}); shared.chainErr != nil {
 			return
 		}
 		shared.client, shared.chainErr = devchain.StartClient(ctx, shared.chain.RPC)
