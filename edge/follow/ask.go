@@ -194,7 +194,7 @@ func (p *pace) wait(ctx context.Context) error {
 	quiet := time.Until(p.until)
 	p.mu.Unlock()
 	if quiet > 0 {
-		if err := rest(ctx, quiet); err != nil {
+		if err := Rest(ctx, quiet); err != nil {
 			return err
 		}
 	}
@@ -225,8 +225,8 @@ func busy(h http.Header) error {
 	return &busyError{min(max(time.Duration(seconds)*time.Second, restMin), restMax)}
 }
 
-// rest waits for a while, or returns the error of ctx.
-func rest(ctx context.Context, d time.Duration) error {
+// Rest waits for a while, or returns the error of ctx.
+func Rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -252,7 +252,7 @@ func (l *Link) ask(ctx, line context.Context, from *Origin) error {
 		} else if l.origins.Several() && time.Since(since) > l.newsTime() {
 			return fmt.Errorf("follow: questions: %w", errStalled)
 		}
-		if err := rest(line, askEvery); err != nil {
+		if err := Rest(line, askEvery); err != nil {
 			return err
 		}
 	}

@@ -236,7 +236,7 @@ func (d *deaf) RoundTrip(req *http.Request) (res *http.Response, err error) {
 	go func() {
 		_, err := io.WriteString(w, "data: "+strings.ReplaceAll(strings.TrimSuffix(string(d.signed), "\n"), "\n", "\ndata: ")+"\n\n")
 		for err == nil {
-			if err = rest(req.Context(), 10*time.Second); err == nil {
+			if err = Rest(req.Context(), 10*time.Second); err == nil {
 				_, err = io.WriteString(w, ":\n\n")
 			}
 		}

@@ -210,7 +210,7 @@ func (d *drip) Read(b []byte) (int, error) {
 	if len(d.rest) == 0 {
 		return 0, io.EOF
 	}
-	if err := rest(d.ctx, 9*time.Second); err != nil {
+	if err := Rest(d.ctx, 9*time.Second); err != nil {
 		return 0, err
 	}
 	n := copy(b[:1], d.rest)

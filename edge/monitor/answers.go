@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"webring/edge/follow"
 	"webring/edge/tlog"
 )
 
@@ -71,7 +72,7 @@ func (s *site) get(ctx context.Context, path string, most int64) (answer, error)
 		if err == nil || rest == 0 || attempt >= attempts && !errors.Is(err, errBusy) {
 			return a, err
 		}
-		if err := pause(ctx, rest); err != nil {
+		if err := follow.Rest(ctx, rest); err != nil {
 			return a, err
 		}
 	}
@@ -136,18 +137,6 @@ func (c *counted) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	c.n += int64(n)
 	return n, err
-}
-
-// pause waits, or returns the error of ctx.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // forGood reports whether the answer at a path never changes.

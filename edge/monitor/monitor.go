@@ -253,7 +253,7 @@ func (r *run) leaderboard(ctx context.Context) (shown answer, err error) {
 		case r.offline() || second == behind:
 			return shown, wrong("the leaderboard is of %d events, and %d were signed before it was asked for: it is an old one", shown.seq, r.Signed.Size)
 		}
-		if err := pause(ctx, cmp.Or(r.rest, time.Second)); err != nil {
+		if err := follow.Rest(ctx, cmp.Or(r.rest, time.Second)); err != nil {
 			return shown, err
 		}
 	}
@@ -291,7 +291,7 @@ func (r *run) checkpoint(ctx context.Context, least uint64) error {
 		case r.offline() || second == unsigned:
 			return wrong("the ring shows %d events, and has signed %d", least, r.At.N)
 		}
-		if err := pause(ctx, cmp.Or(r.rest, time.Second)); err != nil {
+		if err := follow.Rest(ctx, cmp.Or(r.rest, time.Second)); err != nil {
 			return err
 		}
 		if err := r.state(ctx); err != nil {

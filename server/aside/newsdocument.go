@@ -34,7 +34,7 @@ type event struct {
 	Amount string `json:"amount_usd,omitempty"`
 	Proof  string `json:"proof,omitempty"`
 	Seq    uint64 `json:"seq,omitempty"`
-	// Payment is what was paid, for those who look for its transfer, and Reason the code of a removal.
+	// Payment names the transfer of a payment. Reason is the code of a removal.
 	Payment *payment `json:"payment,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 }

@@ -50,7 +50,7 @@ func (h *handlers) log(ctx *fasthttp.RequestCtx, client string, known bool) {
 	case checkpoint == nil:
 		h.problem(ctx, api.NotFound, "There is no checkpoint of the log yet.")
 	case strings.HasPrefix(path, proofPrefix):
-		// Cosignatures are worth more to who keeps a proof than a newer checkpoint.
+		// A proof with cosignatures is worth more than one to a newer checkpoint.
 		text, _, _ := strings.Cut(string(served), "\n\n")
 		word := strings.TrimPrefix(path, proofPrefix)
 		index, ok := parseNumber(word)

@@ -170,7 +170,7 @@ type Transfer struct {
 	Cents     int64     `json:"cents"`     // US cents, rounded down; at least 1
 	At        time.Time `json:"at"`        // of its block
 	Senders   int       `json:"-"`         // how many accounts the money came from, at most
-	Payee     string    `json:"-"`         // whom it reached, as [Payment.Payee]; "" if not known, or several
+	Payee     string    `json:"-"`         // as [Payment.Payee]; "" if it is not known, or there are several
 	Bound     []Bound   `json:"-"`         // the payments that its token names in the transaction, if it was asked
 }
 
