@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -99,7 +100,7 @@ var rings atomic.Int64
 
 // config is that of a node of a new ring. Its lease is one that a busy machine renews in time.
 func config(t testing.TB, e *etcdtest.Cluster, node string) Config {
-	return Config{Endpoints: e.Endpoints(), Ring: "ring-" + string('a'+rune(rings.Add(1))), Node: node, Advertise: "http://" + node + ".test",
+	return Config{Endpoints: e.Endpoints(), Ring: fmt.Sprintf("ring-%d", rings.Add(1)), Node: node, Advertise: "http://" + node + ".test",
 		KeyFile: keyFile(t), lease: 4 * time.Second, Log: slog.New(slog.NewTextHandler(testLog{t}, nil))}
 }
 
