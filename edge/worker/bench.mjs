@@ -207,3 +207,5 @@ for (const members of RINGS) {
 	}
 	for (const child of [worker.child, edge, origin]) await stop(child);
 }
+
+await stop(idle.child);
