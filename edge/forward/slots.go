@@ -127,8 +127,8 @@ const (
 )
 
 // payingAccount gives the account that the credential of a request names as its payer, ""
-// where it names none or cannot be read. It is not verified here: the origin refuses at
-// once a credential that names another account than the one that pays.
+// where it names none or cannot be read. It is not verified here. The origin refuses a credential
+// whose source is not the account that pays.
 //
 // Document: draft-httpauth-payment-00, "source".
 func payingAccount(h *fasthttp.RequestHeader) string {
@@ -153,8 +153,9 @@ func payingAccount(h *fasthttp.RequestHeader) string {
 	return strings.ToLower(credential.Source) // the origin takes any case
 }
 
-// payingAddress gives the account that an x402 payment names as its payer, as payingAccount
-// does: its signature must be by that account.
+// payingAddress gives the account that an x402 payment names as its payer, in the form of
+// payingAccount. It is not verified here either: the origin checks the signature, and for a smart
+// account it asks the chain.
 func payingAddress(h *fasthttp.RequestHeader) string {
 	network, from := x402Payer(h)
 	account := "did:pkh:" + network + ":" + from

@@ -1,8 +1,9 @@
-// What a Worker costs under workerd, beside one that does nothing and beside webring edge:
-// node bench.mjs WEBRING BUNDLE. Servers have one processor, those who ask the other; taskset
-// is needed. Cold starts are the first answer of a new isolate that has fetched nothing.
+// What a Worker costs under workerd, compared with an empty Worker that answers as many bytes and
+// with webring edge: node bench.mjs WEBRING BUNDLE. Servers have one processor, clients the other;
+// taskset is needed. The three take turns, so that a busy machine is busy for all of them. Cold
+// starts are the first answer of a new isolate that has fetched nothing.
 import { spawn, execFileSync } from "node:child_process";
-import { mkdtempSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { Agent, get } from "node:http";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -12,8 +13,8 @@ import { fileURLToPath } from "node:url";
 const [webring, bundle] = process.argv.slice(2).map((path) => resolve(path));
 const program = fileURLToPath(import.meta.resolve(`@cloudflare/workerd-linux-${process.arch === "x64" ? "64" : process.arch}/bin/workerd`));
 const [SERVERS, CLIENTS] = ["0", "1"];
-const REQUESTS = 20_000;
-const WARM = 3_000;
+const TURNS = 7;
+const REQUESTS = 3_000;
 const CONNECTIONS = 8;
 const RINGS = [1_000, 100_000, 200_000];
 
@@ -71,26 +72,35 @@ async function answers(port, path, child) {
 }
 
 /** The processor time of a process in microseconds. */
-function used({ pid }) {
-	const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1].split(" ");
-	return (Number(fields[11]) + Number(fields[12])) * 10_000;
-}
+const used = ({ pid }) =>
+	readdirSync(`/proc/${pid}/task`)
+		.map((task) => Number(readFileSync(`/proc/${pid}/task/${task}/schedstat`, "utf8").split(" ")[0]) / 1000)
+		.reduce((sum, time) => sum + time);
 
 /** Microseconds of processor time a request. */
-async function cost(child, port, path) {
+async function cost({ child, port, path }) {
 	const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
-	const many = async (n) => {
-		let left = n;
-		const one = async () => {
-			while (left-- > 0) await ask(port, path, agent);
-		};
-		await Promise.all(Array.from({ length: CONNECTIONS }, one));
+	let left = REQUESTS;
+	const one = async () => {
+		while (left-- > 0) await ask(port, path, agent);
 	};
-	await many(WARM);
 	const before = used(child);
-	await many(REQUESTS);
+	await Promise.all(Array.from({ length: CONNECTIONS }, one));
 	agent.destroy();
 	return (used(child) - before) / REQUESTS;
+}
+
+/** Asks servers in turns, and gives the median of what each costs, and of how often the first one's cost that is. */
+async function compare(servers) {
+	for (const server of servers) await cost(server);
+	const turns = [];
+	for (let i = 0; i < TURNS; i++) {
+		const costs = [];
+		for (const server of servers) costs.push(await cost(server));
+		turns.push(costs);
+	}
+	const median = (numbers) => numbers.sort((a, b) => a - b)[TURNS >> 1];
+	return servers.map((_, i) => ({ micros: median(turns.map((c) => c[i])), times: median(turns.map((c) => c[i] / c[0])) }));
 }
 
 /** Starts a Worker, and gives its process and port. */
@@ -109,16 +119,17 @@ const empty = join(folder, "empty");
 mkdirSync(empty);
 writeFileSync(
 	join(empty, "worker.js"),
-	`export default { fetch() { return new Response("nothing", { headers: { "Cache-Control": "no-store" } }); } };`,
+	`const bodies = {};
+	export default { fetch({ url }) {
+		const size = url.slice(url.indexOf("?") + 1);
+		return new Response((bodies[size] ??= "x".repeat(size)), { headers: { "Cache-Control": "no-store" } });
+	} };`,
 );
 for (const name of ["workerd.capnp", "core.wasm"]) writeFileSync(join(empty, name), readFileSync(join(bundle, name)));
 const none = { ORIGIN: "", ORIGIN_KEY: "", EDGE_SECRET: "", RATE_LIMIT: "0" };
 
 const idle = await startWorker(empty, none);
-await answers(idle.port, "/", idle.child);
-const nothing = await cost(idle.child, idle.port, "/");
-await stop(idle.child);
-console.log(`an empty Worker: ${nothing.toFixed(0)} µs a request`);
+await answers(idle.port, "/?7", idle.child);
 
 for (const members of RINGS) {
 	const data = join(folder, String(members));
@@ -182,9 +193,19 @@ for (const members of RINGS) {
 	]);
 	await answers(beside, "/api", edge);
 	for (const path of ["/next?from=nobody", "/api/ring?limit=10", "/api/leaderboard"]) {
-		const here = await cost(worker.child, worker.port, path);
-		const there = await cost(edge, beside, path);
-		console.log(`  ${path}: ${here.toFixed(0)} µs, ${(here / nothing).toFixed(2)} × an empty Worker; webring edge ${there.toFixed(1)} µs`);
+		const { size } = await ask(worker.port, path);
+		const servers = [
+			{ ...idle, path: `/?${size}` },
+			{ ...worker, path },
+			{ child: edge, port: beside, path },
+		];
+		const [nothing, here, there] = await compare(servers);
+		console.log(
+			`  ${path}: ${here.micros.toFixed(0)} µs, ${here.times.toFixed(2)} × the ${nothing.micros.toFixed(0)} of an empty Worker ` +
+				`with as many bytes (${size}); webring edge ${there.micros.toFixed(1)} µs`,
+		);
 	}
 	for (const child of [worker.child, edge, origin]) await stop(child);
 }
+
+await stop(idle.child);

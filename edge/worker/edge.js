@@ -2,7 +2,8 @@
 // else from the origin.
 
 import { identify, Limiter, nameClient } from "./client.js";
-import { COMMON, describe, PROBLEM, versionServed } from "./fields.js";
+import { Documents } from "./documents.js";
+import { COMMON, describe, Forms, PROBLEM, versionServed } from "./fields.js";
 import { Hops } from "./hops.js";
 import { asciiHosts } from "./hosts.js";
 import { Origin } from "./pass.js";
@@ -63,6 +64,8 @@ export class Edge {
 	#hops;
 	#limiter;
 	#build;
+	#documents = new Documents();
+	#forms = new Forms();
 
 	/**
 	 * @param {WebAssembly.Module} module the core
@@ -149,7 +152,8 @@ export class Edge {
 	#serve(target) {
 		const plain = asciiHosts(target);
 		try {
-			return this.#replica.guest?.serve(plain) ?? null;
+			const { guest } = this.#replica;
+			return guest && this.#documents.serve(guest, plain);
 		} catch (error) {
 			this.#replica.drop(error);
 			return null;
@@ -160,9 +164,8 @@ export class Edge {
 	#answered(a, target, path, { headers, method }, client, ctx, fields) {
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
 		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, client, headers, ctx);
-		const status = describe(fields, a, target, path, this.#build, headers.get("If-None-Match"));
-		// A record costs the runtime less than pairs, and no name stands twice here.
-		return new Response(status === 304 ? null : a.body, { status, headers: Object.fromEntries(fields) });
+		const status = describe(fields, a, target, path, this.#build, headers);
+		return new Response(status === 304 ? null : a.body, { status, headers: this.#forms.headers(fields) });
 	}
 
 	/**

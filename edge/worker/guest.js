@@ -39,6 +39,7 @@ const decoder = new TextDecoder();
  * @property {string} next
  * @property {string} prev
  * @property {Uint8Array<ArrayBuffer>} body
+ * @property {string} [tag] names the body, once it was asked for
  */
 
 export class Guest {

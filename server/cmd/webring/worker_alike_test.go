@@ -9,8 +9,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +81,71 @@ func TestAWorkerAnswersAsAnEdgeDoes(t *testing.T) {
 		d.kill()
 	}
 	t.Logf("%d targets compared", compared)
+}
+
+// TestAWorkerKeepsDocumentsNoLongerThanTheyHold asks for kept documents, and for fields made from those of the last
+// answer, while cores, positions and the time change by chance. Each must be what it is when it is made anew.
+func TestAWorkerKeepsDocumentsNoLongerThanTheyHold(t *testing.T) {
+	t.Parallel()
+	bundled(t)
+	const ask = `
+		import { Documents } from "./documents.js";
+		import { Forms } from "./fields.js";
+		let seed = Number(process.argv[1]);
+		const chance = (n) => ((seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0) / 2 ** 32 * n) | 0;
+		let made = 0;
+		class Core {
+			constructor(name) { Object.assign(this, { name, seq: 0, second: 10_000 }); }
+			// Timed documents change each ten seconds, and others with the position or each time. Targets with a 1 are refused at a third of positions.
+			serve(target) {
+				made++;
+				const validity = target.length % 3;
+				const since = this.second - (this.second % 10);
+				const said = [this.name, this.seq, target, validity === 0 ? made : validity === 2 ? since : ""].join(" ");
+				const status = target.startsWith("/1") && this.seq % 3 === 0 ? 404 : 200;
+				const body = Buffer.from(said.padEnd(target.startsWith("/big") ? 90_000 : 5_000));
+				return { status, validity, seq: this.seq, second: this.second, since, until: since + 10, body };
+			}
+		}
+		const documents = new Documents();
+		const forms = new Forms();
+		let core = new Core("first");
+		let [asked, names] = [0, ["A", "B", "C", "D"]];
+		for (let i = 0; i < 4_000; i++) {
+			const what = chance(200);
+			if (what === 0) core = new Core(i);
+			if (what === 1) core.seq++;
+			if (what > 180) core.second += chance(15) - 4; // clocks go back, too
+			const target = "/" + ["", "b", "big", "1"][chance(4)] + chance(20);
+			const before = made;
+			const got = documents.serve(core, target);
+			if (made === before) asked++;
+			const want = core.serve(target);
+			if (want.validity === 0 && made !== before + 2) throw new Error(i + ": what is drawn by chance was kept");
+			for (const name of ["status", "seq", "second", "body"])
+				if (want.validity > 0 && (name === "body" ? !got.body.equals(want.body) : got[name] !== want[name])) throw new Error(i + ": " + target + " has another " + name);
+			const fields = names.filter(() => chance(2)).map((name) => [name, String(chance(3))]);
+			if (JSON.stringify([...forms.headers(fields)]) !== JSON.stringify([...new Headers(fields)])) throw new Error(i + ": other fields than " + fields);
+		}
+		try {
+			forms.headers([["A", "1"]]);
+			forms.headers([["A", "refused\n\0"]]);
+		} catch {}
+		for (const value of ["refused\n\0", "2"])
+			try {
+				if (forms.headers([["A", value]]).get("A") !== value) throw new Error("the value of another answer was sent");
+			} catch (error) {
+				if (!(error instanceof TypeError)) throw error;
+			}
+		console.log(asked);`
+	seed := rand.Uint32()
+	cmd := exec.Command("node", "--input-type=module", "-e", ask, fmt.Sprint(seed))
+	cmd.Dir = workerFolder
+	out, err := cmd.CombinedOutput()
+	kept, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil || kept < 50 {
+		t.Errorf("seed %d: %v: %s", seed, err, out)
+	}
 }
 
 // answered is one answer as it came.

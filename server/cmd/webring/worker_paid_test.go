@@ -12,7 +12,7 @@ import (
 	"webring/server/pay/x402"
 )
 
-// TestPayersReadTheirOwnWritesAtAWorker has the reference clients of MPP and x402 join and
+// TestPayersReadTheirOwnWritesAtAWorker has the reference clients of MPP and x402, the one for Axios too, join and
 // bid through a Worker. Each reads there at once what it has paid for. Hops are counted at the
 // origin, and while that is away reads go on.
 func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
@@ -23,24 +23,23 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 	w := startWorker(t, s.base, s.verifier(), secretOf(t, secret))
 
 	// x402.
-	pay := func(path, body string, status int) devchain.Payment {
+	pay := func(by, path, body string, status int) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		account := devchain.Account{Key: s.payer().Key}
-		p, err := client.Pay(ctx, account.HexKey(), devchain.Request{By: []string{"x402"}, Method: http.MethodPost, URL: w.base + path,
+		p, err := client.Pay(ctx, account.HexKey(), devchain.Request{By: []string{by}, Method: http.MethodPost, URL: w.base + path,
 			Header: map[string]string{"Content-Type": "application/json"}, Body: []byte(body)})
-		if err != nil || p.Status != status {
-			t.Fatalf("POST %s: %v, %d %s\n%s\n%s", path, err, p.Status, p.Body, w.log, s.log)
+		if err != nil || p.Status != status || len(p.Earlier) != 1 {
+			t.Fatalf("%s: POST %s: %v, %d %s after %d\n%s\n%s", by, path, err, p.Status, p.Body, len(p.Earlier), w.log, s.log)
 		}
 		sentField(x402.SignatureField, p.Authorization)
 		if r := settlement(t, p.Header); !r.Success {
-			t.Errorf("POST %s: %+v", path, r)
+			t.Errorf("%s: POST %s: %+v", by, path, r)
 		}
 		if p.Header.Get("Webring-Stale") != "" {
-			t.Errorf("POST %s: answered before it is seen here\n%s", path, w.log)
+			t.Errorf("%s: POST %s: answered before it is seen here\n%s", by, path, w.log)
 		}
-		return p
 	}
 	shows := func(slug, total string) {
 		t.Helper()
@@ -48,10 +47,14 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 			t.Errorf("%s: %d %s", slug, r.Status, r.Body)
 		}
 	}
-	pay("/api/register", `{"name":"Exactly","url":"https://exactly.dev/","kind":"agent","bid":"2.00"}`, 201)
+	pay("x402", "/api/register", `{"name":"Exactly","url":"https://exactly.dev/","kind":"agent","bid":"2.00"}`, 201)
 	shows("exactly", "3.00")
-	pay("/api/bid", `{"member":"exactly","amount":"1.50"}`, 200)
+	pay("x402", "/api/bid", `{"member":"exactly","amount":"1.50"}`, 200)
 	shows("exactly", "4.50")
+	pay("axios", "/api/register", `{"name":"Axle","url":"https://axle.dev/","kind":"agent","bid":"2.00"}`, 201)
+	shows("axle", "3.00")
+	pay("axios", "/api/bid", `{"member":"axle","amount":"1.50"}`, 200)
+	shows("axle", "4.50")
 
 	// MPP.
 	if p := w.pay(wallet(t), "/api/register", `{"name":"Plainly","url":"https://plainly.dev/","kind":"mcp"}`); p.Status != 201 || p.Header.Get("Webring-Stale") != "" {
@@ -112,7 +115,7 @@ func TestPayersReadTheirOwnWritesAtAWorker(t *testing.T) {
 		t.Errorf("without the origin: %d %s", r.Status, r.Body)
 	}
 	s.launch()
-	pay("/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
+	pay("x402", "/api/bid", `{"member":"exactly","amount":"1.00"}`, 200)
 	shows("exactly", "7.50")
 	s.confirmed()
 }
