@@ -77,6 +77,20 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 			amounts{"bob": 0, "mallory paid": 0, "open": 1}, 3 * time.Hour},
 		{"not mined, and its network stands still since", func(r *ring) { r.network.change(func() { r.network.frozen = time.Now() }) }, 503, api.PaymentPending,
 			amounts{"bob": 0, "mallory paid": 0, "open": 1}, 3 * time.Hour},
+		{"mined when its network goes on after hours", func(r *ring) {
+			r.network.change(func() { r.network.frozen = time.Now() })
+			time.Sleep(3 * time.Hour)
+			r.network.change(func() { r.network.frozen = time.Time{} })
+			time.Sleep(40 * time.Second)
+			mine(r)
+		}, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
+		{"mined when the next process has begun", func(r *ring) {
+			r.stop()
+			time.Sleep(3 * time.Hour)
+			r.start(r.store, r.headBytes(r.process))
+			time.Sleep(40 * time.Second)
+			mine(r)
+		}, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
 		{"never mined", func(*ring) {}, 409, api.CredentialReused, amounts{"bob": 0, "mallory paid": 0, "open": 0}, 62 * time.Minute},
 	} {
 		inRing(t, c.name, func(t *testing.T, r *ring) {
@@ -438,6 +452,7 @@ func TestAnEndlessPaymentIsDropped(t *testing.T) {
 		r.network.change(func() { r.network.frozen = time.Now() })
 		time.Sleep(time.Hour) // nothing is known of that hour
 		r.network.change(func() { r.network.frozen = time.Time{} })
+		time.Sleep(40 * time.Second) // what waited for its network has the time
 		if r.unconfirmed() != 1 {
 			t.Fatal("given up while its network stood still")
 		}

@@ -141,7 +141,7 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 // operator is told to adjust it. So is one without an end that its network has not had for
 // [givenUpAfter]: if it is mined after that, it is money without an event.
 func (s *Service) confirm(n *network, u unconfirmed) error {
-	p := u.payment
+	p, block := u.payment, n.now().block
 	o, err := n.Outcome(s.ctx, p)
 	s.account(n, u.ID, u.Client, p, o)
 	vanished := "" // its outcome, if it has
@@ -151,7 +151,7 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	case o.State == mpp.Settled && !o.Deep:
 		*u.missing = time.Time{}
 		return nil
-	case o.State == mpp.Pending && p.Endless && u.missingFor(n.now().block) > givenUpAfter:
+	case o.State == mpp.Pending && p.Endless && n.hadTime(u.missingSince(block), block):
 		vanished, o.Detail = outcomeGivenUp, "not on its network for "+givenUpAfter.String()
 	case o.State == mpp.Pending:
 		s.Log.Warn("an applied payment is not on its network any more", logged(u.ID, p), "detail", o.Detail)
@@ -177,12 +177,13 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	})
 }
 
-// missingFor is for how long its network has not had u, by the time of its newest block.
-func (u unconfirmed) missingFor(block time.Time) time.Duration {
+// missingSince gives the first block at which its network did not have u; this one, if it had it
+// before.
+func (u unconfirmed) missingSince(block time.Time) time.Time {
 	if u.missing.IsZero() {
 		*u.missing = block
 	}
-	return block.Sub(*u.missing)
+	return *u.missing
 }
 
 // Scanning for money without an event.

@@ -460,7 +460,7 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
 	defer s.gas.Land(w.reservation.ID)
 	said, overdue, lapsed := "", false, w.reservation.Lapsed
-	seen := w.network.now().block // the newest when it was last asked for
+	seen := w.network.now().block // the newest before the payment was last asked for
 	for attempt := 0; ; attempt++ {
 		var o mpp.Outcome
 		var err error
@@ -484,9 +484,9 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			s.Log.Info("payment open", w.log(), "detail", said)
 		}
 		late := s.Now().After(w.payment.ValidBefore.Add(holdAfter))
-		if late && w.payment.Endless && o.State == mpp.Pending && err == nil && w.network.now().block.After(w.payment.ValidBefore) {
+		if late && w.payment.Endless && o.State == mpp.Pending && err == nil && seen.After(w.payment.ValidBefore) {
 			// Its network works, and it is not mined.
-			if gaveUp, err := s.lapse(w, &lapsed); err != nil {
+			if gaveUp, err := s.lapse(w, &lapsed, seen); err != nil {
 				s.Log.Error("that a payment was not mined in time is not stored", w.log(), "err", err)
 			} else if gaveUp != nil {
 				return nil, gaveUp
@@ -519,9 +519,9 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 }
 
 // lapse has the open payment of w, which was not mined in time and can still be, give up what
-// it holds; since is when it did that. When the network has a block from [givenUpAfter] later,
-// it gives up the payment, too, and gives the answer to its credential.
-func (s *Service) lapse(w *work, since *time.Time) (gaveUp, err error) {
+// it holds; since is when it did that. When it has still not been mined at a block for which
+// [network.hadTime], it gives up the payment, too, and gives the answer to its credential.
+func (s *Service) lapse(w *work, since *time.Time, block time.Time) (gaveUp, err error) {
 	if now := s.Now(); since.IsZero() {
 		err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
 			r.Lapsed = now.UTC()
@@ -533,8 +533,8 @@ func (s *Service) lapse(w *work, since *time.Time) (gaveUp, err error) {
 			s.Log.Warn("payment not mined in time; it holds nothing any more, and counts if it is mined", w.log())
 		}
 		return nil, err
-	} else if !w.network.now().block.After(since.Add(givenUpAfter)) {
-		return nil, nil // a network that stands still has not had the time
+	} else if !w.network.hadTime(*since, block) {
+		return nil, nil
 	}
 	var ended *ledger.Reservation
 	err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
