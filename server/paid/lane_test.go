@@ -145,10 +145,23 @@ func TestAPaymentThatIsMinedAfterItWasGivenUp(t *testing.T) {
 		if v := r.stored(ch); v.State != ledger.Failed || v.Body != nil || strings.Contains(string(v.Payment), "salt") {
 			t.Errorf("%+v", v)
 		}
-		r.network.change(func() { r.network.fates["mallory"] = fate{} })
+		given, err := paid.StoredPayment(r.stored(ch))
+		r.must(err)
+		r.network.change(func() {
+			r.network.fates["mallory"] = fate{}
+			r.network.sent[given.Reference] = sent{given, time.Now(), ""}
+		})
 		all, err := r.service.Scan(t.Context(), time.Now().Add(-24*time.Hour), false)
 		if err != nil || len(all) != 1 || all[0].Missing != 150 || all[0].Transfer.Payer != "mallory" {
 			t.Errorf("%+v, %v", all, err)
+		}
+		// Another payment of its account over the same sum, which is open, does not account for it.
+		r.network.change(func() { r.network.fates["mallory"] = fate{lost: true, forgotten: true} })
+		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "mallory", 150)}})
+		time.Sleep(24 * time.Hour)
+		r.has(amounts{"open": 1})
+		if n := strings.Count(r.log.String(), `payments scan" network=coin:test transaction=`+given.Reference+" "); n != 1 {
+			t.Errorf("the daily look tells %d times of it", n)
 		}
 		a := r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
 		if a.shows("outcome", "pending"); !strings.Contains(string(a.Body), "give the operator the transaction") {

@@ -1,6 +1,7 @@
 package paid_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -421,7 +422,8 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	var all []mpp.Transfer
 	for reference, s := range n.sent {
 		if n.mined(reference) == mpp.Settled && !s.at.Before(since) && !s.at.After(until) && s.payee == n.payee {
-			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at})
+			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at,
+				Bound: []mpp.Bound{{Payer: s.payment.Payer, Binding: cmp.Or(s.payment.Binding, s.payment.Reference)}}})
 		}
 	}
 	n.mu.Unlock()

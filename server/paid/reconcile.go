@@ -375,10 +375,10 @@ func (s *Service) look(ctx context.Context, n *network, since time.Time, most in
 }
 
 // missing is the part of a transfer for which there is neither an event nor an open payment
-// that may have brought it. Each open payment accounts for one transfer; its id is then in
-// taken. What a payment brought is known only when it has ended, so of several equal
-// transfers the wrong one may be reported. If a payment turns out to have brought nothing,
-// a scan by the operator finds the transfer that it accounted for.
+// that brought it, as its transaction or what the token names in that says: another payment of
+// the same payer and sum can have been given up. Each open payment accounts for one transfer; its
+// id is then in taken. If a payment turns out to have brought nothing, a scan by the operator
+// finds the transfer that it accounted for.
 func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
@@ -387,20 +387,17 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 			return
 		}
 		for _, r := range v.Open() {
-			if r.Cents == cents && !taken[r.ID] && mayBring(r, t) {
-				taken[r.ID], cents = true, 0
-				return
+			if !taken[r.ID] && cents > 0 && brought(r, t) {
+				taken[r.ID] = true
+				cents -= r.Cents
 			}
 		}
 	})
 	return cents, err
 }
 
-// mayBring says whether a payment may have brought a transfer. Both must have the same payer,
-// and a payer's name contains the chain. The transfer must not be from before the reservation,
-// nor from a time when the payment could no longer be mined. Clocks differ, and a payer may submit
-// a payment itself before it sends the credential, within [ChallengeLife].
-func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
-	const apart = ChallengeLife + 5*time.Minute
-	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && (!r.Lapsed.IsZero() || t.At.Before(r.ValidBefore.Add(apart)))
+// brought says whether a payment brought a transfer, or a part of it.
+func brought(r *ledger.Reservation, t mpp.Transfer) bool {
+	p, err := StoredPayment(r)
+	return err == nil && (p.Reference == t.Reference || slices.Contains(t.Bound, mpp.Bound{Payer: p.Payer, Binding: cmp.Or(p.Binding, p.Reference)}))
 }
