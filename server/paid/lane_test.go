@@ -386,6 +386,36 @@ func TestTwoCredentialsOfOneNonce(t *testing.T) {
 	})
 }
 
+// Of two credentials with one nonce, the second is being simulated while the first settles: the
+// nonce is free again, and used. It is refused before it is sent.
+func TestANonceIsUsedDuringASimulation(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		simulated := make(chan struct{})
+		other := strings.Replace(fund, "1.50", "2.50", 1)
+		r.network.simulate = func(_ context.Context, p mpp.Payment) error {
+			if p.Cents == 250 {
+				<-simulated
+			}
+			return nil
+		}
+		second := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(other), Authorization: []string{r.sign(r.challenge(paid.OpBid, other), "bob", 250, counted("bob:7"))}})
+		synctest.Wait()
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:7"))).is(200, "")
+		close(simulated)
+		second.wait().is(503, api.PaymentPending)
+		same(t, len(r.network.sent), 2) // alice's, and bob's first
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+
+		// Who does not know whether it was used sends nothing either.
+		r.network.change(func() { r.network.simulate, r.network.silent = nil, "unused" })
+		third := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:8"))
+		r.post(paid.OpBid, fund, third).is(503, api.PaymentsUnavailable)
+		r.network.change(func() { r.network.silent = "" })
+		r.post(paid.OpBid, fund, third).is(200, "")
+		r.has(amounts{"ada": 400, "bob paid": 300, "open": 0})
+	})
+}
+
 // A transaction that is replaced while its payment is open: by one that pays nothing here, which
 // frees the URL at once, or by one that pays the same, which is the payment.
 func TestATransactionIsReplacedWhileItsPaymentIsOpen(t *testing.T) {

@@ -230,6 +230,21 @@ func (n node) HasCode(_ context.Context, p mpp.Payment) (bool, error) {
 	return n.fates[p.Payer].code, nil
 }
 
+// Unused refuses a payment whose nonce another has used.
+func (n node) Unused(_ context.Context, p mpp.Payment) error {
+	if err := n.ask("unused"); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for reference, s := range n.sent {
+		if s.payment.Nonce == p.Nonce && n.mined(reference) != mpp.Pending {
+			return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonUsed, Detail: "the nonce was used"}
+		}
+	}
+	return nil
+}
+
 // Holds knows the balances of those who have one; all others hold enough for anything.
 func (n node) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	if err := errors.Join(n.ask("holds"), n.hang(ctx, "holds")); err != nil {

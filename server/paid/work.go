@@ -137,8 +137,8 @@ func (s *Service) release(w *work) {
 }
 
 // claimNonce keeps the nonce of the payment of w from other payments until w is released. It
-// gives the work that has it already, nil for none. After that, the network says whether the
-// nonce was used. Only a payment that was simulated may claim one: before that, any stranger
+// gives the work that has it already, nil for none. Another can have had it and been released
+// since the simulation: the network says whether the nonce was used. Only a payment that was simulated may claim one: before that, any stranger
 // can name the account.
 func (s *Service) claimNonce(w *work) (other *work) {
 	s.mu.Lock()
@@ -151,6 +151,23 @@ func (s *Service) claimNonce(w *work) (other *work) {
 		s.work[k] = w
 	}
 	return other
+}
+
+// counting is a [Method] whose payments can have nonces.
+type counting interface {
+	// Unused refuses a payment whose nonce has been used, as Simulate does.
+	Unused(ctx context.Context, p mpp.Payment) error
+}
+
+// unused asks once more whether the nonce of w has been used, if it has one.
+func (s *Service) unused(w *work) error {
+	m, ok := as[counting](w.network.Method)
+	if !ok || w.payment.Nonce == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	defer cancel()
+	return m.Unused(ctx, w.payment)
 }
 
 // nonceKey names the nonce of a payment among the replay keys, "" if it has none.
@@ -256,6 +273,9 @@ func (s *Service) prepare(w *work, f facts) error {
 	s.Failpoint("simulated")
 	if other := s.claimNonce(w); other != nil {
 		return s.behind(other.reservation)
+	}
+	if err := s.unused(w); err != nil {
+		return s.notSimulated(w, err)
 	}
 	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer), f.failed)
 	for {
