@@ -340,6 +340,40 @@ func TestPaymentsWithoutAnEndAreBounded(t *testing.T) {
 	})
 }
 
+// An account whose payment without an end came to nothing shares the room of those that have never
+// paid until it pays again. No account takes more than two places.
+func TestAPaymentWithoutAnEndThatFailsCostsTheNextItsPlace(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.join(bob, "dave")
+		for i := range 256 {
+			id := fmt.Sprint("endless-", i)
+			r.must(r.books.Do(t.Context(), func(tx *ledger.Tx) error {
+				return tx.Reserve(&ledger.Reservation{ID: id, State: ledger.Reserved, Operation: paid.OpBid, Member: "ada", Cents: 150, Payer: id,
+					ReplayKeys: []string{id}, Endless: true, Stranger: true})
+			}))
+		}
+		pay := func(change ...func(*transaction)) answer {
+			return r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "dave", 150, change...))
+		}
+		pay(counted("dave:0")).is(200, "")
+		r.network.change(func() { r.network.fates["dave"] = fate{after: 24 * time.Hour} })
+		for lane := range 2 {
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "dave", 150, counted(fmt.Sprint("dave's ", lane, ":0")))}})
+		}
+		time.Sleep(time.Second)
+		if a := pay(counted("dave's 2:0")).is(503, api.PaymentPending); !strings.Contains(string(a.Body), "which is the most it may have") {
+			t.Errorf("%s", a.Body)
+		}
+		time.Sleep(3 * time.Hour)
+		r.network.change(func() { delete(r.network.fates, "dave") })
+		if a := pay(counted("dave's 2:0")).is(503, api.PaymentPending); !strings.Contains(string(a.Body), "Too many transactions") {
+			t.Errorf("%s", a.Body)
+		}
+		pay().is(200, "")
+		pay(counted("dave's 2:0")).is(200, "")
+	})
+}
+
 // Of two credentials with one nonce the second is not sent, and no offer comes with its answer,
 // before it is certain that the first one has used the nonce.
 func TestTwoCredentialsOfOneNonce(t *testing.T) {

@@ -622,17 +622,26 @@ const (
 	// moves its money away they are never mined, and occupy memory here and requests at
 	// edges for minutes.
 	maxOpenPerPayer = 8
+	// maxEndlessPerPayer is how many of them may have no end. Those in one lane come one after
+	// the other, so honest accounts hardly have more.
+	maxEndlessPerPayer = 2
 	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
 	// without an open payment, so that a few accounts cannot take all.
 	maxOpen, reservedOpen = 1024, 256
 )
 
-// mayLapse refuses a payment without an end while one of its account has lapsed, or too many
-// are open in all. While a payment has lapsed, its account pays for the same thing no other way
+// mayLapse refuses a payment without an end while one of its account has lapsed, or too many of its
+// account or in all are open. While a payment has lapsed, its account pays for the same thing no other way
 // either.
 func (w *work) mayLapse(v *ledger.View) error {
 	r := w.reservation
 	var lapsed *ledger.Reservation
+	endless := 0 // of its account
+	v.EachOpen(func(o *ledger.Reservation) {
+		if o.Payer == r.Payer && o.Endless {
+			endless++
+		}
+	})
 	v.EachLapsed(func(o *ledger.Reservation) {
 		same := o.Operation == r.Operation && o.Member == r.Member && o.URLKey == r.URLKey && (o.URLKey != "" || o.Cents == r.Cents)
 		if o.Payer == r.Payer && (w.payment.Endless || same) {
@@ -644,8 +653,10 @@ func (w *work) mayLapse(v *ledger.View) error {
 		return comesFirst(lapsed)
 	case !w.payment.Endless:
 		return nil
+	case endless >= maxEndlessPerPayer:
+		return errManyEndless
 	}
-	paid, err := v.HasPaid(r.Payer)
+	paid, err := v.PaidSince(r.Payer)
 	r.Stranger = !paid
 	if err == nil && !risk.EndlessRoom(v, w.client, paid) {
 		err = errAllEndless
