@@ -215,7 +215,7 @@ func (g *gasAccount) sign(a *authorization, nonce, gas uint64, code bool, st *st
 	if last := g.sent[nonce]; last != nil {
 		f = g.raised(last.fees, st, highest)
 	}
-	raw := g.encode(nonce, gas, f, a.calldata())
+	raw := g.encode(nonce, gas, f, a.call())
 	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, code: code, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
 	signed := s

@@ -204,7 +204,7 @@ func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 		return nil, fmt.Errorf("evm: stored payment %s: %w", p.Reference, err)
 	}
 	good := a.byKey(m.domain)
-	if p.Contract {
+	if a.contract = p.Contract; a.contract {
 		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.payee(a) && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
 	}
 	if !good {

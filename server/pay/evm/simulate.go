@@ -173,7 +173,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	var code hexutil.Bytes
 	questions := []rpc.BatchElem{
 		{Method: "eth_estimateGas", Result: &estimate, Args: []any{map[string]any{
-			"from": m.gas.address, "to": m.Token, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
+			"from": m.gas.address, "to": m.Token, "data": hexutil.Bytes(a.call()), "gas": hexutil.Uint64(maxGas),
 			"maxFeePerGas": (*hexutil.Big)(bid.most), "maxPriorityFeePerGas": (*hexutil.Big)(bid.tip)}, at}},
 		askCode(&code, a.from, at),
 	}
