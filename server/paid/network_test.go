@@ -63,6 +63,7 @@ type fate struct {
 	state mpp.State     // as what it is mined; the zero State stands for Settled
 	// shallow: the block that it is in may still be dropped.
 	shallow bool
+	dropped bool // that has happened
 	// depth is how long it takes until the block is deep that says that a
 	// transaction can be mined no more.
 	depth time.Duration
