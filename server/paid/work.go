@@ -138,8 +138,8 @@ func (s *Service) release(w *work) {
 
 // claimNonce keeps the nonce of the payment of w from other payments until w is released. It
 // gives the work that has it already, nil for none. Another can have had it and been released
-// since the simulation: the network says whether the nonce was used. Only a payment that was simulated may claim one: before that, any stranger
-// can name the account.
+// since the simulation: the network says whether the nonce was used. Only a payment that was
+// simulated may claim one: before that, any stranger can name the account.
 func (s *Service) claimNonce(w *work) (other *work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -630,18 +630,12 @@ const (
 	maxOpen, reservedOpen = 1024, 256
 )
 
-// mayLapse refuses a payment without an end while one of its account has lapsed, or too many of its
-// account or in all are open. While a payment has lapsed, its account pays for the same thing no other way
-// either.
+// mayLapse refuses a payment without an end while one of its account has lapsed, or too many are
+// open, of its account or in all. While a payment has lapsed, its account pays for the same thing
+// no other way either.
 func (w *work) mayLapse(v *ledger.View) error {
 	r := w.reservation
 	var lapsed *ledger.Reservation
-	endless := 0 // of its account
-	v.EachOpen(func(o *ledger.Reservation) {
-		if o.Payer == r.Payer && o.Endless {
-			endless++
-		}
-	})
 	v.EachLapsed(func(o *ledger.Reservation) {
 		same := o.Operation == r.Operation && o.Member == r.Member && o.URLKey == r.URLKey && (o.URLKey != "" || o.Cents == r.Cents)
 		if o.Payer == r.Payer && (w.payment.Endless || same) {
@@ -653,7 +647,14 @@ func (w *work) mayLapse(v *ledger.View) error {
 		return comesFirst(lapsed)
 	case !w.payment.Endless:
 		return nil
-	case endless >= maxEndlessPerPayer:
+	}
+	own := 0
+	v.EachOpen(func(o *ledger.Reservation) {
+		if o.Payer == r.Payer && o.Endless {
+			own++
+		}
+	})
+	if own >= maxEndlessPerPayer {
 		return errManyEndless
 	}
 	paid, err := v.PaidSince(r.Payer)
