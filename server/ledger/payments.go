@@ -26,6 +26,20 @@ func (v *View) HasPaid(payer string) (bool, error) {
 	return err == nil, err
 }
 
+// owes is in the row of an account that has paid and since then had a payment without an end which
+// lapsed or failed. The event of its next payment empties the row.
+var owes = []byte{1}
+
+// PaidSince says whether an account has paid, and after any payment without an end of its that
+// lapsed or failed.
+func (v *View) PaidSince(payer string) (bool, error) {
+	row, err := v.get(payerKey(payer))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && len(row) == 0, err
+}
+
 func numberValue(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Credited is what events have given for a transaction of a network, in cents,

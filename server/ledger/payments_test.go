@@ -41,6 +41,59 @@ func TestAccountsThatHavePaidAreKnown(t *testing.T) {
 	}
 }
 
+// An account that has paid owes a payment once one of its without an end lapses or fails, and no
+// more once it pays. One that has never paid has not paid by that.
+func TestAnAccountOwesAPayment(t *testing.T) {
+	for name, end := range map[string]func(*ledger.Reservation){
+		"lapsed": func(v *ledger.Reservation) { v.Lapsed = start },
+		"failed": func(v *ledger.Reservation) { v.State = ledger.Failed },
+	} {
+		r := openedRing(t, "ada")
+		expect := func(payer string, paid, since bool) {
+			t.Helper()
+			for range 2 {
+				r.View(func(v *ledger.View) {
+					ever, err := v.HasPaid(payer)
+					lately, also := v.PaidSince(payer)
+					if ever != paid || lately != since || err != nil || also != nil {
+						t.Errorf("%s: %s has paid %t, and since %t, %v, %v", name, payer, ever, lately, err, also)
+					}
+				})
+				r.reopen()
+			}
+		}
+		bids := 0
+		bid := func() {
+			bids++
+			r.must(func(tx *ledger.Tx) error {
+				_, err := tx.Append(&core.Bid{Stamp: tx.Stamp(), Member: "ada", Amount: 100,
+					Payment: core.Payment{Method: "tempo", Network: "tempo:1", Transaction: "0x" + string(rune('0'+bids)), Payer: "bob"}}, nil)
+				return err
+			})
+		}
+		open := func(id, payer string, endless bool) {
+			r.must(func(tx *ledger.Tx) error {
+				v := bidReservation(id, "ada", 100)
+				v.Payer, v.Endless = payer, endless
+				if err := tx.Reserve(v); err != nil {
+					return err
+				}
+				end(v)
+				return tx.Update(v)
+			})
+		}
+		bid()
+		open("a", "bob", false)
+		expect("bob", true, true)
+		open("b", "bob", true)
+		expect("bob", true, false)
+		open("c", "carol", true)
+		expect("carol", false, false)
+		bid()
+		expect("bob", true, true)
+	}
+}
+
 // Waste is there after a restart, the oldest first, once for each transaction, until it
 // is forgotten.
 func TestWasteOutlivesTheProcess(t *testing.T) {

@@ -177,6 +177,9 @@ func (tx *Tx) Update(r *Reservation) error {
 		} else {
 			stored.mark(hadPaid)
 		}
+		if stored.Endless && hadPaid {
+			tx.rows[string(payerKey(stored.Payer))] = owes
+		}
 	}
 	if stored.State == Applied {
 		stored.Bar, stored.URLMark, stored.HadPaid = nil, nil, false

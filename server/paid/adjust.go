@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"webring/core"
 	"webring/server/ledger"
@@ -242,6 +243,15 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 		}
 	}
 	return foreign, nil
+}
+
+// mayBring says whether a payment may have brought a transfer. Both must have the same payer,
+// and a payer's name contains the chain. The transfer must not be from before the reservation,
+// nor from a time when the payment could no longer be mined. Clocks differ, and a payer may submit
+// a payment itself before it sends the credential, within [ChallengeLife].
+func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
+	const apart = ChallengeLife + 5*time.Minute
+	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && (!r.Lapsed.IsZero() || t.At.Before(r.ValidBefore.Add(apart)))
 }
 
 // receivedBy asks the networks what a transaction brought all payees, and gives the network

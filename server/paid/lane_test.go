@@ -77,6 +77,20 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 			amounts{"bob": 0, "mallory paid": 0, "open": 1}, 3 * time.Hour},
 		{"not mined, and its network stands still since", func(r *ring) { r.network.change(func() { r.network.frozen = time.Now() }) }, 503, api.PaymentPending,
 			amounts{"bob": 0, "mallory paid": 0, "open": 1}, 3 * time.Hour},
+		{"mined when its network goes on after hours", func(r *ring) {
+			r.network.change(func() { r.network.frozen = time.Now() })
+			time.Sleep(3 * time.Hour)
+			r.network.change(func() { r.network.frozen = time.Time{} })
+			time.Sleep(40 * time.Second)
+			mine(r)
+		}, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
+		{"mined when the next process has begun", func(r *ring) {
+			r.stop()
+			time.Sleep(3 * time.Hour)
+			r.start(r.store, r.headBytes(r.process))
+			time.Sleep(40 * time.Second)
+			mine(r)
+		}, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
 		{"never mined", func(*ring) {}, 409, api.CredentialReused, amounts{"bob": 0, "mallory paid": 0, "open": 0}, 62 * time.Minute},
 	} {
 		inRing(t, c.name, func(t *testing.T, r *ring) {
@@ -131,10 +145,23 @@ func TestAPaymentThatIsMinedAfterItWasGivenUp(t *testing.T) {
 		if v := r.stored(ch); v.State != ledger.Failed || v.Body != nil || strings.Contains(string(v.Payment), "salt") {
 			t.Errorf("%+v", v)
 		}
-		r.network.change(func() { r.network.fates["mallory"] = fate{} })
+		given, err := paid.StoredPayment(r.stored(ch))
+		r.must(err)
+		r.network.change(func() {
+			r.network.fates["mallory"] = fate{}
+			r.network.sent[given.Reference] = sent{given, time.Now(), ""}
+		})
 		all, err := r.service.Scan(t.Context(), time.Now().Add(-24*time.Hour), false)
 		if err != nil || len(all) != 1 || all[0].Missing != 150 || all[0].Transfer.Payer != "mallory" {
 			t.Errorf("%+v, %v", all, err)
+		}
+		// Another payment of its account over the same sum, which is open, does not account for it.
+		r.network.change(func() { r.network.fates["mallory"] = fate{lost: true, forgotten: true} })
+		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "mallory", 150)}})
+		time.Sleep(24 * time.Hour)
+		r.has(amounts{"open": 1})
+		if n := strings.Count(r.log.String(), `payments scan" network=coin:test transaction=`+given.Reference+" "); n != 1 {
+			t.Errorf("the daily look tells %d times of it", n)
 		}
 		a := r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
 		if a.shows("outcome", "pending"); !strings.Contains(string(a.Body), "give the operator the transaction") {
@@ -313,6 +340,40 @@ func TestPaymentsWithoutAnEndAreBounded(t *testing.T) {
 	})
 }
 
+// An account whose payment without an end came to nothing shares the room of those that have never
+// paid until it pays again. No account takes more than two places.
+func TestAPaymentWithoutAnEndThatFailsCostsTheNextItsPlace(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.join(bob, "dave")
+		for i := range 256 {
+			id := fmt.Sprint("endless-", i)
+			r.must(r.books.Do(t.Context(), func(tx *ledger.Tx) error {
+				return tx.Reserve(&ledger.Reservation{ID: id, State: ledger.Reserved, Operation: paid.OpBid, Member: "ada", Cents: 150, Payer: id,
+					ReplayKeys: []string{id}, Endless: true, Stranger: true})
+			}))
+		}
+		pay := func(change ...func(*transaction)) answer {
+			return r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "dave", 150, change...))
+		}
+		pay(counted("dave:0")).is(200, "")
+		r.network.change(func() { r.network.fates["dave"] = fate{after: 24 * time.Hour} })
+		for lane := range 2 {
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "dave", 150, counted(fmt.Sprint("dave's ", lane, ":0")))}})
+		}
+		time.Sleep(time.Second)
+		if a := pay(counted("dave's 2:0")).is(503, api.PaymentPending); !strings.Contains(string(a.Body), "which is the most it may have") {
+			t.Errorf("%s", a.Body)
+		}
+		time.Sleep(3 * time.Hour)
+		r.network.change(func() { delete(r.network.fates, "dave") })
+		if a := pay(counted("dave's 2:0")).is(503, api.PaymentPending); !strings.Contains(string(a.Body), "Too many transactions") {
+			t.Errorf("%s", a.Body)
+		}
+		pay().is(200, "")
+		pay(counted("dave's 2:0")).is(200, "")
+	})
+}
+
 // Of two credentials with one nonce the second is not sent, and no offer comes with its answer,
 // before it is certain that the first one has used the nonce.
 func TestTwoCredentialsOfOneNonce(t *testing.T) {
@@ -355,6 +416,36 @@ func TestTwoCredentialsOfOneNonce(t *testing.T) {
 		r.post(paid.OpBid, fund, second).is(503, api.PaymentPending)
 		time.Sleep(10 * time.Second)
 		r.post(paid.OpBid, fund, first).is(200, "")
+		r.has(amounts{"ada": 400, "bob paid": 300, "open": 0})
+	})
+}
+
+// Of two credentials with one nonce, the second is being simulated while the first settles: the
+// nonce is free again, and used. It is refused before it is sent.
+func TestANonceIsUsedDuringASimulation(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		simulated := make(chan struct{})
+		other := strings.Replace(fund, "1.50", "2.50", 1)
+		r.network.simulate = func(_ context.Context, p mpp.Payment) error {
+			if p.Cents == 250 {
+				<-simulated
+			}
+			return nil
+		}
+		second := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(other), Authorization: []string{r.sign(r.challenge(paid.OpBid, other), "bob", 250, counted("bob:7"))}})
+		synctest.Wait()
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:7"))).is(200, "")
+		close(simulated)
+		second.wait().is(503, api.PaymentPending)
+		same(t, len(r.network.sent), 2) // alice's, and bob's first
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+
+		// Who does not know whether it was used sends nothing either.
+		r.network.change(func() { r.network.simulate, r.network.silent = nil, "unused" })
+		third := r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:8"))
+		r.post(paid.OpBid, fund, third).is(503, api.PaymentsUnavailable)
+		r.network.change(func() { r.network.silent = "" })
+		r.post(paid.OpBid, fund, third).is(200, "")
 		r.has(amounts{"ada": 400, "bob paid": 300, "open": 0})
 	})
 }
@@ -438,6 +529,7 @@ func TestAnEndlessPaymentIsDropped(t *testing.T) {
 		r.network.change(func() { r.network.frozen = time.Now() })
 		time.Sleep(time.Hour) // nothing is known of that hour
 		r.network.change(func() { r.network.frozen = time.Time{} })
+		time.Sleep(40 * time.Second) // what waited for its network has the time
 		if r.unconfirmed() != 1 {
 			t.Fatal("given up while its network stood still")
 		}

@@ -30,6 +30,7 @@ type network struct {
 	last   answer
 	newest time.Time     // of the newest block of all answers; zero before the first
 	moved  time.Time     // when that was first heard of, by our clock
+	goesOn time.Time     // of the first block after none was heard of for a while
 	late   bool          // the answer to the last question is overdue
 	next   chan struct{} // closed with the next answer
 }
@@ -78,6 +79,9 @@ const (
 	blockFresh = time.Second
 	// blockPatience bounds the wait for a block.
 	blockPatience = 15 * time.Second
+	// settling is how long a network that goes on again has for what waits to be mined. It went
+	// on if it had no block for as long, as far as this process has heard.
+	settling = time.Minute
 )
 
 func newNetwork(m Method) *network {
@@ -164,14 +168,27 @@ var (
 )
 
 func (n *network) publish(a answer) {
+	pause := max(settling, n.patience())
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.last, n.late = a, false
 	if a.block.After(n.newest) {
+		if a.block.Sub(n.newest) > pause {
+			n.goesOn = a.block
+		}
 		n.newest, n.moved = a.block, a.asked
 	}
 	close(n.next)
 	n.next = make(chan struct{})
+}
+
+// hadTime says whether a payment that was not mined since an instant, and still is not at a block,
+// had the time: [givenUpAfter], and [settling] since its network goes on, because one that stood
+// still mines first what waited for it.
+func (n *network) hadTime(since, block time.Time) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return block.After(since.Add(givenUpAfter)) && !block.Before(n.goesOn.Add(settling))
 }
 
 // overdue notes that there is no answer yet after the last one.

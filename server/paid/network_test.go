@@ -1,6 +1,7 @@
 package paid_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -62,6 +63,7 @@ type fate struct {
 	state mpp.State     // as what it is mined; the zero State stands for Settled
 	// shallow: the block that it is in may still be dropped.
 	shallow bool
+	dropped bool // that has happened
 	// depth is how long it takes until the block is deep that says that a
 	// transaction can be mined no more.
 	depth time.Duration
@@ -227,6 +229,21 @@ func (n node) HasCode(_ context.Context, p mpp.Payment) (bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.fates[p.Payer].code, nil
+}
+
+// Unused refuses a payment whose nonce another has used.
+func (n node) Unused(_ context.Context, p mpp.Payment) error {
+	if err := n.ask("unused"); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for reference, s := range n.sent {
+		if s.payment.Nonce == p.Nonce && n.mined(reference) != mpp.Pending {
+			return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonUsed, Detail: "the nonce was used"}
+		}
+	}
+	return nil
 }
 
 // Holds knows the balances of those who have one; all others hold enough for anything.
@@ -421,7 +438,8 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	var all []mpp.Transfer
 	for reference, s := range n.sent {
 		if n.mined(reference) == mpp.Settled && !s.at.Before(since) && !s.at.After(until) && s.payee == n.payee {
-			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at})
+			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at,
+				Bound: []mpp.Bound{{Payer: s.payment.Payer, Binding: cmp.Or(s.payment.Binding, s.payment.Reference)}}})
 		}
 	}
 	n.mu.Unlock()

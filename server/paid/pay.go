@@ -470,9 +470,11 @@ var (
 		Detail: "The transaction of this credential has not been mined, and holds nothing any more. It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
 			"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."}
 	errAllEndless = &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
-		Detail: "Too many transactions without a validBefore are open. Repeat this request later, or sign with a validBefore, or pay from an account that has paid here before. Nothing was sent or charged by it."}
+		Detail: "Too many transactions without a validBefore are open. Repeat this request later, or sign with a validBefore, or pay from an account that has paid here and has no such transaction that was not mined. Nothing was sent or charged by it."}
 	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: fmt.Sprintf("This account has %d payments in progress, which is the most it may have. Repeat this request later. Nothing was sent or charged by it.", maxOpenPerPayer)}
+	errManyEndless = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
+		Detail: fmt.Sprintf("This account has %d transactions without a validBefore in progress, which is the most it may have. Repeat this request later, or sign with a validBefore. Nothing was sent or charged by it.", maxEndlessPerPayer)}
 	errFirstOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "A payment of this account is being settled. An account that has never paid here may have one at a time by this method. Repeat this request later. Nothing was sent or charged by it."}
 	errAllOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,

@@ -141,7 +141,7 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 // operator is told to adjust it. So is one without an end that its network has not had for
 // [givenUpAfter]: if it is mined after that, it is money without an event.
 func (s *Service) confirm(n *network, u unconfirmed) error {
-	p := u.payment
+	p, block := u.payment, n.now().block
 	o, err := n.Outcome(s.ctx, p)
 	s.account(n, u.ID, u.Client, p, o)
 	vanished := "" // its outcome, if it has
@@ -151,7 +151,7 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	case o.State == mpp.Settled && !o.Deep:
 		*u.missing = time.Time{}
 		return nil
-	case o.State == mpp.Pending && p.Endless && u.missingFor(n.now().block) > givenUpAfter:
+	case o.State == mpp.Pending && p.Endless && n.hadTime(u.missingSince(block), block):
 		vanished, o.Detail = outcomeGivenUp, "not on its network for "+givenUpAfter.String()
 	case o.State == mpp.Pending:
 		s.Log.Warn("an applied payment is not on its network any more", logged(u.ID, p), "detail", o.Detail)
@@ -177,12 +177,13 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	})
 }
 
-// missingFor is for how long its network has not had u, by the time of its newest block.
-func (u unconfirmed) missingFor(block time.Time) time.Duration {
+// missingSince gives the first block at which its network did not have u; this one, if it had it
+// before.
+func (u unconfirmed) missingSince(block time.Time) time.Time {
 	if u.missing.IsZero() {
 		*u.missing = block
 	}
-	return block.Sub(*u.missing)
+	return *u.missing
 }
 
 // Scanning for money without an event.
@@ -374,10 +375,10 @@ func (s *Service) look(ctx context.Context, n *network, since time.Time, most in
 }
 
 // missing is the part of a transfer for which there is neither an event nor an open payment
-// that may have brought it. Each open payment accounts for one transfer; its id is then in
-// taken. What a payment brought is known only when it has ended, so of several equal
-// transfers the wrong one may be reported. If a payment turns out to have brought nothing,
-// a scan by the operator finds the transfer that it accounted for.
+// that brought it, as its transaction or what the token names in that says: another payment of
+// the same payer and sum can have been given up. Each open payment accounts for one transfer; its
+// id is then in taken. If a payment turns out to have brought nothing, a scan by the operator
+// finds the transfer that it accounted for.
 func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
@@ -386,20 +387,17 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 			return
 		}
 		for _, r := range v.Open() {
-			if r.Cents == cents && !taken[r.ID] && mayBring(r, t) {
-				taken[r.ID], cents = true, 0
-				return
+			if !taken[r.ID] && cents > 0 && brought(r, t) {
+				taken[r.ID] = true
+				cents -= r.Cents
 			}
 		}
 	})
 	return cents, err
 }
 
-// mayBring says whether a payment may have brought a transfer. Both must have the same payer,
-// and a payer's name contains the chain. The transfer must not be from before the reservation,
-// nor from a time when the payment could no longer be mined. Clocks differ, and a payer may submit
-// a payment itself before it sends the credential, within [ChallengeLife].
-func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
-	const apart = ChallengeLife + 5*time.Minute
-	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && (!r.Lapsed.IsZero() || t.At.Before(r.ValidBefore.Add(apart)))
+// brought says whether a payment brought a transfer, or a part of it.
+func brought(r *ledger.Reservation, t mpp.Transfer) bool {
+	p, err := StoredPayment(r)
+	return err == nil && (p.Reference == t.Reference || slices.Contains(t.Bound, mpp.Bound{Payer: p.Payer, Binding: cmp.Or(p.Binding, p.Reference)}))
 }

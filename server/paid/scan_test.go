@@ -1,6 +1,7 @@
 package paid_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,8 +158,8 @@ func TestMoneyWithoutAnEventBesideAPayment(t *testing.T) {
 		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
 		time.Sleep(11 * time.Second)
 		r.has(amounts{"open": 1})
-		// Its own transfer, by a clock that is behind, is none.
-		r.network.change(func() { r.network.arrives("0xc10c", "carol", 150, time.Now().Add(-5*time.Minute)) })
+		// Its own transfer, by a clock that is behind and in another transaction, is none.
+		r.brings("0xc10c", "carol", 150, time.Now().Add(-5*time.Minute))
 		r.findsNoStray(time.Now().Add(-time.Hour))
 		r.network.change(func() { delete(r.network.sent, "0xc10c") })
 		time.Sleep(72 * time.Hour)
@@ -166,7 +167,20 @@ func TestMoneyWithoutAnEventBesideAPayment(t *testing.T) {
 	})
 }
 
-// An open payment accounts for one transfer: of its payer, sum and time.
+// brings has the money of the oldest open payment come, in another transaction than it names.
+func (r *ring) brings(reference, payer string, cents int64, at time.Time) {
+	r.t.Helper()
+	p, err := paid.StoredPayment(r.open()[0])
+	r.must(err)
+	r.network.change(func() {
+		r.network.arrives(reference, payer, cents, at)
+		s := r.network.sent[reference]
+		s.payment.Binding = cmp.Or(p.Binding, p.Reference)
+		r.network.sent[reference] = s
+	})
+}
+
+// An open payment accounts for one transfer: that which names it.
 func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 	inAdasRing(t, "open", func(t *testing.T, r *ring) {
 		r.network.change(func() { r.network.fates["carol"] = fate{lost: true, forgotten: true} })
@@ -176,16 +190,19 @@ func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 		type arrival struct {
 			payer string
 			cents int64
-			after time.Duration
+			names bool
 		}
-		like := arrival{"carol", 150, time.Second}
+		its := arrival{"carol", 150, true}
 		look := func(name string, all []arrival, strays int) {
 			t.Helper()
-			r.network.change(func() {
-				for i, a := range all {
-					r.network.arrives(fmt.Sprintf("0x%d", i), a.payer, a.cents, reserved.Add(a.after+time.Duration(i)))
+			for i, a := range all {
+				reference, at := fmt.Sprintf("0x%d", i), reserved.Add(time.Second+time.Duration(i))
+				if a.names {
+					r.brings(reference, a.payer, a.cents, at)
+				} else {
+					r.network.change(func() { r.network.arrives(reference, a.payer, a.cents, at) })
 				}
-			})
+			}
 			for range 2 {
 				found, err := r.service.Scan(context.Background(), reserved.Add(-time.Hour), false)
 				if err != nil || len(found) != strays || len(r.open()) != 1 {
@@ -197,14 +214,14 @@ func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 			all    []arrival
 			strays int
 		}{
-			"like it":                  {[]arrival{like}, 0},
-			"two like it":              {[]arrival{like, like}, 1},
-			"shortly before":           {[]arrival{{"carol", 150, -9 * time.Minute}}, 0},
-			"long before":              {[]arrival{{"carol", 150, -11 * time.Minute}}, 1},
-			"long before, and like it": {[]arrival{{"carol", 150, -11 * time.Minute}, like}, 1},
-			"of another payer":         {[]arrival{{"dora", 150, time.Second}}, 1},
-			"more":                     {[]arrival{{"carol", 151, time.Second}}, 1},
-			"when it had long expired": {[]arrival{{"carol", 150, 11 * time.Minute}}, 1},
+			"its own":               {[]arrival{its}, 0},
+			"two with its name":     {[]arrival{its, its}, 1},
+			"one like it":           {[]arrival{{"carol", 150, false}}, 1},
+			"its own after another": {[]arrival{{"carol", 150, false}, its}, 1},
+			"its name by another":   {[]arrival{{"dora", 150, true}}, 1},
+			"more than its own":     {[]arrival{{"carol", 151, true}}, 1},
+			"two like it":           {[]arrival{{"carol", 150, false}, {"carol", 150, false}}, 2},
+			"less than its own":     {[]arrival{{"carol", 149, true}}, 0},
 		} {
 			look(name, step.all, step.strays)
 			r.network.change(func() {
@@ -218,7 +235,7 @@ func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 				r.network.arrives(fmt.Sprintf("0x%d", 1000+i), "dora", 100, reserved.Add(2*time.Second))
 			}
 		})
-		look("three like it", []arrival{like, like, {"carol", 150, 3 * time.Second}}, 602)
+		look("three", []arrival{its, its, {"carol", 150, false}}, 602)
 		time.Sleep(48 * time.Hour)
 		if n := strings.Count(r.log.String(), "money without an event"); n != 602 {
 			t.Errorf("of three transfers and 600 others %d are told", n)
@@ -230,8 +247,8 @@ func TestAnOpenPaymentHidesOneTransfer(t *testing.T) {
 			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150)}})
 			time.Sleep(time.Second)
 		}
-		for i, strays := range []int{0, 0, 1} {
-			r.network.change(func() { r.network.arrives(fmt.Sprintf("0x%d", i), "carol", 150, time.Now()) })
+		for i, strays := range []int{0, 1, 2} {
+			r.brings(fmt.Sprintf("0x%d", i), "carol", 150, time.Now())
 			time.Sleep(time.Second)
 			found, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false)
 			if err != nil || len(found) != strays || len(r.open()) != 2 {

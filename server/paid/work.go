@@ -137,9 +137,9 @@ func (s *Service) release(w *work) {
 }
 
 // claimNonce keeps the nonce of the payment of w from other payments until w is released. It
-// gives the work that has it already, nil for none. After that, the network says whether the
-// nonce was used. Only a payment that was simulated may claim one: before that, any stranger
-// can name the account.
+// gives the work that has it already, nil for none. Another can have had it and been released
+// since the simulation: the network says whether the nonce was used. Only a payment that was
+// simulated may claim one: before that, any stranger can name the account.
 func (s *Service) claimNonce(w *work) (other *work) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,6 +151,23 @@ func (s *Service) claimNonce(w *work) (other *work) {
 		s.work[k] = w
 	}
 	return other
+}
+
+// counting is a [Method] whose payments can have nonces.
+type counting interface {
+	// Unused refuses a payment whose nonce has been used, as Simulate does.
+	Unused(ctx context.Context, p mpp.Payment) error
+}
+
+// unused asks once more whether the nonce of w has been used, if it has one.
+func (s *Service) unused(w *work) error {
+	m, ok := as[counting](w.network.Method)
+	if !ok || w.payment.Nonce == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	defer cancel()
+	return m.Unused(ctx, w.payment)
 }
 
 // nonceKey names the nonce of a payment among the replay keys, "" if it has none.
@@ -256,6 +273,9 @@ func (s *Service) prepare(w *work, f facts) error {
 	s.Failpoint("simulated")
 	if other := s.claimNonce(w); other != nil {
 		return s.behind(other.reservation)
+	}
+	if err := s.unused(w); err != nil {
+		return s.notSimulated(w, err)
 	}
 	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer), f.failed)
 	for {
@@ -460,7 +480,7 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
 	defer s.gas.Land(w.reservation.ID)
 	said, overdue, lapsed := "", false, w.reservation.Lapsed
-	seen := w.network.now().block // the newest when it was last asked for
+	seen := w.network.now().block // the newest before the payment was last asked for
 	for attempt := 0; ; attempt++ {
 		var o mpp.Outcome
 		var err error
@@ -484,9 +504,9 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			s.Log.Info("payment open", w.log(), "detail", said)
 		}
 		late := s.Now().After(w.payment.ValidBefore.Add(holdAfter))
-		if late && w.payment.Endless && o.State == mpp.Pending && err == nil && w.network.now().block.After(w.payment.ValidBefore) {
+		if late && w.payment.Endless && o.State == mpp.Pending && err == nil && seen.After(w.payment.ValidBefore) {
 			// Its network works, and it is not mined.
-			if gaveUp, err := s.lapse(w, &lapsed); err != nil {
+			if gaveUp, err := s.lapse(w, &lapsed, seen); err != nil {
 				s.Log.Error("that a payment was not mined in time is not stored", w.log(), "err", err)
 			} else if gaveUp != nil {
 				return nil, gaveUp
@@ -519,9 +539,9 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 }
 
 // lapse has the open payment of w, which was not mined in time and can still be, give up what
-// it holds; since is when it did that. When the network has a block from [givenUpAfter] later,
-// it gives up the payment, too, and gives the answer to its credential.
-func (s *Service) lapse(w *work, since *time.Time) (gaveUp, err error) {
+// it holds; since is when it did that. When it has still not been mined at a block for which
+// [network.hadTime], it gives up the payment, too, and gives the answer to its credential.
+func (s *Service) lapse(w *work, since *time.Time, block time.Time) (gaveUp, err error) {
 	if now := s.Now(); since.IsZero() {
 		err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
 			r.Lapsed = now.UTC()
@@ -533,8 +553,8 @@ func (s *Service) lapse(w *work, since *time.Time) (gaveUp, err error) {
 			s.Log.Warn("payment not mined in time; it holds nothing any more, and counts if it is mined", w.log())
 		}
 		return nil, err
-	} else if !w.network.now().block.After(since.Add(givenUpAfter)) {
-		return nil, nil // a network that stands still has not had the time
+	} else if !w.network.hadTime(*since, block) {
+		return nil, nil
 	}
 	var ended *ledger.Reservation
 	err = s.update(s.ctx, w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
@@ -602,14 +622,17 @@ const (
 	// moves its money away they are never mined, and occupy memory here and requests at
 	// edges for minutes.
 	maxOpenPerPayer = 8
+	// maxEndlessPerPayer is how many of them may have no end. Those in one lane come one after
+	// the other, so honest accounts hardly have more.
+	maxEndlessPerPayer = 2
 	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
 	// without an open payment, so that a few accounts cannot take all.
 	maxOpen, reservedOpen = 1024, 256
 )
 
-// mayLapse refuses a payment without an end while one of its account has lapsed, or too many
-// are open in all. While a payment has lapsed, its account pays for the same thing no other way
-// either.
+// mayLapse refuses a payment without an end while one of its account has lapsed, or too many are
+// open, of its account or in all. While a payment has lapsed, its account pays for the same thing
+// no other way either.
 func (w *work) mayLapse(v *ledger.View) error {
 	r := w.reservation
 	var lapsed *ledger.Reservation
@@ -625,7 +648,16 @@ func (w *work) mayLapse(v *ledger.View) error {
 	case !w.payment.Endless:
 		return nil
 	}
-	paid, err := v.HasPaid(r.Payer)
+	own := 0
+	v.EachOpen(func(o *ledger.Reservation) {
+		if o.Payer == r.Payer && o.Endless {
+			own++
+		}
+	})
+	if own >= maxEndlessPerPayer {
+		return errManyEndless
+	}
+	paid, err := v.PaidSince(r.Payer)
 	r.Stranger = !paid
 	if err == nil && !risk.EndlessRoom(v, w.client, paid) {
 		err = errAllEndless

@@ -9,17 +9,19 @@ import (
 
 // A payment without an end is waited for long after it holds anything. So the number of those
 // that are open is bounded, and those that have lapsed count. Accounts that have paid here have
-// a part of their own, which no others can take. Each part is divided between the clients that
-// bring the payments, by the rule of edge/share.
+// a part of their own, which no others can take. An account whose payment comes to nothing is out of
+// it until it pays again, so whoever keeps that part full pays for each account that does so each
+// time, and each account has two at the most: half as many payments an hour as there is room for.
+// Each part is divided between the clients that bring the payments, by the rule of edge/share.
 const (
 	maxEndless = 256 // in each part
 	// halfEndless is with how many a client is refused when half of a part is taken: as many
-	// as one account may have.
+	// as four accounts may have.
 	halfEndless = 8
 )
 
 // EndlessRoom reports whether another payment without an end may be opened, which a client
-// brings. paid says whether its account has paid here.
+// brings. paid is what [ledger.View.PaidSince] says of its account.
 func EndlessRoom(v *ledger.View, client string, paid bool) bool {
 	var open []*ledger.Reservation
 	v.EachOpen(func(r *ledger.Reservation) {

@@ -2,6 +2,7 @@ package evm
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"math/big"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"webring/server/pay/mpp"
@@ -289,6 +291,46 @@ func TestReopenComparesWhatAContractSigned(t *testing.T) {
 	p.Contract = false
 	if _, err := m.reopen(p); err == nil {
 		t.Error("taken up as signed by a key")
+	}
+}
+
+// A signature that only code can accept is verified and settled by one and the same call, with the
+// whole signature, also if it is as long as that of a key. A key's goes by v, r and s.
+func TestVerificationAndSettlementAreTheSameCall(t *testing.T) {
+	n, m, _, _ := fake(t, -60)
+	n.Bend["eth_call"], n.Bend["eth_getCode"] = no, "0x00"
+	var verified []hexutil.Bytes
+	n.Bend["eth_estimateGas"] = func(params []json.RawMessage) any {
+		var q struct{ Data hexutil.Bytes }
+		json.Unmarshal(params[0], &q)
+		verified = append(verified, q.Data)
+		return "0x13880"
+	}
+	for name, c := range map[string]struct {
+		changes  []paytest.EVMAlter
+		function []byte
+	}{
+		"one owner":  {[]paytest.EVMAlter{paytest.As(smart, wallet(1))}, wholeSelector},
+		"wrapped":    {[]paytest.EVMAlter{paytest.As(smart, wallet(1)), paytest.Wrapped}, wholeSelector},
+		"two owners": {[]paytest.EVMAlter{paytest.As(smart, wallet(1), wallet(2))}, wholeSelector},
+		"its key":    {nil, selector},
+	} {
+		p, err := take(m, wallet(7).Pay(challenge(t, m), c.changes...), time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		verified = nil
+		if err := m.Simulate(t.Context(), p); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		m.last.Store(nil)
+		if o, err := m.Broadcast(t.Context(), p, &account{}); err != nil || o.Detail != "submitted" {
+			t.Fatalf("%s: %+v, %v", name, o, err)
+		}
+		sent := m.gas.transactions(must(m.reopen(p)))
+		if len(verified) != 2 || len(sent) != 1 || !bytes.Equal(verified[0], verified[1]) || !bytes.Contains(sent[0].raw, verified[0]) || !bytes.HasPrefix(verified[0], c.function) {
+			t.Errorf("%s: verified %x, sent %d", name, verified, len(sent))
+		}
 	}
 }
 

@@ -26,7 +26,8 @@ type authorization struct {
 	validBefore uint64 // Unix seconds; the block must be earlier
 	nonce       common.Hash
 	signature   []byte // of a key: r, s and v, which is 27 or 28; of an account with code: any
-	whole       bool   // it is submitted by the function that takes a signature of any length
+	whole       bool   // its calldata is of the function that takes a signature of any length
+	contract    bool   // its signature is not by a key
 }
 
 // challengeNonce binds an authorisation to a challenge (draft-evm-charge-00,
@@ -65,12 +66,20 @@ var (
 	wholeSelector = node.Selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)")
 )
 
-// calldata is the call that submits a. It is what is stored of a payment.
+// calldata is a call that submits a. It is what is stored of a payment.
 func (a *authorization) calldata() []byte {
 	if a.whole {
 		return slices.Concat(wholeSelector, a.arguments(), node.Number(7*32), packed(a.signature))
 	}
 	return slices.Concat(selector, a.arguments(), node.Number(uint64(a.signature[64])), a.signature[:64])
+}
+
+// call is what is simulated and submitted. Not every token asks code about v, r and s, but all that
+// ask it do so about a whole signature, which can happen to be as long as that of a key.
+func (a *authorization) call() []byte {
+	b := *a
+	b.whole = a.whole || a.contract
+	return b.calldata()
 }
 
 // readCalldata reads what calldata wrote, and nothing else.

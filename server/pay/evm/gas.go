@@ -22,6 +22,9 @@ const (
 	// be able to pay for, for each in flight. USDC takes about 80 000 units, and more for
 	// what a smart account's code takes; chains that reckon their data as gas take more.
 	maxGas = 200_000
+	// usualGas is what the highest fee is meant for. A submission of an account with code, which
+	// can make it take more, may cost no more than so much gas at the highest fee.
+	usualGas = 100_000
 	// patience is for how long, by the chain's clock in seconds, a transaction that
 	// a node has taken is waited for before it is sent again with higher fees.
 	patience = 15
@@ -77,6 +80,11 @@ type standing struct {
 	tip     *big.Int // wei that the node suggests for a unit of gas
 }
 
+// price is what a unit of gas costs, in wei; the chain must name a base fee.
+func (s *standing) price() *big.Int {
+	return new(big.Int).Add((*big.Int)(s.block.BaseFee), s.tip)
+}
+
 func (s *standing) clock() uint64 { return uint64(*s.block.Timestamp) }
 
 func newGasAccount(key *ecdsa.PrivateKey, chainID uint64, token common.Address, maxFee *big.Int) *gasAccount {
@@ -91,7 +99,7 @@ func (g *gasAccount) ready(st *standing) error {
 	if st.block.BaseFee == nil {
 		return node.Unavailable(errors.New("the chain names no base fee"))
 	}
-	if now := new(big.Int).Add((*big.Int)(st.block.BaseFee), st.tip); now.Cmp(g.maxFee) > 0 {
+	if now := st.price(); now.Cmp(g.maxFee) > 0 {
 		return node.Unavailable(errors.New("gas costs " + now.String() + " wei a unit, and the most that is paid is " + g.maxFee.String()))
 	}
 	n := int64(1)
@@ -100,38 +108,48 @@ func (g *gasAccount) ready(st *standing) error {
 			n++
 		}
 	}
-	need := new(big.Int).Mul(g.bid(st).most, big.NewInt(n*maxGas))
+	need := new(big.Int).Mul(g.bid(st, g.maxFee).most, big.NewInt(n*maxGas))
 	if st.balance.Cmp(need) < 0 {
 		return node.Unavailable(errors.New("the gas account " + g.address.Hex() + " has " + st.balance.String() + " wei and needs " + need.String()))
 	}
 	return nil
 }
 
-// bid is what is offered for gas at first: enough for a few blocks, each of which
-// may raise the base fee by an eighth.
-func (g *gasAccount) bid(st *standing) fees {
+// highest is the most that is paid for a unit of so much gas. code says that the payer's account has
+// code.
+func (g *gasAccount) highest(gas uint64, code bool) *big.Int {
+	if !code || gas <= usualGas {
+		return g.maxFee
+	}
+	all := new(big.Int).Mul(g.maxFee, big.NewInt(usualGas))
+	return all.Quo(all, new(big.Int).SetUint64(gas))
+}
+
+// bid is what is offered for gas at first, and no more than highest: enough for a few blocks, each
+// of which may raise the base fee by an eighth.
+func (g *gasAccount) bid(st *standing, highest *big.Int) fees {
 	base := new(big.Int)
 	if st.block.BaseFee != nil {
 		base.Set((*big.Int)(st.block.BaseFee))
 	}
-	return g.capped(base.Lsh(base, 1).Add(base, st.tip), st.tip)
+	return capped(base.Lsh(base, 1).Add(base, st.tip), st.tip, highest)
 }
 
-func (g *gasAccount) capped(most, tip *big.Int) fees {
-	most = least(most, g.maxFee)
+func capped(most, tip, highest *big.Int) fees {
+	most = least(most, highest)
 	return fees{most, least(tip, most)}
 }
 
 // raised is what replaces a transaction in the pools of nodes, which want a tenth
 // more for it: an eighth more, or the present bid. It may be no more than before,
 // at the highest fee.
-func (g *gasAccount) raised(f fees, st *standing) fees {
-	bid := g.bid(st)
+func (g *gasAccount) raised(f fees, st *standing, highest *big.Int) fees {
+	bid := g.bid(st, highest)
 	eighth := func(x *big.Int) *big.Int {
 		y := new(big.Int).Rsh(x, 3)
 		return y.Add(y, x).Add(y, common.Big1)
 	}
-	return g.capped(most(eighth(f.most), bid.most), most(eighth(f.tip), bid.tip))
+	return capped(most(eighth(f.most), bid.most), most(eighth(f.tip), bid.tip), highest)
 }
 
 func least(a, b *big.Int) *big.Int { return slices.MinFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
@@ -192,11 +210,12 @@ func (g *gasAccount) free(st *standing) uint64 {
 // sign makes a transaction for a with this nonce, in place of the last one that had
 // it. The caller holds mu.
 func (g *gasAccount) sign(a *authorization, nonce, gas uint64, code bool, st *standing) *submission {
-	f := g.bid(st)
+	highest := g.highest(gas, code)
+	f := g.bid(st, highest)
 	if last := g.sent[nonce]; last != nil {
-		f = g.raised(last.fees, st)
+		f = g.raised(last.fees, st, highest)
 	}
-	raw := g.encode(nonce, gas, f, a.calldata())
+	raw := g.encode(nonce, gas, f, a.call())
 	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, code: code, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
 	signed := s

@@ -276,6 +276,48 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 	}
 }
 
+// A submission of an account with code costs no more than a usual one at the highest fee, however
+// often it is replaced; where it would, the payment is refused. Of a plain account, chain and token
+// decide what it takes.
+func TestWhatCodeTakesIsPaidWithinABound(t *testing.T) {
+	most := new(big.Int).Mul(big.NewInt(usualGas), big.NewInt(100e9)) // [newMethod] has this fee
+	for _, c := range []struct {
+		code, gas string
+		tip       int64
+		refused   bool
+	}{
+		{"0x00", "0x27100", 60e9, true}, // 160 000, and a quarter more
+		{"0x00", "0x27100", 40e9, false},
+		{"0x00", "0x13880", 95e9, false}, // 80 000
+		{"0x", "0x27100", 60e9, false},
+	} {
+		n, m, p, a := fake(t, -60)
+		n.Bend["eth_call"], n.Bend["eth_estimateGas"], n.Bend["eth_getCode"] = no, c.gas, c.code
+		n.Bend["eth_maxPriorityFeePerGas"] = hexutil.EncodeUint64(uint64(c.tip))
+		err := m.Simulate(t.Context(), p)
+		if is, ok := errors.AsType[*mpp.Rejection](err); ok != c.refused || ok && is.Reason != mpp.ReasonGas || !ok && err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		x := &account{}
+		o, err := m.Broadcast(t.Context(), p, x)
+		if sent := len(x.stored) == 1; err != nil || sent == c.refused {
+			t.Fatalf("%+v: %+v, %v", c, o, err)
+		} else if !sent || c.code == "0x" {
+			continue
+		}
+		st, err := m.standing(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			s := m.gas.sign(a, 1, x.stored[0].Gas, true, st)
+			if cost := new(big.Int).Mul(s.fees.most, new(big.Int).SetUint64(s.gas)); cost.Cmp(most) > 0 || s.fees.tip.Cmp(s.fees.most) > 0 {
+				t.Fatalf("%+v: %d gas at %v, tip %v", c, s.gas, s.fees.most, s.fees.tip)
+			}
+		}
+	}
+}
+
 // What an account holds is the token's to say.
 func TestHoldsIsTheTokensToSay(t *testing.T) {
 	for units, enough := range map[uint64]bool{2_150_000: true, 2_149_999: false, 0: false} {

@@ -165,7 +165,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	if pending != nil && pending.Number != nil && pending.Height() > block.Height() {
 		at, block = "pending", pending
 	}
-	bid := m.gas.bid(st)
+	bid := m.gas.bid(st, m.gas.maxFee)
 	if block.BaseFee != nil && bid.most.Cmp((*big.Int)(block.BaseFee)) < 0 {
 		return nil, 0, false, node.Unavailable(errors.New("a unit of gas costs more than the most that is paid for one"))
 	}
@@ -173,7 +173,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	var code hexutil.Bytes
 	questions := []rpc.BatchElem{
 		{Method: "eth_estimateGas", Result: &estimate, Args: []any{map[string]any{
-			"from": m.gas.address, "to": m.Token, "data": hexutil.Bytes(a.calldata()), "gas": hexutil.Uint64(maxGas),
+			"from": m.gas.address, "to": m.Token, "data": hexutil.Bytes(a.call()), "gas": hexutil.Uint64(maxGas),
 			"maxFeePerGas": (*hexutil.Big)(bid.most), "maxPriorityFeePerGas": (*hexutil.Big)(bid.tip)}, at}},
 		askCode(&code, a.from, at),
 	}
@@ -190,6 +190,8 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 		return nil, 0, false, node.Refused(questions[0].Error)
 	case estimate == 0 || estimate > maxGas:
 		return nil, 0, false, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
+	case st.block.BaseFee != nil && st.price().Cmp(m.gas.highest(limit(uint64(estimate)), len(code) > 0)) > 0:
+		return nil, 0, false, mpp.Refuse(mpp.ReasonGas, "while gas costs as much as now, the account's code takes more of it than the ring pays for")
 	}
 	return st, uint64(estimate), len(code) > 0, nil
 }

@@ -111,7 +111,7 @@ func Dial(network, url string) (Node, error) {
 		if err != nil {
 			return until, err
 		}
-		return payments.BoundTransfers(ctx, since, found)
+		return payments.Transfers(ctx, since, found)
 	}, nil
 }
 

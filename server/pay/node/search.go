@@ -25,22 +25,10 @@ var (
 
 // Transfers calls found for each transaction that paid the recipient in deep blocks from
 // the instant since on, oldest first, and gives the time of the last block that was
-// searched. Transfers of less than a cent are skipped. An error of found ends it; others
-// are [mpp.ErrUnavailable].
+// searched. It gives the payments that the token names in each transaction: by the memos of its
+// transfers to the recipient, or by the nonces of its payers' authorisations. Transfers of less
+// than a cent are skipped. An error of found ends it; others are [mpp.ErrUnavailable].
 func (p Payments) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
-	return p.search(ctx, since, nil, found)
-}
-
-// BoundTransfers is Transfers with the payments that the token names in each transaction: by
-// the memos of its transfers to the recipient, or by the nonces of its payers' authorisations.
-func (p Payments) BoundTransfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
-	return p.search(ctx, since, p.bound, found)
-}
-
-// bounds gives the payments that the token names in the blocks of some logs, by transaction.
-type bounds func(ctx context.Context, logs []Log) (map[common.Hash][]mpp.Bound, error)
-
-func (p Payments) search(ctx context.Context, since time.Time, bound bounds, found func(mpp.Transfer) error) (until time.Time, err error) {
 	newest, err := p.Node.Head(ctx)
 	if err != nil {
 		return until, err
@@ -60,7 +48,7 @@ func (p Payments) search(ctx context.Context, since time.Time, bound bounds, fou
 		return until, err
 	}
 	topics := []any{TransferTopic, nil, common.BytesToHash(p.Recipient[:])}
-	err = p.Node.Logs(ctx, from, last.Height(), 0, p.Token, topics, func(logs []Log) error { return p.group(ctx, logs, bound, found) })
+	err = p.Node.Logs(ctx, from, last.Height(), 0, p.Token, topics, func(logs []Log) error { return p.group(ctx, logs, found) })
 	if err != nil {
 		return until, err
 	}
@@ -68,14 +56,14 @@ func (p Payments) search(ctx context.Context, since time.Time, bound bounds, fou
 }
 
 // group sums the logs by transaction. The logs of one stand together.
-func (p Payments) group(ctx context.Context, logs []Log, bound bounds, found func(mpp.Transfer) error) error {
+func (p Payments) group(ctx context.Context, logs []Log, found func(mpp.Transfer) error) error {
 	if slices.ContainsFunc(logs, func(l Log) bool { return l.TxHash == nil || l.BlockNumber == nil }) {
 		return Unavailable(errors.New("a log of the node lacks fields"))
 	}
 	var named map[common.Hash][]mpp.Bound
-	if bound != nil && len(logs) > 0 {
+	if len(logs) > 0 {
 		var err error
-		if named, err = bound(ctx, logs); err != nil {
+		if named, err = p.bound(ctx, logs); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package tempo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,11 +89,30 @@ func (tx *transaction) isNext(said string) error {
 	case err != nil:
 		return err
 	case tx.nonce < next:
-		return mpp.Refuse(mpp.ReasonUsed, "the transaction's nonce has been used; sign with the next nonce of the account")
+		return errUsed
 	case tx.nonce > next:
 		return mpp.Refuse(mpp.ReasonNonce, "the transaction's nonce is not the next one of the account, so it would wait for others; sign with the next nonce")
 	}
 	return nil
+}
+
+var errUsed = mpp.Refuse(mpp.ReasonUsed, "the transaction's nonce has been used; sign with the next nonce of the account")
+
+// Unused refuses a payment whose nonce has been used since it was simulated.
+func (m *Method) Unused(ctx context.Context, p mpp.Payment) error {
+	tx, err := m.reopen(p)
+	if err != nil || tx.expiring() {
+		return err
+	}
+	var said string
+	questions := []rpc.BatchElem{tx.askNext(&said, "latest")}
+	if err := cmp.Or(m.Node.Ask(ctx, questions...), node.FirstError(questions...)); err != nil {
+		return err
+	}
+	if next, err := readNonce(said); err != nil || next <= tx.nonce {
+		return err
+	}
+	return errUsed
 }
 
 // usedBy says whether the transaction's nonce is used as of a block, and gives the newest block

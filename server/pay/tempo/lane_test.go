@@ -122,14 +122,19 @@ func TestSimulateAsksForTheNextNonce(t *testing.T) {
 			if n.Asked["eth_chainId"] != 1 || n.Asked["eth_getTransactionCount"]+n.Asked["eth_call"] != 4 {
 				t.Errorf("%s: asked %v", name, n.Asked)
 			}
+			if no, ok := errors.AsType[*mpp.Rejection](m.Unused(t.Context(), p)); ok != (nonce == 6) || ok && no.Reason != mpp.ReasonUsed {
+				t.Errorf("%s, nonce %d: used: %v", name, nonce, no)
+			}
 			for _, nonsense := range []any{"0x", "7", nil, fields{}, paytest.NodeError{Code: -32000, Text: "no state"}, "0x1" + strings.Repeat("0", 16)} {
 				n.Bend["eth_getTransactionCount"], n.Bend["eth_call"] = nonsense, nonsense
 				if lane.raw != nil {
 					continue // the node's other calls are nonsense, too
 				}
 				delete(n.Bend, "eth_call")
-				if err := m.Simulate(t.Context(), p); !isUnavailable(err) {
-					t.Errorf("%s: the node says %v: %v", name, nonsense, err)
+				for _, err := range []error{m.Simulate(t.Context(), p), m.Unused(t.Context(), p)} {
+					if !isUnavailable(err) {
+						t.Errorf("%s: the node says %v: %v", name, nonsense, err)
+					}
 				}
 			}
 		}
