@@ -136,7 +136,7 @@ func (r *Relay) verifiers() (note.Verifiers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return follow.Keys(texts...)
+	return logs.Keys(texts...)
 }
 
 // accept passes a checkpoint on as soon as the ledger has its events, if they are those that

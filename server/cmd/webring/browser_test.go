@@ -295,7 +295,7 @@ func (o *origin) signings(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := follow.Keys(o.verifier())
+	keys, err := tlog.Keys(o.verifier())
 	if err != nil {
 		t.Fatal(err)
 	}
