@@ -303,11 +303,11 @@ func (o *origin) signings(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fetch := tlog.Fetch(func(path string, _ int64) ([]byte, error) { return o.get(path).Body, nil })
+	fetch := tlog.Get(func(_ context.Context, path string, _ int64) ([]byte, error) { return o.get(path).Body, nil })
 	newest.Snapshot = snap.Snapshot{}
 	earlier, longer := newest, newest
 	earlier.Size -= 10
-	if earlier.Root, err = xtlog.TreeHash(int64(earlier.Size), fetch.Hashes(xtlog.Tree{N: int64(newest.Size), Hash: newest.Root})); err != nil {
+	if earlier.Root, err = xtlog.TreeHash(int64(earlier.Size), fetch.Hashes(t.Context())(xtlog.Tree{N: int64(newest.Size), Hash: newest.Root})); err != nil {
 		t.Fatal(err)
 	}
 	forged := earlier
