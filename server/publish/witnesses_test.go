@@ -114,8 +114,8 @@ func witnessed(t testing.TB, edit ...func(*publish.Config)) (r *ring, a, b *fake
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = newRing(t, ledgertest.NewStore(), append(edit, func(c *publish.Config) { c.Witnesses, c.AskEvery = policy, -1 })...) // they are asked by ask alone
-	r.ask()                                                                                                                  // until now both were not there
+	r = newRing(t, ledgertest.NewStore(), append(edit, func(c *publish.Config) { c.Witnesses, c.AskEvery = policy, -1 })...)
+	r.ask() // until now both were not there; nothing but ask asks them
 	a.begin(r)
 	b.begin(r)
 	return r, a, b
