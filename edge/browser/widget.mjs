@@ -196,7 +196,8 @@ async function visit([name, c, scheme]) {
       const shift = await shifts(page);
       found.expect(where, "nothing moves", shift <= 0.02, shift);
     }
-    if ((c.named || c.down) && engine === "chromium") {
+    // What loads or imports the script changes nothing of what axe reads.
+    if (engine === "chromium" && (c.down || (plan.whole ? c.named : c.form || c.linked || c.widgets))) {
       const wrong = (await violations(page)).filter((v) => !/^(page-has-heading-one|region)/.test(v));
       found.expect(where, "axe finds nothing", wrong.length === 0, wrong.join("\n"));
     }
