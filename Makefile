@@ -119,9 +119,10 @@ test: race plain
 # The core has no goroutines, pages are text, forms and credentials are read by functions,
 # and the tests of deploy and devchain watch other programs.
 SEQUENTIAL = /(core|core/.*|templates|static|deploy|devchain.*|bench|runtest|module|card|content|describe|idn|markup|form|mpp|x402|synthetic|logscan|sharedmem)$$
-# Long simulated time, many documents and bombs take twenty times as long under the race detector,
-# and their goroutines are those of other tests.
-LONG = ^(TestAccountsThatHaveBidDoNotHoldAURLByTurns|TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted|TestIdempotencyKeyRunsOut|TestDocumentsTakeABoundedNumberOfBytes|TestHostileAnswers)$$
+# Long simulated time, many faults one after the other, many documents and bombs take up to twenty
+# times as long under the race detector, and their goroutines are those of other tests. make soak
+# runs them under it, too.
+LONG = ^(TestAccountsThatHaveBidDoNotHoldAURLByTurns|TestTheOfferIsWithdrawnWhenTheGasBudgetIsWasted|TestIdempotencyKeyRunsOut|TestScanOfABusyRingOnANodeWithAQuota|TestEveryWriteFailsOnce|TestLostPaymentHasItsEffectHoweverLate|TestTheDailyLookGoesOnWhereTheOperatorSays|TestMoneyWithoutAnEventIsAllTold|TestDocumentsTakeABoundedNumberOfBytes|TestHostileAnswers)$$
 # The longest packages are named first, because they begin first then.
 AT_A_TIME = -timeout 30m -p 3 -parallel $(AT_ONCE)
 race: wasm
@@ -209,7 +210,8 @@ clean-tree:
 # hour of payments through a faulty chain with an origin that keeps dying, half
 # an hour of payments at a cluster whose machines and links fail, 201 payments through
 # three edges, all histories, also in the interpreter, ten minutes of transactions
-# while etcd, nodes and links fail, and pages in both colour schemes. A node is added to
+# while etcd, nodes and links fail, and pages in both colour schemes, and payments and the
+# page /verify in Firefox, too. A node is added to
 # a ring of a million members. Tools of other people read a log of 70 000 events, with a tile of level 2.
 soak: wasm
 	$(GO) test -count=1 -timeout 100m -run 'TestPowerFailsOnThePaidPath' -v ./server/cmd/webring -crash.runs 330 -crash.workers 8
@@ -221,7 +223,8 @@ soak: wasm
 	$(GO) test -count=1 -timeout 60m -run 'TestEvery(Build|Engine)AnswersTheSame' -v ./wasm/host -scripts 1000 -interpreted 1000
 	$(GO) test -count=1 -timeout 60m -v ./core/coretest -histories 1000
 	$(GO) test -count=1 -timeout 60m -run 'TestHistories' -v ./server/paid -histories 200
-	$(GO) test -count=1 -timeout 60m -run '^(TestPagesInABrowser|TestTheWidgetOnOtherSites)$$' -v ./server/cmd/webring -browser.whole
+	$(GO) test -race -count=1 -timeout 60m -run '$(LONG)' -v ./edge ./edge/front ./server/paid ./server/sites/score/local
+	$(GO) test -count=1 -timeout 60m -run '^(TestPagesInABrowser|TestTheWidgetOnOtherSites|TestAReaderVerifiesTheLeaderboard|TestAWalletPaysInABrowser)$$' -v ./server/cmd/webring -browser.whole
 	$(GO) test -count=1 -timeout 20m -run 'TestForeignWitnesses' -v ./server/publish -litewitness
 	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/cluster -history.time 10m
 

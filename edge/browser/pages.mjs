@@ -1,10 +1,11 @@
 // Opens pages in Chromium at several widths, in both schemes, with and without
 // script, and once more in Firefox if there is one, and prints what is wrong with them as
-// JSON. Pages without a leaderboard are not opened at the middle width, unless whole is
-// true. The one argument is JSON:
-// { chromium, firefox?, base, pages: [{ name, path, base?, fill?, rows?, status? }], whole?, shots? }.
+// JSON. Unless whole is true, pages without a leaderboard are not opened at the middle width, pages
+// like others only at the narrowest one, and axe-core reads a page once. The one argument is JSON:
+// { chromium, firefox?, base, pages: [{ name, path, base?, fill?, rows?, like?, status? }], whole?, shots? }.
 // A page may lie at a base of its own; fill is what is typed into the form of the page, which
-// is then sent; rows says that it has a leaderboard; status is that of a page that is shown in
+// is then sent; rows says that it has a leaderboard, and like that the other pages have all of its
+// parts; status is that of a page that is shown in
 // place of an error, and 200 unless it is given.
 import { mkdirSync } from "node:fs";
 import { HtmlValidate } from "html-validate";
@@ -43,13 +44,13 @@ console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 
 // visit loads a page at each width with script, and once without, and looks at
 // each in both schemes.
-async function visit({ name, path, base = plan.base, fill, rows, status = 200 }) {
+async function visit({ name, path, base = plan.base, fill, rows, like, status = 200 }) {
   for (const javaScriptEnabled of [true, false]) {
     const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce" });
     const page = await context.newPage();
     const seen = watch(page, [base]);
     let where = name, html = "";
-    for (const width of plan.whole || rows ? widths : [widths[0], widths.at(-1)]) {
+    for (const width of plan.whole ? widths : like ? [widths[0]] : rows ? widths : [widths[0], widths.at(-1)]) {
       await page.setViewportSize({ width, height: 900 });
       await page.emulateMedia({ colorScheme: "light" });
       where = `${name} ${width}${javaScriptEnabled ? "" : " without script"}`;
@@ -77,9 +78,10 @@ async function visit({ name, path, base = plan.base, fill, rows, status = 200 })
         found.expect(at, "nothing is wider than the window", wide <= 0, wide);
         const edges = await page.evaluate(() => [...document.querySelectorAll("tbody th > a > bdi")].map((e) => Math.round(e.getBoundingClientRect().left)));
         found.expect(at, "names of all scripts begin at the same edge", new Set(edges).size <= 1, edges.join(" "));
-        // Rules about layout need one scheme, and those about contrast one width.
-        const light = colorScheme === "light";
-        if (javaScriptEnabled && (plan.whole || width === 320 && light || width === 1440 && !light)) {
+        // Rules about layout need one scheme, and those about contrast one width. Every second page
+        // is read in each, since all have one style sheet.
+        const [once, scheme] = like || plan.pages.findIndex((p) => p.name === name) % 2 ? [320, "light"] : [1440, "dark"];
+        if (javaScriptEnabled && (plan.whole || width === once && colorScheme === scheme)) {
           const wrong = await violations(page);
           found.expect(at, "axe finds nothing", wrong.length === 0, wrong.join("\n"));
         }

@@ -91,9 +91,12 @@ const host = `http://127.0.0.1:${server.address().port}`;
 
 const schemes = ["light", "dark"];
 // Each page is seen in one of the schemes, and in Chromium in both where the case is about
-// colours. In Firefox script cannot be switched off.
+// colours. In Firefox script cannot be switched off, and unless whole is true it sees one page of
+// each kind: engines differ in how they load, attach, lay out and refuse, not in what a member is.
+const kinds = ["without children", "with children", "service down", "not even the script", "a policy without connect-src", "in a narrow column", "from right to left", "compact",
+  "themed on a dark page", "as a module", "bundled, children come later", "in a root that the page declares", "in a closed root that the page declares", "moved into another document", "in the colour of the page's links"];
 const visits = Object.entries(cases).flatMap(([name, c], i) => engine === "chromium" && (plan.whole || c.colors) ? schemes.map((scheme) => [name, c, scheme])
-  : engine !== "chromium" && c.javaScriptEnabled === false ? [] : [[name, c, schemes[(i + (engine === "chromium")) % 2]]]);
+  : engine !== "chromium" && (c.javaScriptEnabled === false || !plan.whole && !kinds.includes(name)) ? [] : [[name, c, schemes[(i + (engine === "chromium")) % 2]]]);
 const browser = await (plan.firefox ? launchFirefox(plan.firefox) : launch(plan.chromium));
 // Firefox loses a page that is opened while another is closed.
 await several(visits, visit, plan.firefox ? 1 : 3);
@@ -193,7 +196,8 @@ async function visit([name, c, scheme]) {
       const shift = await shifts(page);
       found.expect(where, "nothing moves", shift <= 0.02, shift);
     }
-    if ((c.named || c.down) && engine === "chromium") {
+    // What loads or imports the script changes nothing of what axe reads.
+    if (engine === "chromium" && (c.down || (plan.whole ? c.named : c.form || c.linked || c.widgets))) {
       const wrong = (await violations(page)).filter((v) => !/^(page-has-heading-one|region)/.test(v));
       found.expect(where, "axe finds nothing", wrong.length === 0, wrong.join("\n"));
     }

@@ -27,8 +27,10 @@ func (r *Replica) contradicts(ctx context.Context, refused Signed) {
 	r.compared = time.Now()
 	later, _, _ := CutCosigned(refused.Text)
 	earlier, _, _ := CutCosigned(before)
-	fetch := log.Fetch(func(path string, most int64) ([]byte, error) { return r.link.Get(ctx, path, most, true) })
-	err := log.Continues(later, earlier, r.keys.words(), fetch.Hashes)
+	get := log.Get(func(ctx context.Context, path string, most int64) ([]byte, error) {
+		return r.link.Get(ctx, path, most, true)
+	})
+	err := log.Continues(later, earlier, r.keys.words(), get.Hashes(ctx))
 	c, ok := errors.AsType[*log.Contradiction](err)
 	if !ok {
 		if err != nil {

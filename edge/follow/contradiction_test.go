@@ -49,7 +49,7 @@ func TestContradictionIsKept(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys, _ := Keys(o.key)
+			keys, _ := log.Keys(o.key)
 			earlier, later, err := found.Check(keys)
 			if err != nil || earlier.N != 2 || later.N != int64(len(fork.records)) {
 				t.Errorf("%v: %d and %d events", err, earlier.N, later.N)

@@ -100,7 +100,7 @@ func TestASnapshotContinuesWhatWasSignedBefore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys, _ := Keys(o.key)
+			keys, _ := log.Keys(o.key)
 			if earlier, later, err := found.Check(keys); err != nil || earlier.N != 3 || later.N != 7 {
 				t.Errorf("%v: %d and %d events", err, earlier.N, later.N)
 			}

@@ -161,12 +161,11 @@ var errOpen = errors.New("no core can be opened from it")
 // signed before a restart. A snapshot of later events cannot show that.
 func (r *Replica) proveFloor(ctx context.Context, to snap.Checkpoint) error {
 	var failed error
-	tiles := log.Fetch(func(path string, most int64) (b []byte, err error) {
-		b, err = r.link.Get(ctx, path, most, r.link.doubt.Load())
-		failed = err
-		return b, err
+	get := log.Get(func(ctx context.Context, path string, most int64) (b []byte, err error) {
+		b, failed = r.link.Get(ctx, path, most, r.link.doubt.Load())
+		return b, failed
 	})
-	hashes := tlog.TileHashReader(tlog.Tree{N: int64(to.Size), Hash: to.Root}, tiles)
+	hashes := get.Hashes(ctx)(tlog.Tree{N: int64(to.Size), Hash: to.Root})
 	switch root, err := tlog.TreeHash(int64(r.floor.Size), hashes); {
 	case failed != nil:
 		return failed

@@ -56,19 +56,6 @@ func Verify(signed []byte, keys note.Verifiers) (snap.Checkpoint, error) {
 	return at, nil
 }
 
-// Keys returns the keys of an origin by their verifiers, as webring serve prints them.
-func Keys(verifiers ...string) (note.Verifiers, error) {
-	var keys []note.Verifier
-	for _, text := range verifiers {
-		key, err := note.NewVerifier(text)
-		if err != nil {
-			return nil, fmt.Errorf("follow: the origin's key: %w", err)
-		}
-		keys = append(keys, key)
-	}
-	return note.VerifierList(keys...), nil
-}
-
 // Continues says why a checkpoint cannot come after another, as far as the two texts show.
 func Continues(to, at snap.Checkpoint) error {
 	switch {

@@ -259,6 +259,12 @@ func (r *run) leaderboard(ctx context.Context) (shown answer, err error) {
 	}
 }
 
+// get gives the body of an answer.
+func (r *run) get(ctx context.Context, path string, most int64) ([]byte, error) {
+	a, err := r.from.get(ctx, path, most)
+	return a.body, err
+}
+
 func (r *run) offline() bool { return r.Site == "" }
 
 // checkpoint fetches what is signed, again until it is of at least so many events, and of as many as
@@ -309,12 +315,8 @@ func (r *run) continues(ctx context.Context) error {
 	if r.Before != nil && r.Before.N <= r.At.N { // a folder that was saved before has no tiles of it
 		r.earlier = append(r.earlier, r.last.signed)
 	}
-	fetch := log.Fetch(func(path string, most int64) ([]byte, error) {
-		a, err := r.from.get(ctx, path, most)
-		return a.body, err
-	})
 	for _, earlier := range r.earlier {
-		err := log.Continues(r.signed, earlier, words, fetch.Hashes)
+		err := log.Continues(r.signed, earlier, words, log.Get(r.get).Hashes(ctx))
 		if _, ok := errors.AsType[*log.Contradiction](err); err != nil && !ok {
 			err = fmt.Errorf("whether the checkpoint continues an earlier one: %w", err)
 		}
@@ -333,11 +335,7 @@ func (r *run) replay(ctx context.Context, shown answer) error {
 	r.Payers = Payers{}
 	var tree snap.Tree
 	var refusal error
-	get := func(ctx context.Context, path string, most int64) ([]byte, error) {
-		a, err := r.from.get(ctx, path, most)
-		return a.body, err
-	}
-	err := log.Records(ctx, get, 0, uint64(r.At.N), func(records []snap.Record) error {
+	err := log.Records(ctx, r.get, 0, uint64(r.At.N), func(records []snap.Record) error {
 		for _, record := range records {
 			tree.Add(record.Event)
 			if refusal == nil {

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"webring/core"
 	"webring/core/snap"
 )
@@ -24,6 +26,29 @@ var ErrBundle = errors.New("tlog: malformed bundle")
 
 // Get gets what is at a path of a log, of at most so many bytes. It may be called concurrently.
 type Get func(ctx context.Context, path string, most int64) ([]byte, error)
+
+// Hashes gives the hashes of a tree by its tiles, which it fetches and checks.
+func (get Get) Hashes(ctx context.Context) func(tlog.Tree) tlog.HashReader {
+	return func(tree tlog.Tree) tlog.HashReader {
+		return tlog.TileHashReader(tree, tiles(func(path string, most int64) ([]byte, error) { return get(ctx, path, most) }))
+	}
+}
+
+// tiles implements [tlog.TileReader].
+type tiles func(path string, most int64) ([]byte, error)
+
+func (get tiles) Height() int                     { return TileHeight }
+func (get tiles) SaveTiles([]tlog.Tile, [][]byte) {}
+func (get tiles) ReadTiles(of []tlog.Tile) (data [][]byte, err error) {
+	for _, tile := range of {
+		b, err := get(TilePath(tile), int64(tile.W)*tlog.HashSize)
+		if err != nil {
+			return nil, err
+		}
+		data = append(data, b)
+	}
+	return data, nil
+}
 
 // Records fetches the events of a log from one position up to another with their texts, some
 // bundles at a time, and gives them in their order. Nothing of them is checked. It ends with the

@@ -197,27 +197,3 @@ func Keys(verifiers ...string) (note.Verifiers, error) {
 	}
 	return note.VerifierList(keys...), nil
 }
-
-// Fetch gives at most so many bytes at a path of a log. It implements [tlog.TileReader].
-type Fetch func(path string, most int64) ([]byte, error)
-
-// Height is that of all tiles of a log.
-func (f Fetch) Height() int { return TileHeight }
-
-// ReadTiles fetches tiles one by one.
-func (f Fetch) ReadTiles(tiles []tlog.Tile) (data [][]byte, err error) {
-	for _, tile := range tiles {
-		b, err := f(TilePath(tile), int64(tile.W)*tlog.HashSize)
-		if err != nil {
-			return nil, err
-		}
-		data = append(data, b)
-	}
-	return data, nil
-}
-
-// SaveTiles does nothing.
-func (f Fetch) SaveTiles([]tlog.Tile, [][]byte) {}
-
-// Hashes gives the hashes of a tree by its tiles, which it checks.
-func (f Fetch) Hashes(tree tlog.Tree) tlog.HashReader { return tlog.TileHashReader(tree, f) }

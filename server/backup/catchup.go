@@ -8,6 +8,7 @@ import (
 
 	"webring/core/snap"
 	"webring/edge/follow"
+	"webring/edge/tlog"
 	"webring/server/ledger"
 )
 
@@ -20,7 +21,7 @@ var ErrForked = errors.New("backup: the node that was asked holds another histor
 // own keys. The ledger is compared with what the origin signed; after an error it must be
 // discarded.
 func CatchUp(ctx context.Context, l *ledger.Ledger, base string, verifiers ...string) (added uint64, err error) {
-	keys, err := follow.Keys(verifiers...)
+	keys, err := tlog.Keys(verifiers...)
 	if err != nil {
 		return 0, fmt.Errorf("backup: %w", err)
 	}

@@ -2,6 +2,7 @@ package publish_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net/http"
 	"testing"
@@ -38,7 +39,7 @@ func TestTheLogIsServed(t *testing.T) {
 	if err != nil || at.N != 602 || at.Origin != "ring.test" || bytes.Count(bytes.Split(signed, []byte("\n\n"))[0], []byte("\n")) != 2 {
 		t.Fatalf("%v: %s", err, signed)
 	}
-	tiles := xtlog.TileHashReader(at.Tree, tlog.Fetch(func(path string, most int64) ([]byte, error) { return read(path, octets, forGood), nil }))
+	tiles := tlog.Get(func(_ context.Context, path string, _ int64) ([]byte, error) { return read(path, octets, forGood), nil }).Hashes(t.Context())(at.Tree)
 	index := 0
 	for i, width := range []int{256, 256, 90} {
 		events, err := tlog.Entries(read(tlog.EntriesPath(int64(i), width), octets, forGood))

@@ -43,7 +43,7 @@ type Config struct {
 	// first checkpoint waits for it.
 	SnapshotEvery uint64
 	// Witnesses names the witnesses that are asked to cosign the log; nil asks none. AskEvery is
-	// the time between questions; 0 stands for a minute.
+	// the time between questions; 0 stands for a minute, and less for no question of its own.
 	Witnesses *tlog.Policy
 	AskEvery  time.Duration
 	// Grace is how long a snapshot is kept after the next one was made, for downloads
@@ -222,7 +222,7 @@ func (p *Publisher) Start(ctx context.Context, books *ledger.Ledger) error {
 	}
 	p.running.Go(func() { p.keepSigning(ctx, due) })
 	p.running.Go(func() { p.keepSnapshots(ctx, due) })
-	if p.c.Witnesses != nil {
+	if p.c.Witnesses != nil && p.c.AskEvery > 0 {
 		p.running.Go(func() { p.keepAsking(ctx) })
 	}
 	return nil

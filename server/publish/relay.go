@@ -61,9 +61,8 @@ type Relay struct {
 var _ Source = (*Relay)(nil)
 
 const (
-	// relayKeys is how often the signed keys are asked for, and relayRetry the wait after a
-	// question that failed.
-	relayKeys, relayRetry = time.Minute, time.Second
+	// relayLearns is how often the leader is asked about keys and cosignatures.
+	relayLearns = 2 * time.Second
 	// relayNote is the longest list of keys that is read, in bytes.
 	relayNote = 8 << 10
 )
@@ -94,8 +93,7 @@ func (r *Relay) Run(ctx context.Context) {
 	var others sync.WaitGroup
 	defer others.Wait()
 	others.Go(func() { r.keepSnapshot(ctx) })
-	others.Go(func() { r.learnKeys(ctx) })
-	others.Go(func() { r.learnCosigned(ctx) })
+	others.Go(func() { r.learn(ctx) })
 	others.Go(func() { r.findLeader(ctx) })
 	r.leader.Run(ctx)
 }
@@ -136,7 +134,7 @@ func (r *Relay) verifiers() (note.Verifiers, error) {
 	if err != nil {
 		return nil, err
 	}
-	return follow.Keys(texts...)
+	return logs.Keys(texts...)
 }
 
 // accept passes a checkpoint on as soon as the ledger has its events, if they are those that
@@ -217,49 +215,30 @@ func (r *Relay) Trouble() error {
 	return nil
 }
 
-// learnKeys asks for what was signed about the keys, now and then.
-func (r *Relay) learnKeys(ctx context.Context) {
-	for {
-		pause := relayKeys
-		if keys, err := r.leader.Get(ctx, "/sync/keys", relayNote, true); err != nil {
-			pause = relayRetry
-		} else if verifiers, err := r.verifiers(); err != nil {
-			pause = relayRetry
-		} else if _, err := note.Open(keys, verifiers); err != nil {
-			_ = r.troubled(fmt.Errorf("publish: the leader's keys are not signed with this node's key: %w", err))
-		} else {
-			r.mu.Lock()
-			r.keys = keys
-			r.mu.Unlock()
-		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		}
-	}
-}
-
-// relayCosigned is how often the leader is asked what witnesses have cosigned.
-const relayCosigned = 5 * time.Second
-
 // cosigned is what a leader gives as cosigned.
 type cosigned struct {
 	joined []byte
 	at     snap.Checkpoint
 }
 
-// learnCosigned asks for what witnesses have cosigned, now and then. What is not signed is not
-// passed on.
-func (r *Relay) learnCosigned(ctx context.Context) {
-	tick := time.NewTicker(relayCosigned)
+// learn asks the leader now and then for what it has signed about its keys, and for what witnesses
+// have cosigned. What is not signed with this node's keys is not passed on.
+func (r *Relay) learn(ctx context.Context) {
+	tick := time.NewTicker(relayLearns)
 	defer tick.Stop()
 	for {
-		if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
-			if keys, err := r.verifiers(); err == nil {
-				if at, err := follow.VerifyCosigned(joined, keys); err == nil && r.has(at) {
+		if verifiers, err := r.verifiers(); err == nil {
+			if keys, err := r.leader.Get(ctx, "/sync/keys", relayNote, true); err == nil {
+				if _, err := note.Open(keys, verifiers); err == nil {
+					r.mu.Lock()
+					r.keys = keys
+					r.mu.Unlock()
+				} else {
+					_ = r.troubled(fmt.Errorf("publish: the leader's keys are not signed with this node's key: %w", err))
+				}
+			}
+			if joined, err := r.leader.Get(ctx, "/sync/cosigned", 2*relayNote, true); err == nil {
+				if at, err := follow.VerifyCosigned(joined, verifiers); err == nil && r.has(at) {
 					r.joined.Store(&cosigned{joined, at})
 				}
 			}

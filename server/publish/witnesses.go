@@ -200,7 +200,7 @@ func (p *Publisher) contradictionPath() string { return filepath.Join(p.c.Dir, c
 
 // keyList are the keys that sign at present. The caller holds signing, or nothing runs yet.
 func (p *Publisher) keyList() note.Verifiers {
-	list, err := follow.Keys(p.verifiers()...)
+	list, err := tlog.Keys(p.verifiers()...)
 	if err != nil {
 		panic(err) // they were made of keys
 	}

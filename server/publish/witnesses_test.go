@@ -55,7 +55,7 @@ func newWitness(t testing.TB, n byte) *fakeWitness {
 // begin opens the witness, with nothing cosigned, for the log of a ring.
 func (f *fakeWitness) begin(r *ring) {
 	f.t.Helper()
-	keys, err := follow.Keys(r.key.Verifier())
+	keys, err := tlog.Keys(r.key.Verifier())
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -114,8 +114,8 @@ func witnessed(t testing.TB, edit ...func(*publish.Config)) (r *ring, a, b *fake
 	if err != nil {
 		t.Fatal(err)
 	}
-	r = newRing(t, ledgertest.NewStore(), append(edit, func(c *publish.Config) { c.Witnesses, c.AskEvery = policy, time.Hour })...)
-	r.ask() // until now both were not there
+	r = newRing(t, ledgertest.NewStore(), append(edit, func(c *publish.Config) { c.Witnesses, c.AskEvery = policy, -1 })...)
+	r.ask() // until now both were not there; nothing but ask asks them
 	a.begin(r)
 	b.begin(r)
 	return r, a, b
@@ -133,7 +133,7 @@ func (r *ring) ask() {
 // cosigned holds that so many events, without those about snapshots, are cosigned by these witnesses.
 func (r *ring) cosigned(size uint64, by ...*fakeWitness) {
 	r.t.Helper()
-	keys, err := follow.Keys(r.key.Verifier())
+	keys, err := tlog.Keys(r.key.Verifier())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func (r *ring) cosigned(size uint64, by ...*fakeWitness) {
 // serves holds that the checkpoint of the log has so many events and these cosignatures.
 func (r *ring) serves(size uint64, by ...*fakeWitness) {
 	r.t.Helper()
-	keys, err := follow.Keys(r.key.Verifier())
+	keys, err := tlog.Keys(r.key.Verifier())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestCosignaturesOutlastAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := follow.Keys(next)
+	keys, err := tlog.Keys(next)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ import (
 // These tests open the pages and the widget in the system's Chromium, and once more in its
 // Firefox. With WEBRING_SHOTS=DIR they leave pictures of what they saw.
 
-var wholeBrowser = flag.Bool("browser.whole", false, "look at each page in both colour schemes, with all checks at each width")
+var wholeBrowser = flag.Bool("browser.whole", false, "look at each page in both colour schemes, with all checks at each width, and pay and verify in Firefox, too")
 
 // browserFolder is where the programs that do it lie, from here.
 const browserFolder = "../../../edge/browser"
@@ -180,6 +180,7 @@ func TestPagesInABrowser(t *testing.T) {
 		Fill   map[string]string `json:"fill,omitempty"`
 		Status int               `json:"status,omitempty"`
 		Rows   bool              `json:"rows,omitempty"` // it has a leaderboard
+		Like   bool              `json:"like,omitempty"` // other pages have all of its parts: it is looked at closely only with -browser.whole
 	}
 	members := o.get("/api/ring?limit=5&offset=65").document(t)
 	slugOf := func(i int) string { return at(t, members, "members", i, "slug").(string) }
@@ -194,9 +195,9 @@ func TestPagesInABrowser(t *testing.T) {
 	pages := []page{
 		{Name: "home", Path: "/", Rows: true},
 		{Name: "leaderboard", Path: "/leaderboard", Rows: true},
-		{Name: "leaderboard-3", Path: "/leaderboard?page=3", Rows: true},
+		{Name: "leaderboard-3", Path: "/leaderboard?page=3", Rows: true, Like: true},
 		{Name: "ring", Path: "/ring?page=2"},
-		{Name: "found", Path: "/ring?sort=newest&q=" + slug[:2]},
+		{Name: "found", Path: "/ring?sort=newest&q=" + slug[:2], Like: true},
 		{Name: "category", Path: "/categories/finance"},
 		{Name: "member", Path: "/members/" + slug},
 		{Name: "member-verified", Path: "/members/" + slugOf(1)},
@@ -204,13 +205,13 @@ func TestPagesInABrowser(t *testing.T) {
 		{Name: "join", Path: "/join"},
 		{Name: "checked", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.dev/", "kind": "mcp", "opening": "first"}},
 		{Name: "wrong", Path: "/join", Fill: map[string]string{"name": "A site", "url": "https://a-site.local/", "kind": "mcp", "bid": "0.3"}},
-		{Name: "taken", Path: "/join", Fill: map[string]string{"name": "\u05d0\u05ea\u05e8 \u05e9\u05dc\u05d5\u05dd", "url": at(t, members, "members", 0, "url").(string), "kind": "website"}},
+		{Name: "taken", Path: "/join", Fill: map[string]string{"name": "\u05d0\u05ea\u05e8 \u05e9\u05dc\u05d5\u05dd", "url": at(t, members, "members", 0, "url").(string), "kind": "website"}, Like: true},
 		{Name: "embed", Path: "/embed?from=" + slug},
 		{Name: "docs", Path: "/docs"},
 		{Name: "about", Path: "/about"},
 		{Name: "problems", Path: "/problems"},
 		{Name: "verify", Path: "/verify"},
-		{Name: "problem", Path: "/problems/unknown_member"},
+		{Name: "problem", Path: "/problems/unknown_member", Like: true},
 		{Name: "error", Path: "/members/nobody", Status: http.StatusNotFound},
 		{Name: "gone", Path: "/members/" + gone, Status: http.StatusGone},
 	}
@@ -223,10 +224,10 @@ func TestPagesInABrowser(t *testing.T) {
 		}
 	}
 	add(hard.base, []page{
-		{Name: "hard-home", Path: "/"}, {Name: "hard-ring", Path: "/ring"}, {Name: "hard-leaderboard", Path: "/leaderboard"},
-		{Name: "hard-embed", Path: "/embed?from=" + at(t, named, "members", 0, "slug").(string)},
+		{Name: "hard-home", Path: "/"}, {Name: "hard-ring", Path: "/ring", Like: true}, {Name: "hard-leaderboard", Path: "/leaderboard"},
+		{Name: "hard-embed", Path: "/embed?from=" + at(t, named, "members", 0, "slug").(string), Like: true},
 		{Name: "hard-member-long", Path: "/members/" + at(t, named, "members", 0, "slug").(string)},
-		{Name: "hard-member-wide", Path: "/members/" + at(t, named, "members", 11, "slug").(string)},
+		{Name: "hard-member-wide", Path: "/members/" + at(t, named, "members", 11, "slug").(string), Like: true},
 	}...)
 	empty, _ := scored(t, &exemplar.Site{Name: "Low", About: "A site to be read.", Without: poor})
 	low := map[string]string{"name": "Low", "url": "https://low.scored.test/", "kind": "agent"}
@@ -240,7 +241,7 @@ func TestPagesInABrowser(t *testing.T) {
 		t.Fatalf("no report: %s", checked.Body)
 	}
 	add(empty.base, []page{
-		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring"}, {Name: "empty-leaderboard", Path: "/leaderboard"},
+		{Name: "empty", Path: "/"}, {Name: "empty-ring", Path: "/ring", Like: true}, {Name: "empty-leaderboard", Path: "/leaderboard", Like: true},
 		{Name: "empty-error", Path: "/next", Status: http.StatusNotFound},
 		{Name: "low", Path: "/join", Fill: low}, {Name: "report", Path: string(report)},
 	}...)
@@ -270,8 +271,11 @@ func TestAReaderVerifiesTheLeaderboard(t *testing.T) {
 		written = fmt.Sprintf("%d,%03d", position/1000, position%1000)
 	}
 	firefox := firefox()
+	if !*wholeBrowser {
+		t.Log("Firefox, and what is altered like in another row, are looked at with -browser.whole, as in make soak")
+	}
 	evidence := 0
-	drive(t, "verify.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "nodes": []string{o.base, e.base}, "position": written, "key": other, "memory": o.signings(t)}, 130, func(text string) {
+	drive(t, "verify.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "nodes": []string{o.base, e.base}, "position": written, "key": other, "memory": o.signings(t)}, 100, func(text string) {
 		evidence++
 		evidenceIn(t, text, o.verifier())
 	})
@@ -295,7 +299,7 @@ func (o *origin) signings(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := follow.Keys(o.verifier())
+	keys, err := tlog.Keys(o.verifier())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,11 +307,11 @@ func (o *origin) signings(t *testing.T) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fetch := tlog.Fetch(func(path string, _ int64) ([]byte, error) { return o.get(path).Body, nil })
+	fetch := tlog.Get(func(_ context.Context, path string, _ int64) ([]byte, error) { return o.get(path).Body, nil })
 	newest.Snapshot = snap.Snapshot{}
 	earlier, longer := newest, newest
 	earlier.Size -= 10
-	if earlier.Root, err = xtlog.TreeHash(int64(earlier.Size), fetch.Hashes(xtlog.Tree{N: int64(newest.Size), Hash: newest.Root})); err != nil {
+	if earlier.Root, err = xtlog.TreeHash(int64(earlier.Size), fetch.Hashes(t.Context())(xtlog.Tree{N: int64(newest.Size), Hash: newest.Root})); err != nil {
 		t.Fatal(err)
 	}
 	forged := earlier
@@ -349,8 +353,9 @@ func TestTheWidgetOnOtherSites(t *testing.T) {
 		plan["firefox"] = firefox
 		look(t, "widget.mjs", plan)
 	})
-	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []map[string]string{
-		{"name": "hostile-home", "path": "/"}, {"name": "hostile-leaderboard", "path": "/leaderboard"}, {"name": "hostile-member", "path": "/members/" + slugs[1]}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0]},
+	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []map[string]any{
+		{"name": "hostile-home", "path": "/", "like": true}, {"name": "hostile-leaderboard", "path": "/leaderboard", "like": true},
+		{"name": "hostile-member", "path": "/members/" + slugs[1], "like": true}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0], "like": true},
 	}})
 }
 

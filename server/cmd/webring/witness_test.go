@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"webring/edge/follow"
 	"webring/edge/tlog"
 )
 
@@ -54,7 +53,7 @@ func TestAWitnessedRing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := follow.Keys(pinned)
+	keys, err := tlog.Keys(pinned)
 	if err != nil {
 		t.Fatal(err)
 	}
