@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"webring/core"
+	"webring/core/snap"
 )
 
 // Words that are redacted are neither kept on disk nor handed on.
@@ -48,6 +49,25 @@ func TestRedactedWordsAreForgotten(t *testing.T) {
 	}
 	again := o.newReplica(func(c *Config) { c.Dir = dir })
 	again.agrees(o)
+}
+
+// Readers who see the position of a redaction do not see the words, not even for a moment.
+func TestRedactedWordsGoWithThePosition(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a", "unwanted", "b")
+	o.sign()
+	f := o.booted()
+	event, err := core.AppendEvent(nil, &core.Removed{Stamp: time.Now().UnixMilli(), Member: "unwanted", Reason: "asked", Redacted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := f.at
+	at.Size++
+	f.setPosition(f.signed, at, f.tree, []snap.Record{{Event: event}}, false, 0)
+	records, err := f.Events(0, 100)
+	if err != nil || len(records) != 5 || len(records[1].Texts) == 0 || len(records[2].Texts) != 0 {
+		t.Errorf("%d records, %v", len(records), err)
+	}
 }
 
 // Withdrawn is the position of the last event that took words of a member away. Events that

@@ -90,8 +90,7 @@ func (r *Replica) step(ctx context.Context, s Signed) error {
 		}
 	}
 	r.floor = snap.Checkpoint{}
-	r.setPosition(s.Text, s.At, tree, records, anew, time.Now().UnixMilli())
-	if r.forget(records) {
+	if r.setPosition(s.Text, s.At, tree, records, anew, time.Now().UnixMilli()) {
 		anew = true // the state on disk has the redacted words
 	}
 	r.persist(update{s.Text, records, anew})
@@ -279,8 +278,10 @@ func (r *Replica) advance(ctx context.Context, records []snap.Record, to snap.Ch
 }
 
 // setPosition notes the position that is shown, and when its checkpoint came. With anew,
-// the records are all that is held.
-func (r *Replica) setPosition(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool, came int64) {
+// the records are all that is held. It reports whether they redact words. Nobody sees the
+// position together with such words, since caches keep what is served at it for long.
+func (r *Replica) setPosition(signed []byte, at snap.Checkpoint, tree snap.Tree, records []snap.Record, anew bool, came int64) (redacts bool) {
+	redacted := redactions(records)
 	r.tree = tree
 	r.mu.Lock()
 	if anew {
@@ -293,16 +294,18 @@ func (r *Replica) setPosition(signed []byte, at snap.Checkpoint, tree snap.Tree,
 		r.tail = append([]snap.Record(nil), r.tail[excess:]...)
 		r.base += uint64(excess)
 	}
+	if len(redacted) > 0 {
+		r.forget(redacted)
+	}
 	r.mu.Unlock()
 	r.fresh.Note(came, at.Time)
 	r.changed.Send()
 	r.readied.Do(func() { close(r.ready) })
+	return len(redacted) > 0
 }
 
-// forget looks through the newest records for redactions, and drops the redacted words from
-// all records that are held. It reports whether there were any. Records that were handed out
-// do not change.
-func (r *Replica) forget(records []snap.Record) (some bool) {
+// redactions gives the members whose words records redact.
+func redactions(records []snap.Record) map[string]bool {
 	redacted := map[string]bool{}
 	for _, record := range records {
 		if e, err := core.DecodeEvent(record.Event); err == nil {
@@ -311,11 +314,12 @@ func (r *Replica) forget(records []snap.Record) (some bool) {
 			}
 		}
 	}
-	if len(redacted) == 0 {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	return redacted
+}
+
+// forget drops redacted words from all records that are held. Records that were handed out do
+// not change. The caller holds r.mu.
+func (r *Replica) forget(redacted map[string]bool) {
 	r.tail = slices.Clone(r.tail)
 	for i, record := range r.tail {
 		if len(record.Texts) == 0 {
@@ -327,7 +331,6 @@ func (r *Replica) forget(records []snap.Record) (some bool) {
 			}
 		}
 	}
-	return true
 }
 
 // withdraw looks through records that lead to a position, before readers see it, for events

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,10 @@ type site struct {
 	dir    string // "" for none
 	client *http.Client
 	bytes  atomic.Int64 // that came, compressed
+
+	mu        sync.Mutex
+	saved     []string // the files of answers that never change, as they came
+	discarded bool     // so nothing more is saved
 }
 
 func newSite(url, dir string) *site {
@@ -67,7 +72,7 @@ func (s *site) get(ctx context.Context, path string, most int64) (answer, error)
 	for attempt := 1; ; attempt++ {
 		a, rest, err := s.ask(ctx, path, most)
 		if err == nil && s.dir != "" {
-			err = folder(s.dir).put(path, a)
+			err = s.save(path, a)
 		}
 		if err == nil || rest == 0 || attempt >= attempts && !errors.Is(err, errBusy) {
 			return a, err
@@ -76,6 +81,32 @@ func (s *site) get(ctx context.Context, path string, most int64) (answer, error)
 			return a, err
 		}
 	}
+}
+
+func (s *site) save(path string, a answer) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.discarded { // it was asked for ahead
+		return nil
+	}
+	if forGood(path) {
+		s.saved = append(s.saved, folder(s.dir).file(path))
+	}
+	return folder(s.dir).put(path, a)
+}
+
+// discard removes what came and would never be asked for again. It is called after something was
+// found to be wrong, since that may be in it.
+func (s *site) discard() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.discarded = true
+	for _, name := range s.saved {
+		if gone := os.Remove(name); !errors.Is(gone, fs.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
 }
 
 var (

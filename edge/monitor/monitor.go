@@ -120,6 +120,9 @@ func Verify(ctx context.Context, c Config) (*Report, error) {
 	err := r.verify(ctx)
 	if site, ok := r.from.(*site); ok {
 		r.Bytes = site.bytes.Load()
+		if errors.Is(err, ErrWrong) {
+			err = errors.Join(err, site.discard())
+		}
 	}
 	return &r.Report, err
 }

@@ -526,6 +526,20 @@ func TestSaved(t *testing.T) {
 	}
 }
 
+// A bundle that was found to be wrong is not saved: the next verification asks for it again.
+func TestAWrongBundleIsNotSaved(t *testing.T) {
+	r := newRing(t, 3, 200)
+	c := r.config(t.TempDir())
+	c.Save = t.TempDir()
+	path := log.EntriesPath(0, min(len(r.records), log.TileWidth))
+	r.alter[path] = flip
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) {
+		t.Fatal(err)
+	}
+	delete(r.alter, path)
+	r.verify(c)
+}
+
 // What a verification costs, the first time and, from a folder that was saved, the second.
 func BenchmarkVerify(b *testing.B) {
 	for _, events := range []int{100_000, 1_000_000} {
