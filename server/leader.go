@@ -115,7 +115,11 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 		defer o.visitor.CompareAndSwap(visitor, nil)
 		visitor.Run(running)
 	}()
-	go webhooks.New(webhooks.Config{Ledger: books, Fetch: o.Sites, Now: o.Ledger.Now, Log: o.Log}).Run(running)
+	hub := ""
+	if o.Edge != nil {
+		hub = o.Edge.Hub
+	}
+	go webhooks.New(webhooks.Config{Ledger: books, Fetch: o.Sites, Hub: hub, Base: o.Rules.BaseURL, Now: o.Ledger.Now, Log: o.Log}).Run(running)
 	go o.sweepReports(running)
 	go o.hops.Run(running)
 	if o.Counters != nil {

@@ -88,7 +88,7 @@ var importLaw = map[string][]string{
 	"webring/server/sites/score/local":       {"std", "webring/server/sites/fetch", "webring/server/sites/markup", "webring/server/sites/score", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/errgroup", "webring/server/ledger", "webring/edge/share"},
 	"webring/server/sites/siteproof":         {"std", "webring/core", "webring/server/sites/fetch", "webring/server/sites/markup"},
 	"webring/server/sites/visits":            {"std", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/server/ledger", "webring/server/sites/markup", "webring/server/sites/siteproof"},
-	"webring/server/sites/webhooks":         {"std", "golang.org/x/sync/errgroup", "webring/server/aside", "webring/server/ledger", "webring/server/sites/fetch"},
+	"webring/server/sites/webhooks":          {"std", "golang.org/x/sync/errgroup", "webring/server/aside", "webring/server/ledger", "webring/server/sites/fetch"},
 }
 
 // pureStd is the part of the standard library that the core is made of: none of

@@ -1,11 +1,15 @@
 // Package webhooks sends news of members to the URLs that their owners set, as Standard Webhooks
 // says (https://www.standardwebhooks.com). Package aside keeps the URLs, and how far each has come.
+// It also tells a WebSub hub which feeds have news.
 package webhooks
 
 import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -26,12 +30,16 @@ const (
 	maxAnswer = 1 << 10
 	// busyLeast is the least wait after a limit of this process.
 	busyLeast = time.Minute
+	// maxFeeds bounds the feeds that one request to a hub names.
+	maxFeeds = 200
 )
 
 // Config is what a [Sender] is made of.
 type Config struct {
 	Ledger *ledger.Ledger
 	Fetch  *fetch.Client
+	Hub    string // the WebSub hub that is told which feeds have news, or ""
+	Base   string // of the addresses of feeds
 	Now    func() time.Time
 	Log    *slog.Logger
 }
@@ -42,12 +50,17 @@ type Sender struct {
 	Config
 	next uint64 // the batch of news that was looked at last
 
+	feeds map[string]bool // that the hub has not been told of
+	hubAt time.Time       // when it may be told
+
 	mu      sync.Mutex
 	waiting map[string]time.Time // members that may have news to send, and since when they may be tried
 }
 
 // New makes a sender.
-func New(c Config) *Sender { return &Sender{Config: c, waiting: map[string]time.Time{}} }
+func New(c Config) *Sender {
+	return &Sender{Config: c, feeds: map[string]bool{}, waiting: map[string]time.Time{}}
+}
 
 // Run sends news until ctx ends.
 func (s *Sender) Run(ctx context.Context) {
@@ -94,6 +107,9 @@ func (s *Sender) Pass(ctx context.Context) error {
 				return
 			}
 			for _, slug := range slugs {
+				if s.Hub != "" && len(s.feeds) < maxFeeds {
+					s.feeds["/feeds/members/"+slug], s.feeds["/feeds/joins"], s.feeds["/feeds/lead"] = true, true, true
+				}
 				w, failed := aside.WebhookOf(v, slug)
 				if w != nil {
 					s.waiting[slug] = time.UnixMilli(w.Next) // another URL may have been set meanwhile
@@ -108,6 +124,12 @@ func (s *Sender) Pass(ctx context.Context) error {
 	now := s.Now()
 	var group errgroup.Group
 	group.SetLimit(atOnce)
+	if len(s.feeds) > 0 && !s.hubAt.After(now) {
+		group.Go(func() error {
+			s.tellHub(ctx)
+			return nil
+		})
+	}
 	s.mu.Lock()
 	var due []string
 	for slug, at := range s.waiting {
@@ -195,4 +217,21 @@ func (s *Sender) send(ctx context.Context, l *aside.Letter) (status int, after t
 		after = time.Duration(seconds) * time.Second
 	}
 	return answer.Status, after, nil
+}
+
+// tellHub tells the hub which feeds have news, in one request. If that fails it is tried again
+// later, together with the feeds of that time.
+func (s *Sender) tellHub(ctx context.Context) {
+	form := url.Values{"hub.mode": {"publish"}}
+	for _, feed := range slices.Sorted(maps.Keys(s.feeds)) {
+		form["hub.url"] = append(form["hub.url"], s.Base+feed+".atom", s.Base+feed+".json")
+	}
+	answer, err := s.Fetch.Get(ctx, fetch.Request{URL: s.Hub, UserAgent: "webring/1 (websub)", MaxBody: maxAnswer, Exchange: &fetch.Exchange{
+		Method: "POST", Body: []byte(form.Encode()), Fields: map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
+	}})
+	if err != nil || answer.Status/100 != 2 {
+		s.hubAt = s.Now().Add(busyLeast)
+		return
+	}
+	clear(s.feeds)
 }

@@ -12,7 +12,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -263,6 +265,34 @@ func TestAFailingReceiverIsTriedByTheScheduleAndThenSwitchedOff(t *testing.T) {
 				t.Errorf("%d requests after it was set again", n)
 			}
 		})
+	}
+}
+
+// A hub is told once of the feeds that have news, and again after it failed.
+func TestAHubIsToldOfFeedsWithNews(t *testing.T) {
+	r := newRing(t)
+	if err := r.sender.Resume(); err != nil { // behind the joins
+		t.Fatal(err)
+	}
+	r.sender.Hub, r.sender.Base, r.status = "http://hook.example/hub", "https://ring.example", 500
+	if n := r.pass(0); n != 0 {
+		t.Fatalf("%d requests before any news", n)
+	}
+	r.bid("m1", 500)
+	if r.pass(0) != 1 || r.pass(0) != 0 {
+		t.Fatalf("%d requests", len(r.got))
+	}
+	r.status = 204
+	if r.pass(time.Minute) != 1 || r.pass(time.Hour) != 0 {
+		t.Fatalf("%d requests", len(r.got))
+	}
+	form, err := url.ParseQuery(r.bodies[1])
+	var want []string
+	for _, feed := range []string{"joins", "lead", "members/m0", "members/m1"} {
+		want = append(want, "https://ring.example/feeds/"+feed+".atom", "https://ring.example/feeds/"+feed+".json")
+	}
+	if err != nil || form.Get("hub.mode") != "publish" || !slices.Equal(form["hub.url"], want) {
+		t.Errorf("%v %v", err, form)
 	}
 }
 
