@@ -95,6 +95,9 @@ type Config struct {
 	// closed.
 	Sync map[string]SyncHandler
 
+	// Hub is the URL of the WebSub hub that feeds name. "" names none.
+	Hub string
+
 	// Contact is the address for security reports, a URI such as
 	// "mailto:security@example.org". "" publishes none.
 	Contact string

@@ -149,6 +149,7 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 	return describe.Site{
 		Has:        func(path string) bool { return s.lookup(nil, fasthttp.MethodGet, []byte(path)) != nil },
 		Contact:    cfg.Contact,
+		Hub:        cfg.Hub,
 		Version:    cfg.Version,
 		Example:    cfg.ExampleSite,
 		Client:     templates.Client,

@@ -21,6 +21,7 @@ import (
 	"webring/server/pay/mpp"
 	"webring/server/publish"
 	"webring/server/sites/visits"
+	"webring/server/sites/webhooks"
 	"webring/wasm/module"
 )
 
@@ -114,6 +115,11 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 		defer o.visitor.CompareAndSwap(visitor, nil)
 		visitor.Run(running)
 	}()
+	hub := ""
+	if o.Edge != nil {
+		hub = o.Edge.Hub
+	}
+	go webhooks.New(webhooks.Config{Ledger: books, Fetch: o.Sites, Hub: hub, Base: o.Rules.BaseURL, Now: o.Ledger.Now, Log: o.Log}).Run(running)
 	go o.sweepReports(running)
 	go o.hops.Run(running)
 	if o.Counters != nil {

@@ -45,6 +45,7 @@ type entry struct {
 // feedDocument is what a feed says, in either form.
 type feedDocument struct {
 	ID, Title, Author string
+	Hub               string // of WebSub, or ""
 	Page, Self        string // the page that the feed is about, and the feed without the end of its address
 	Updated           string
 	Entries           []entry
@@ -55,7 +56,7 @@ func (f feed) read(s *Source) feedDocument {
 	ring, entries := s.ring(), f.entries(s)
 	// A tag is a permanent identifier (RFC 4151) under the ring's host.
 	tag := func(key string) string { return "tag:" + hostOf(ring.Base) + ",2026:" + key }
-	doc := feedDocument{ID: tag(f.path), Title: ring.Name + ": " + f.title, Author: ring.Name, Page: ring.Base + "/", Self: ring.Base + f.path,
+	doc := feedDocument{ID: tag(f.path), Title: ring.Name + ": " + f.title, Author: ring.Name, Page: ring.Base + "/", Self: ring.Base + f.path, Hub: s.Hub,
 		Updated: "1970-01-01T00:00:00Z", Entries: entries}
 	if f.slug != "" {
 		doc.Title, doc.Page = ring.Name+": news of "+f.slug, memberPage(s, ring.Base, f.slug)
@@ -80,8 +81,12 @@ func (f feed) json(s *Source) []byte {
 	for _, e := range doc.Entries {
 		items = append(items, node{"id": e.ID, "url": e.Page, "external_url": e.URL, "title": e.Title, "content_text": e.Text, "date_published": e.At})
 	}
-	return s.json(node{"version": "https://jsonfeed.org/version/1.1", "title": doc.Title, "home_page_url": doc.Page,
-		"feed_url": doc.Self + ".json", "language": "en", "authors": []node{{"name": doc.Author}}, "items": items})
+	all := node{"version": "https://jsonfeed.org/version/1.1", "title": doc.Title, "home_page_url": doc.Page,
+		"feed_url": doc.Self + ".json", "language": "en", "authors": []node{{"name": doc.Author}}, "items": items}
+	if doc.Hub != "" {
+		all["hubs"] = []node{{"type": "WebSub", "url": doc.Hub}}
+	}
+	return s.json(all)
 }
 
 // memberPage is the member's page, or its document where nodes show no pages.

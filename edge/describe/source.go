@@ -29,6 +29,8 @@ type Site struct {
 	Has func(path string) bool
 	// Contact is the address for security reports as a URI, or "".
 	Contact string
+	// Hub is the WebSub hub that feeds name, or "".
+	Hub string
 	// Version is that of the program, "" for one of no release.
 	Version string
 	// Example is a site that may join by this ring's rules, without a slash at

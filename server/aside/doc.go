@@ -39,6 +39,8 @@
 //	                  last 4096 batches are kept without deleting rows
 //	'm' ordinal(u32)  the last 40 news of a member
 //	"l"               the last 64 changes of the lead: when, and who led from then on
+//	'w' slug          the [Webhook] of a member, as JSON: its URL is in no event, because
+//	                  events are public
 //
 // One batch has the news of one event, or of a part of a pass. News are numbered by their batch
 // and their place in it, so numbers rise, with gaps.

@@ -93,6 +93,8 @@ type ringDocument struct {
 type memberDocument struct {
 	Member string  `json:"member"`
 	Events []event `json:"events"`
+	// Webhook says how its owner's webhook is, nil if there is none.
+	Webhook *webhookState `json:"webhook,omitempty"`
 }
 
 // News answers a GET for "/api/events" or "/api/ring/{slug}/events" with the query that
@@ -114,7 +116,11 @@ func News(v *ledger.View, path, query string) (d api.Document, ahead bool) {
 		if err != nil {
 			return refuse(st, api.Internal, "The news cannot be read."), false
 		}
-		return answer(&memberDocument{slug, list}, memberAge, st.Seq()), false
+		hook, err := WebhookOf(v, slug)
+		if err != nil {
+			return refuse(st, api.Internal, "The news cannot be read."), false
+		}
+		return answer(&memberDocument{slug, list, hook.state()}, memberAge, st.Seq()), false
 	}
 	since, limit, refused := readPage(query)
 	if refused != "" {

@@ -13,6 +13,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/paid/form"
 	"webring/server/paid/risk"
@@ -55,7 +56,7 @@ func (o *change) check(v *ledger.View, m *member) error {
 		}
 		return *text
 	}
-	alters := func(f changedField) bool { return f.value != f.now }
+	alters := func(f changedField) bool { return f.value != f.now || f.name == "webhook" }
 	if !o.promised && !slices.ContainsFunc(o.fields(m.Member), alters) {
 		return form.Invalid(api.InvalidRequest, "", "the member is like this already, and nothing would change")
 	}
@@ -102,6 +103,7 @@ func (o *change) fields(m core.Member) (given []changedField) {
 	}
 	add("category", m.Category, o.Category)
 	add("description", m.Description, o.Description)
+	add("webhook", "", o.Webhook)
 	return given
 }
 
@@ -145,7 +147,7 @@ func (o *change) words(slug string) string {
 		switch f.name {
 		case "name", "description":
 			f.value = mpp.Plain(unidecode.Unidecode(norm.NFKD.String(f.value)), shown)
-		case "url":
+		case "url", "webhook":
 			f.value = mpp.Plain(f.value, core.MaxURL)
 		}
 		words += " " + f.name + " '" + f.value + "';"
@@ -155,7 +157,7 @@ func (o *change) words(slug string) string {
 
 func (o *change) waits() bool { return o.URL != "" }
 
-// says says whether the change is more than a move.
+// says says whether the change is more than a move and a webhook, which no event tells.
 func (o *change) says() bool {
 	return o.Name != nil || o.Description != nil || o.Category != nil || o.Kind != 0
 }
@@ -178,6 +180,11 @@ func (o *change) carryOut(tx *ledger.Tx, m *member) error {
 			return err
 		}
 		o.service.limits.Moved(tx.State(), m.at, m.URL)
+	}
+	if o.Webhook != nil {
+		if err := aside.SetWebhook(tx, m.Slug, m.Owner, *o.Webhook); err != nil {
+			return err
+		}
 	}
 	if !o.says() {
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
@@ -189,6 +190,21 @@ func TestOwnersChangeTheirMembers(t *testing.T) {
 			`{"name":"x","bid":"1.00"}`, `{"slug":"x"}`, `{"name":1}`, `{"name":"a","name":"b"}`, `{"description":"` + strings.Repeat("x", 301) + `"}`,
 			`{"name":"Ada  Lovelace","description":"","kind":"website","category":"people"}`} {
 			o.call(paid.OpChange, "ada", wrong).is(422, api.InvalidRequest)
+		}
+		size := o.books.Size()
+		a = o.deed(paid.OpChange, "ada", `{"webhook":"https://Told.dev/at?key=s3cret"}`, alice).is(200, "")
+		hook := func() (w *aside.Webhook) {
+			o.books.View(func(v *ledger.View) { w, _ = aside.WebhookOf(v, "ada") })
+			return w
+		}
+		if w := hook(); w == nil || w.URL != "https://Told.dev/at?key=s3cret" || o.books.Size() != size || strings.Contains(string(a.Body), "s3cret") {
+			t.Errorf("%+v %s, %d events after %d", w, a.Body, o.books.Size(), size)
+		}
+		for _, wrong := range []string{"http://localhost/", "https://10.0.0.1/", "https://told.dev:8443/", "ftp://told.dev/", "https://a:b@told.dev/", "https://told.dev/'", " https://told.dev/", "https://told.dev/" + strings.Repeat("x", 300)} {
+			o.call(paid.OpChange, "ada", `{"webhook":"`+wrong+`"}`).is(422, api.InvalidRequest)
+		}
+		if o.deed(paid.OpChange, "ada", `{"webhook":""}`, alice).is(200, ""); hook() != nil {
+			t.Errorf("%+v", hook())
 		}
 		o.fillCategories()
 		o.call(paid.OpChange, "ada", `{"category":"one-more"}`).is(422, api.CategoryUnavailable)

@@ -70,7 +70,7 @@ var importLaw = map[string][]string{
 	"webring/server/ledger/synthetic":        {"std", "webring/core", "webring/edge/durable", "webring/server/ledger", "webring/server/ledger/badgerstore"},
 	"webring/server/logging":                 {"std"},
 	"webring/server/logging/logscan":         {"std"},
-	"webring/server/paid":                    {"std", "webring/server/ledger", "webring/server/pay/mpp", "webring/server/sites/score", "webring/server/pay/x402", "webring/core", "webring/core/api", "github.com/mozillazg/go-unidecode", "golang.org/x/text/", "webring/server/paid/form", "webring/server/paid/risk", "webring/server/sites/siteproof"},
+	"webring/server/paid":                    {"std", "webring/server/aside", "webring/server/ledger", "webring/server/pay/mpp", "webring/server/sites/score", "webring/server/pay/x402", "webring/core", "webring/core/api", "github.com/mozillazg/go-unidecode", "golang.org/x/text/", "webring/server/paid/form", "webring/server/paid/risk", "webring/server/sites/siteproof"},
 	"webring/server/paid/form":               {"std", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode", "github.com/mtibben/confusables", "github.com/shopspring/decimal", "golang.org/x/net/idna", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/edge/idn"},
 	"webring/server/paid/risk":               {"std", "webring/core", "webring/core/api", "webring/server/ledger", "webring/server/paid/form", "webring/server/sites/fetch", "webring/edge/share", "webring/server/sites/siteproof", "webring/edge/idn"},
 	"webring/server/pay/evm":                 {"std", "webring/server/pay/mpp", "webring/server/pay/node", "webring/server/pay/x402", "github.com/ethereum/go-ethereum/"},
@@ -88,6 +88,7 @@ var importLaw = map[string][]string{
 	"webring/server/sites/score/local":       {"std", "webring/server/sites/fetch", "webring/server/sites/markup", "webring/server/sites/score", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/errgroup", "webring/server/ledger", "webring/edge/share"},
 	"webring/server/sites/siteproof":         {"std", "webring/core", "webring/server/sites/fetch", "webring/server/sites/markup"},
 	"webring/server/sites/visits":            {"std", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/server/ledger", "webring/server/sites/markup", "webring/server/sites/siteproof"},
+	"webring/server/sites/webhooks":          {"std", "golang.org/x/sync/errgroup", "webring/server/aside", "webring/server/ledger", "webring/server/sites/fetch"},
 }
 
 // pureStd is the part of the standard library that the core is made of: none of

@@ -35,6 +35,7 @@ type shellFlags struct {
 	clientIPHeader string
 	tls            tlsFlags
 	contact        string
+	hub            string
 	logs           logFlags
 	drain          time.Duration // for how long a process that was told to stop accepts connections
 	set            *flag.FlagSet // where these settings are defined
@@ -64,6 +65,7 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	f.drain = usualDrain
 	fs.Var((*duration)(&f.drain), "drain", "`time` to go on accepting requests after SIGTERM, while /readyz already says no; 0 with serve --dev unless given")
 	fs.StringVar(&f.contact, "contact", "", "`address` for security reports, mailto: or https:, published in security.txt")
+	fs.StringVar(&f.hub, "websub-hub", "", "`URL` of a WebSub hub; feeds name it, and an origin tells it of news")
 }
 
 func (f *shellFlags) validate() error {
@@ -72,6 +74,10 @@ func (f *shellFlags) validate() error {
 	wrong.when(f.drain < 0, "--drain must not be negative")
 	wrong.when(f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0, "client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy")
 	wrong.when(f.contact != "" && !isContact(f.contact), "--contact %q is neither a mailto: nor an https: address", f.contact)
+	if f.hub != "" {
+		u, err := url.Parse(f.hub)
+		wrong.when(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "", "--websub-hub %q is not an http: or https: URL", f.hub)
+	}
 	return errors.Join(append(wrong, f.tls.validate(), f.logs.validate())...)
 }
 
@@ -93,6 +99,7 @@ func isContact(s string) bool {
 // fill puts what the flags say into the shell's configuration, and gives the
 // certificates that are to be kept fresh, nil without TLS.
 func (f *shellFlags) fill(cfg *edge.Config, data string, watch *admin.Server, log *slog.Logger) (certificates, error) {
+	cfg.Hub = f.hub
 	cfg.RateLimit, cfg.Contact, cfg.Version, cfg.Count = f.rateLimit, f.contact, thisBuild().version, f.adminListen != ""
 	var err error
 	if cfg.TrustedProxies, err = f.proxies(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -143,13 +144,14 @@ type ChangeRequest struct {
 	Name, Description, Category *string
 	Kind                        core.Kind // 0: it stays
 	URL, Key                    string    // canonical, and its identity key; "" if it stays
+	Webhook                     *string   // as given; "" removes it
 }
 
 // ParseChange reads the body of a change in the way of [ParseRegister]. An empty
 // description removes the one that there is.
 func ParseChange(body []byte, canonical func(raw string) (url, key string, err error), named func(field, text string) error) (ChangeRequest, error) {
 	var f findings
-	fields := f.object(body, "name", "url", "kind", "category", "description")
+	fields := f.object(body, "name", "url", "kind", "category", "description", "webhook")
 	if fields == nil {
 		return ChangeRequest{}, f.err()
 	}
@@ -172,11 +174,15 @@ func ParseChange(body []byte, canonical func(raw string) (url, key string, err e
 		s, _ = f.text("/description", s, 0, core.MaxDescription)
 		r.Description = &s
 	}
+	if s, ok := f.optional(fields, "webhook"); ok {
+		f.webhook(s, canonical)
+		r.Webhook = &s
+	}
 	if err := f.err(); err != nil {
 		return ChangeRequest{}, err
 	}
 	if r == (ChangeRequest{}) {
-		return r, Invalid(api.InvalidRequest, "", "the body changes nothing; give at least one of name, description, category, kind and url")
+		return r, Invalid(api.InvalidRequest, "", "the body changes nothing; give at least one of name, description, category, kind, url and webhook")
 	}
 	return r, nil
 }
@@ -421,6 +427,19 @@ func kindName(k jsontext.Kind) string {
 		return "a number"
 	default:
 		return "a boolean"
+	}
+}
+
+// webhook checks a URL to which news are sent: a public one, in ASCII. It stays as it was given,
+// because a receiver may know the caller by it.
+func (f *findings) webhook(s string, canonical func(raw string) (url, key string, err error)) {
+	if s == "" {
+		return
+	}
+	_, _, err := canonical(s)
+	u, parsed := url.Parse(s)
+	if err != nil || parsed != nil || u.User != nil || len(s) > core.MaxURL || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == '\'' }) {
+		f.add(api.InvalidRequest, "/webhook", fmt.Sprintf("must be a public http or https URL of at most %d ASCII characters, or empty", core.MaxURL))
 	}
 }
 
