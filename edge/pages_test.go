@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"context"
 	"encoding/json"
 	"html"
 	"image"
@@ -46,6 +47,28 @@ func TestTheFrontPageShowsTheLeaderAndTheLeaderboard(t *testing.T) {
 	later := s.Get("/", "If-None-Match", r.Header.Get("ETag"))
 	if later.Status != 200 || !strings.Contains(later.Body, "fading, ") {
 		t.Errorf("after decay: status %d %s", later.Status, later.Body)
+	}
+}
+
+// The front page says who joined, and whom a bid lifted past whom, in the words of the news.
+func TestTheFrontPageSaysWhatHappened(t *testing.T) {
+	news := `{"id":1,"at":"2026-11-24T09:00:00Z","type":"joined","member":"beta","rank":2,"amount_usd":"1.00","seq":2},` +
+		`{"id":2,"at":"2026-11-24T09:10:00Z","type":"bid","member":"gone","was_rank":9,"rank":8,"amount_usd":"3.00","seq":3},` +
+		`{"id":3,"at":"2026-11-24T09:20:00Z","type":"bid","member":"alpha","was_rank":5,"rank":1,"amount_usd":"50.00","seq":4},` +
+		`{"id":4,"at":"2026-11-24T09:20:00Z","type":"outbid","member":"gamma","by":"alpha","was_rank":1,"rank":2,"seq":4},` +
+		`{"id":5,"at":"2026-11-24T09:20:00Z","type":"outbid","member":"beta","by":"alpha","was_rank":2,"rank":3,"seq":4},` +
+		`{"id":6,"at":"2026-11-24T09:30:00Z","type":"asleep","member":"gamma","seq":5}`
+	s := serve(t, Config{Core: newRing(t), OriginData: func(_ context.Context, path, query string) api.Document {
+		if path != "/api/events" || query != "limit=100" {
+			return api.Document{Status: 503}
+		}
+		return api.Document{Status: 200, Media: "application/json", MaxAge: 5, Body: []byte(`{"events":[` + news + `]}`)}
+	}})
+	_, latest, _ := strings.Cut(s.Get("/").Body, `id="latest"`)
+	latest, _, _ = strings.Cut(latest, "</section>")
+	said := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(latest[strings.Index(latest, "<ul>"):], " ")), " ")
+	if want := regexp.MustCompile(`^Alpha &amp; Co got \$50 and passed Gamma and 3 others, now rank 1 .* Beta joined at rank 2 .* Follow who joins and who leads$`); !want.MatchString(said) || strings.Contains(said, "gone") {
+		t.Errorf("%s", said)
 	}
 }
 

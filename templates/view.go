@@ -63,6 +63,17 @@ type Home struct {
 	Categories  []Category
 	Picture     Picture
 	Hops        *Hops // nil when they are not known
+	News        []News
+}
+
+// News is a member that joined, or a bid on one.
+type News struct {
+	Joined    bool
+	Member    describe.Member
+	Amount    string          // that was paid
+	Was, Rank int             // before and after it, 0 where that is not known
+	Passed    describe.Member // the highest that it passed, or the zero value
+	At        When
 }
 
 // Kind is how many members of one kind there are.

@@ -3,6 +3,8 @@ package pages
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -52,7 +54,55 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	home.Picture = v.picture(&board)
 	home.Picture.Kinds = v.kinds
+	home.News = r.latest(board.Leaderboard)
 	return drawn(home.HTML())
+}
+
+const (
+	// lookedThrough is how many of the latest news the front page looks through for those that it
+	// shows, of which it shows newsShown. A bid has news of each member that it passes.
+	lookedThrough = 100
+	newsShown     = 5
+)
+
+// latest gives what happened in the ring last: who joined, and whom bids lifted past whom. rows are
+// members that have been read.
+func (r *reader) latest(rows []describe.Member) (list []templates.News) {
+	type event struct {
+		At               time.Time
+		Type, Member, By string
+		Was              int `json:"was_rank"`
+		Rank             int
+		Amount           string `json:"amount_usd"`
+		Seq              uint64
+	}
+	var doc struct{ Events []event }
+	if !r.origin("/api/events", "limit="+strconv.Itoa(lookedThrough), &doc) {
+		return nil
+	}
+	var slugs []string
+	passed := map[uint64]event{} // by the number of the bid: the member that it passed which ranked highest
+	for _, e := range slices.Backward(doc.Events) {
+		switch {
+		case e.Type == "outbid" && (passed[e.Seq].Member == "" || e.Was < passed[e.Seq].Was):
+			passed[e.Seq] = e
+		case e.Type == "joined" || e.Type == "bid":
+			n := templates.News{Joined: e.Type == "joined", Amount: e.Amount, Rank: e.Rank, Was: e.Was, At: r.ago(e.At)}
+			n.Member.Slug = e.Member
+			if p := passed[e.Seq]; p.By == e.Member {
+				n.Passed.Slug = p.Member
+			}
+			list, slugs = append(list, n), append(slugs, n.Member.Slug, n.Passed.Slug)
+		}
+		if len(list) == newsShown {
+			break
+		}
+	}
+	known := r.named(slugs, rows)
+	for i := range list {
+		list[i].Member, list[i].Passed = known[list[i].Member.Slug], known[list[i].Passed.Slug]
+	}
+	return slices.DeleteFunc(list, func(n templates.News) bool { return n.Member.Slug == "" })
 }
 
 // bestDollar is the member among the first of the ring which the least bid lifts past most others, if
