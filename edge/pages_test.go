@@ -62,7 +62,7 @@ func TestTheFrontPageSaysWhatHappened(t *testing.T) {
 		if path != "/api/events" || query != "limit=100" {
 			return api.Document{Status: 503}
 		}
-		return api.Document{Status: 200, Media: "application/json", MaxAge: 5, Body: []byte(`{"events":[` + news + `]}`)}
+		return api.Document{Status: 200, Media: "application/json", MaxAge: 5, Body: []byte(`{"events":[` + news + `],"best_bid":{"member":"gamma"}}`)}
 	}})
 	_, latest, _ := strings.Cut(s.Get("/").Body, `id="latest"`)
 	latest, _, _ = strings.Cut(latest, "</section>")

@@ -56,7 +56,7 @@ type Home struct {
 	Base        string // the ring's URL, without a slash at its end
 	Members     int
 	Leader      *Row // nil in an empty ring
-	Dollar      *Row // among the first of the ring, where the least bid does most; nil if it does little
+	Dollar      *Row // where the least bid does most; nil if it does little anywhere, and if that is not known
 	Board       Board
 	Fee         string
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does

@@ -32,6 +32,7 @@ type Member struct {
 	Rank     int
 	Standing string // what counts now, as a short sentence
 	Words    string // how the standing ages
+	Did      string // what the last bid on it did, or ""
 }
 
 const (
@@ -51,6 +52,7 @@ func (v *Member) PNG() []byte {
 	if below != "" {
 		c.fill(s.line(c.cut(s, below, 30, column), 30, left, y+50, start), quiet)
 	}
+	c.fill(s.line(c.cut(s, v.Did, 26, column), 26, left, foot-104, start), seal)
 	c.fill(rule(left, foot-84, 84, 4), seal)
 	c.fill(s.line(c.cut(s, v.Standing, 34, column), 34, left, foot-30, start), ink)
 	c.fill(s.line(c.cut(s, v.Words, 26, column), 26, left, foot+8, start), quiet)

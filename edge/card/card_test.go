@@ -76,6 +76,7 @@ func TestTheCardsOfMembers(t *testing.T) {
 
 	long := member(100_000)
 	long.Name = "A name of eighty characters that goes on and on until nobody reads it any more !"
+	long.Did = "$1 lifted it 18 places on 28 November 2026"
 	golden(t, "member-long", long.PNG(), Width, Height)
 
 	fading := member(45)

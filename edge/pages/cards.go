@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -164,9 +165,36 @@ func (r *reader) card(path string) drawable {
 		r.fail(api.UnknownMember, noSuchMember)
 		return nil
 	}
-	return &card.Member{Ring: v.ring(&first), Here: onCard(m),
+	var news struct {
+		Events []struct {
+			At     time.Time
+			Type   string
+			Was    int `json:"was_rank"`
+			Rank   int
+			Amount string `json:"amount_usd"`
+		}
+	}
+	did := ""
+	r.origin("/api/ring/"+url.PathEscape(slug)+"/events", "", &news)
+	for _, e := range news.Events { // the newest first
+		if e.Type != "bid" {
+			continue
+		}
+		if n := e.Was - e.Rank; n > 0 && e.Rank > 0 {
+			did = templates.Dollars(e.Amount) + " lifted it " + strconv.Itoa(n) + places(n) + e.At.UTC().Format(" on 2 January 2006")
+		}
+		break
+	}
+	return &card.Member{Ring: v.ring(&first), Here: onCard(m), Did: did,
 		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
 		Rank: m.BoardRank, Standing: counting(m), Words: aging(r.freshness(m))}
+}
+
+func places(n int) string {
+	if n == 1 {
+		return " place"
+	}
+	return " places"
 }
 
 // counting says what of a member's total counts. Where nothing does, it says what a bid does.

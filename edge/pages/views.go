@@ -48,13 +48,9 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if home.Board = r.board(v, &shown); len(home.Board.Rows) > 0 {
 		home.Leader = &home.Board.Rows[0]
 	}
-	if m := bestDollar(&board); m != nil {
-		best := r.standing(m, board.Rules.MinBid, cents(board.Forecast[0].Standing))
-		home.Dollar = &best
-	}
 	home.Picture = v.picture(&board)
 	home.Picture.Kinds = v.kinds
-	home.News = r.latest(board.Leaderboard)
+	r.latest(&home, &board)
 	return drawn(home.HTML())
 }
 
@@ -65,9 +61,9 @@ const (
 	newsShown     = 5
 )
 
-// latest gives what happened in the ring last: who joined, and whom bids lifted past whom. rows are
-// members that have been read.
-func (r *reader) latest(rows []describe.Member) (list []templates.News) {
+// latest fills in what happened in the ring last, who joined, and whom bids lifted past whom; and where
+// the least bid does most.
+func (r *reader) latest(home *templates.Home, board *boardDocument) {
 	type event struct {
 		At               time.Time
 		Type, Member, By string
@@ -76,11 +72,14 @@ func (r *reader) latest(rows []describe.Member) (list []templates.News) {
 		Amount           string `json:"amount_usd"`
 		Seq              uint64
 	}
-	var doc struct{ Events []event }
-	if !r.origin("/api/events", "limit="+strconv.Itoa(lookedThrough), &doc) {
-		return nil
+	var doc struct {
+		Events []event
+		Best   struct{ Member string } `json:"best_bid"`
 	}
-	var slugs []string
+	if !r.origin("/api/events", "limit="+strconv.Itoa(lookedThrough), &doc) {
+		return
+	}
+	slugs := []string{doc.Best.Member}
 	passed := map[uint64]event{} // by the number of the bid: the member that it passed which ranked highest
 	for _, e := range slices.Backward(doc.Events) {
 		switch {
@@ -92,30 +91,22 @@ func (r *reader) latest(rows []describe.Member) (list []templates.News) {
 			if p := passed[e.Seq]; p.By == e.Member {
 				n.Passed.Slug = p.Member
 			}
-			list, slugs = append(list, n), append(slugs, n.Member.Slug, n.Passed.Slug)
+			home.News, slugs = append(home.News, n), append(slugs, n.Member.Slug, n.Passed.Slug)
 		}
-		if len(list) == newsShown {
+		if len(home.News) == newsShown {
 			break
 		}
 	}
-	known := r.named(slugs, rows)
-	for i := range list {
-		list[i].Member, list[i].Passed = known[list[i].Member.Slug], known[list[i].Passed.Slug]
+	known := r.named(slugs, board.Leaderboard)
+	for i := range home.News {
+		n := &home.News[i]
+		n.Member, n.Passed = known[n.Member.Slug], known[n.Passed.Slug]
 	}
-	return slices.DeleteFunc(list, func(n templates.News) bool { return n.Member.Slug == "" })
-}
-
-// bestDollar is the member among the first of the ring which the least bid lifts past most others, if
-// those are several.
-func bestDollar(board *boardDocument) (best *describe.Member) {
-	most := 1
-	for i := range board.Leaderboard {
-		m := &board.Leaderboard[i]
-		if passes := m.Rank - m.ToPass.Takes; m.ToPass.Amount == board.Rules.MinBid && passes > most {
-			best, most = m, passes
-		}
+	home.News = slices.DeleteFunc(home.News, func(n templates.News) bool { return n.Member.Slug == "" })
+	if m, is := known[doc.Best.Member]; is && m.ToPass.Amount == board.Rules.MinBid {
+		best := r.standing(&m, board.Rules.MinBid, cents(board.Forecast[0].Standing))
+		home.Dollar = &best
 	}
-	return best
 }
 
 // inWords says what the ring is, for previews and cards.
