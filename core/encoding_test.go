@@ -95,6 +95,10 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		policies(core.Policies{Report: "https://a/日本"}),
 		rules(func(e *core.Rules) { e.VisitAsleep = true }),
 		rules(func(e *core.Rules) { e.VisitAsleep, e.Terms = true, "https://a/" }),
+		rules(func(e *core.Rules) { e.Operator.Payee = strings.Repeat("ß", core.MaxName) }),
+		rules(func(e *core.Rules) {
+			e.VisitAsleep, e.Terms, e.Operator = true, "https://a/", core.Operator{Name: "n", Contact: "mailto:a@b"}
+		}),
 		&core.Claimed{Member: strings.Repeat("a", core.MaxSlug), Owner: core.Account{19: 1}, Proof: core.ByFile},
 		&core.Claimed{Stamp: core.MaxStamp, Member: "a", Owner: core.Account{0: 255}, Proof: core.ByDNS},
 		&core.Changed{Member: "a", Name: core.Commitment{1}},
@@ -272,6 +276,10 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		&core.Snapshotted{Size: 1 << 63, Bytes: 1},
 		&core.Snapshotted{Size: 1, Bytes: -1},
 		&core.SetBack{Reason: "\xff"},
+		rules(func(e *core.Rules) { e.Operator.Name = strings.Repeat("n", core.MaxName+1) }),
+		rules(func(e *core.Rules) { e.Operator.Name = "\xff" }),
+		rules(func(e *core.Rules) { e.Operator.Payee = strings.Repeat("n", core.MaxName+1) }),
+		rules(func(e *core.Rules) { e.Operator.Contact = "javascript:1" }),
 	} {
 		got, err := core.AppendEvent([]byte("kept"), e)
 		if !errors.Is(err, core.ErrEvent) || string(got) != "kept" {
@@ -375,6 +383,9 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 		"no visits":                  slices.Concat(bare, zeros(7)),
 		"no visits, pages":           slices.Concat(paged, zeros(1)),
 		"visits 2":                   put(visits, len(visits)-1, 2),
+		"an operator, cut off":       put(visits, len(visits)-1, 4),
+		"an operator of nothing":     slices.Concat(put(visits, len(visits)-1, 4), zeros(6)),
+		"a byte after an operator":   append(encode(rules(func(e *core.Rules) { e.Operator.Name = "n" })), 0),
 		"visits without pages":       append(bytes.Clone(bare), 1),
 		"a byte after visits":        append(bytes.Clone(visits), 1),
 		"a change of nothing":        put(change, len(change)-1, 0),
@@ -405,6 +416,7 @@ func FuzzDecodeEvent(f *testing.F) {
 	}
 	for _, e := range []core.Event{&core.Hidden{Stamp: 1, Member: "a", Reason: "why"}, &core.Shown{Stamp: 1, Member: "a"},
 		policies(core.Policies{Terms: "https://a/"}), policies(core.Policies{Report: "mailto:a@b"}),
+		rules(func(e *core.Rules) { e.Operator.Name = "n" }),
 		rules(func(e *core.Rules) { e.VisitAsleep = true }),
 		&core.Claimed{Stamp: 1, Member: "a", Owner: core.Account{1}, Proof: core.ByDNS}, &core.Verified{Stamp: 1, Member: "a", Proof: core.ByLink},
 		&core.Changed{Stamp: 1, Member: "a", Name: core.Commitment{1}, Description: core.Commitment{2}, Category: "c", Kind: core.MCP},

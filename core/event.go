@@ -34,6 +34,14 @@ type Rules struct {
 	Synthetic     bool      // made for measurement, not by payments
 	VisitAsleep   bool      // traversal leads to members that are asleep, too
 	Policies
+	Operator Operator
+}
+
+// Operator is who runs the ring, as pages and documents say it. A field is empty where that is not said.
+type Operator struct {
+	Name    string // a person or an organisation, in at most [MaxName] code points, as Payee
+	Contact string // http, https or mailto URL
+	Payee   string // who receives what members pay, in words
 }
 
 // Policies are the operator's own pages, which every page and document names. A
@@ -252,6 +260,9 @@ func (e *Rules) check() error {
 		if !note(n.Name) || !note(n.Method) || !note(n.Currency) {
 			return bad("network")
 		}
+	}
+	if o := &e.Operator; longer(o.Name, MaxName) || longer(o.Payee, MaxName) || !policy(o.Contact) && !mail(o.Contact) {
+		return bad("operator")
 	}
 	return e.Policies.check()
 }

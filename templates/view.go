@@ -40,11 +40,15 @@ type Page struct {
 	Icon        string // path of the icon, or ""
 	Synthetic   bool   // the ring was made for measurement, not by payments
 	Policies    Policies
+	Operator    Operator
 	Feeds       []Feed
 }
 
 // Policies are pages of the operator; a field is "" when there is none.
 type Policies = describe.Policies
+
+// Operator is who runs the ring.
+type Operator = describe.Operator
 
 // Feed is another form of what the page shows.
 type Feed struct{ Type, Title, Path string }

@@ -85,6 +85,24 @@ func appendPolicies(dst []byte, p *core.Policies) []byte {
 	return append(dst, '}')
 }
 
+// appendOperator appends the member operator with what is said of it, if anything.
+func appendOperator(dst []byte, o *core.Operator) []byte {
+	if *o == (core.Operator{}) {
+		return dst
+	}
+	dst = append(dst, `,"operator":{"name":`...)
+	dst = AppendString(dst, o.Name)
+	for _, part := range [...]struct{ name, words string }{{"contact", o.Contact}, {"payee", o.Payee}} {
+		if part.words != "" {
+			dst = append(dst, `,"`...)
+			dst = append(dst, part.name...)
+			dst = append(dst, `":`...)
+			dst = AppendString(dst, part.words)
+		}
+	}
+	return append(dst, '}')
+}
+
 // directory writes the document that tells an agent what there is and what
 // it costs.
 func (a *answer) directory() {
@@ -101,6 +119,7 @@ func (a *answer) directory() {
 		b = append(b, `,"synthetic":true`...)
 	}
 	b = appendPolicies(b, &rules.Policies)
+	b = appendOperator(b, &rules.Operator)
 	b = append(b, `,"payments":{"protocol":"MPP (Machine Payments Protocol): a 402 with a WWW-Authenticate: Payment challenge. `+
 		`A challenge can carry several offers; any one of them may be paid.","how":"`...)
 	if len(rules.Networks) > 0 {

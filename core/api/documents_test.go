@@ -226,7 +226,8 @@ func TestTheDirectoryNamesTheOperatorsPages(t *testing.T) {
 		{core.Policies{Report: pages.Report}, `{"report":"mailto:a@operator.example"}`},
 		{pages, `{"terms":"https://operator.example/?a=\"b\"","privacy":"https://operator.example/privacy","report":"mailto:a@operator.example"}`},
 	} {
-		r := coretest.NewRing(t, func(e *core.Rules) { e.Policies = c.policies })
+		operator := core.Operator{Name: `"Ada"`, Contact: c.policies.Report, Payee: "Bob"}
+		r := coretest.NewRing(t, func(e *core.Rules) { e.Policies, e.Operator = c.policies, operator })
 		restored, err := snap.Open(1, 1, snap.Append(nil, r.State), core.Means{})
 		if err != nil {
 			t.Fatal(err)
@@ -235,9 +236,12 @@ func TestTheDirectoryNamesTheOperatorsPages(t *testing.T) {
 		for _, st := range []*core.State{r.State, restored} {
 			var res api.Response
 			api.Serve(st, []byte("/api"), 0, &res)
-			var doc struct{ Policies json.RawMessage }
-			if err := json.Unmarshal(res.Body, &doc); err != nil || string(doc.Policies) != c.want {
-				t.Errorf("%+v: %s, %v", c.policies, doc.Policies, err)
+			var doc struct {
+				Policies json.RawMessage
+				Operator core.Operator
+			}
+			if err := json.Unmarshal(res.Body, &doc); err != nil || string(doc.Policies) != c.want || doc.Operator != operator {
+				t.Errorf("%+v: %s %v, %v", c.policies, doc.Policies, doc.Operator, err)
 			}
 		}
 	}

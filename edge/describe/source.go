@@ -157,6 +157,7 @@ type Ring struct {
 	Payments    `json:"payments"`
 	Validation  struct{ Rule string } // which score joins
 	Policies    Policies
+	Operator    Operator
 	Base        string `json:"-"` // base URL, without a slash at its end
 }
 
@@ -173,6 +174,13 @@ type Payments struct {
 type Policies struct {
 	Terms, Privacy string
 	Report         string // where to report a member: a page, or a mailto address
+}
+
+// Operator is who runs the ring; a field is "" where that is not said.
+type Operator struct {
+	Name    string
+	Contact string // a page, or a mailto address
+	Payee   string // who receives what members pay
 }
 
 // Offer is one way to pay.

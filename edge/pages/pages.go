@@ -148,6 +148,6 @@ func wallet(d *describe.Ring, base string) templates.Wallet {
 
 // frame gives what every page has, for the page at a path.
 func frame(d *describe.Ring, path, title, description string) templates.Page {
-	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic, Policies: d.Policies,
+	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic, Policies: d.Policies, Operator: d.Operator,
 		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path}
 }
