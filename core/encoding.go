@@ -184,13 +184,25 @@ func (e *Rules) appendBody(b []byte) []byte {
 	b = appendString(b, e.Scorer)
 	b = append(b, e.RequiredScore)
 	b = appendFlag(b, e.Synthetic)
-	if e.Policies != (Policies{}) || e.VisitAsleep {
+	looks := e.Look != (Look{})
+	if e.Policies != (Policies{}) || e.VisitAsleep || looks {
 		b = appendString(b, e.Terms)
 		b = appendString(b, e.Privacy)
 		b = appendString(b, e.Report)
 	}
-	if e.VisitAsleep {
+	switch {
+	case looks && e.VisitAsleep:
+		b = append(b, 3)
+	case looks:
+		b = append(b, 2)
+	case e.VisitAsleep:
 		b = append(b, 1)
+	}
+	if looks {
+		b = appendString(b, e.Welcome)
+		b = appendString(b, e.Accent)
+		b = appendString(b, e.AccentDark)
+		b = appendString(b, e.Logo)
 	}
 	return b
 }
@@ -209,11 +221,17 @@ func (r *reader) rules(when int64) *Rules {
 	e.Scorer, e.RequiredScore, e.Synthetic = r.string(), r.byte(), r.flag()
 	if len(r.rest) > 0 {
 		e.Policies = Policies{r.string(), r.string(), r.string()}
+		more := byte(0)
 		if len(r.rest) > 0 {
-			e.VisitAsleep = r.byte() == 1
-			r.failed = r.failed || !e.VisitAsleep
+			more = r.byte()
+			r.failed = r.failed || more == 0 || more > 3
 		}
-		r.failed = r.failed || e.Policies == Policies{} && !e.VisitAsleep
+		e.VisitAsleep = more&1 != 0
+		if more&2 != 0 {
+			e.Look = Look{r.string(), r.string(), r.string(), r.string()}
+			r.failed = r.failed || e.Look == Look{}
+		}
+		r.failed = r.failed || e.Policies == Policies{} && more == 0
 	}
 	return e
 }

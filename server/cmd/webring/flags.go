@@ -49,6 +49,7 @@ type options struct {
 	snapshotEvery                 uint64
 	skipAsleep                    bool
 	policies                      policyFlags
+	look                          lookFlags
 	shell                         shellFlags
 	core                          coreFlags
 	cluster                       clusterFlags
@@ -83,6 +84,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Uint64Var(&o.snapshotEvery, "snapshot-every", 10_000, fileOnly+"`events` between two snapshots for edges")
 	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, fileOnly+"traversal skips members with a site that does not answer")
 	o.policies.define(fs)
+	o.look.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")
 	o.cluster.define(fs)
@@ -126,7 +128,7 @@ func (o *options) validate() error {
 		wrong.when(err != nil, "realm %q: %w", o.realm, err)
 	}
 	o.inDevelopment()
-	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
+	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.look.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
 }
 
 // inDevelopment sets the defaults that --dev changes.
