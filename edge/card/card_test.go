@@ -212,3 +212,28 @@ func BenchmarkButton(b *testing.B) {
 		v.PNG(2)
 	}
 }
+
+// The card of a page says what the page is, and a ring looks as its operator has it look.
+func TestTheCardOfAPage(t *testing.T) {
+	golden(t, "page", (&Home{Ring: ringOf(300), Site: Site{Name: "Harbour", Address: "ring.example.org", Accent: "#1f6a62",
+		Logo: Logo{Box: "0 0 24 24", Path: "M12 2a10 10 0 110 20 10 10 0 010-20zm0 4a6 6 0 100 12 6 6 0 000-12z"}},
+		Title: "Leaderboard", Words: "All members by rank, what a bid on each would do, and the price of first place.", First: "Weather for Gliders"}).PNG(), Width, Height)
+}
+
+// Any data of a path is drawn, or refused.
+func FuzzLogo(f *testing.F) {
+	for _, path := range []string{"M1 1h2v2z", "m1 1 2 0 0 2zl1 1", "M1 1c1 0 2 1 2 2s-1 2-2 2q-1 0-1-1t1-1", "M12 2a10 10 30 11.5.5a0 0 0 000 0z", "M0 0e9", "z", "M-.5.5-1-1", "M1e5,1"} {
+		f.Add("0 0 24 24", path)
+	}
+	f.Fuzz(func(t *testing.T, box, path string) {
+		o, err := Logo{box, path}.outline(0, 0, 48)
+		if (o == nil) != (err != nil) {
+			t.Fatalf("%v, %v", o, err)
+		}
+		if err != nil {
+			return
+		}
+		c := newCanvas(64, 64, 1, paper, seal)
+		c.fill(o, seal)
+	})
+}
