@@ -29,8 +29,10 @@ import (
 //	rules      = name base-url fee min-bid grace decay
 //	             count(byte) (name method currency)… scorer required-score(byte) synthetic(flag)
 //	             further
-//	further    = nothing, or policies, or policies more(byte) with a 4: operator
-//	more       = the sum, which is not 0, of 1 when traversal visits sleeping members, and 4 when there is an operator
+//	further    = nothing, or policies, or policies more(byte) with a 2: look, and with a 4: operator
+//	more       = the sum, which is not 0, of 1 when traversal visits sleeping members, 2 with a look
+//	             and 4 with an operator
+//	look       = welcome accent accent-dark logo; one at least is not empty
 //	policies   = terms privacy report; without more, one at least is not empty
 //	operator   = name contact payee; one at least is not empty
 //	joined     = slug kind(byte) category
@@ -190,6 +192,9 @@ func (e *Rules) appendBody(b []byte) []byte {
 	if e.VisitAsleep {
 		more |= visitsAsleep
 	}
+	if e.Look != (Look{}) {
+		more |= hasLook
+	}
 	if e.Operator != (Operator{}) {
 		more |= hasOperator
 	}
@@ -201,6 +206,12 @@ func (e *Rules) appendBody(b []byte) []byte {
 	if more != 0 {
 		b = append(b, more)
 	}
+	if more&hasLook != 0 {
+		b = appendString(b, e.Welcome)
+		b = appendString(b, e.Accent)
+		b = appendString(b, e.AccentDark)
+		b = appendString(b, e.Logo)
+	}
 	if more&hasOperator != 0 {
 		b = appendString(b, e.Operator.Name)
 		b = appendString(b, e.Operator.Contact)
@@ -210,7 +221,7 @@ func (e *Rules) appendBody(b []byte) []byte {
 }
 
 // What more stands for.
-const visitsAsleep, hasOperator = 1, 4
+const visitsAsleep, hasLook, hasOperator = 1, 2, 4
 
 // rules reads rules, which nothing may follow.
 func (r *reader) rules(when int64) *Rules {
@@ -229,9 +240,13 @@ func (r *reader) rules(when int64) *Rules {
 		more := byte(0)
 		if len(r.rest) > 0 {
 			more = r.byte()
-			r.failed = r.failed || more == 0 || more&^(visitsAsleep|hasOperator) != 0
+			r.failed = r.failed || more == 0 || more&^(visitsAsleep|hasLook|hasOperator) != 0
 		}
 		e.VisitAsleep = more&visitsAsleep != 0
+		if more&hasLook != 0 {
+			e.Look = Look{r.string(), r.string(), r.string(), r.string()}
+			r.failed = r.failed || e.Look == Look{}
+		}
 		if more&hasOperator != 0 {
 			e.Operator = Operator{r.string(), r.string(), r.string()}
 			r.failed = r.failed || e.Operator == Operator{}

@@ -3,7 +3,9 @@ package templates
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -17,13 +19,22 @@ import (
 )
 
 // Policy is the Content-Security-Policy of every page: all that it loads comes from the
-// node that sent it, nothing is inline, and no site may frame it.
-const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
+// node that sent it, nothing is inline but the script of the theme, and no site may frame it.
 // VerifyPolicy is that of the page that runs the core in the reader's browser.
-const VerifyPolicy = "default-src 'none'; style-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+var (
+	Policy       = policy("")
+	VerifyPolicy = policy(" 'wasm-unsafe-eval'")
+)
+
+func policy(scripts string) string {
+	sum := sha256.Sum256([]byte(themeScript))
+	return "default-src 'none'; style-src 'self'; script-src 'self' 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'" + scripts +
+		"; img-src 'self'; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}
+
+// themeScript gives the page the theme that its reader has chosen, before anything is drawn.
+// page.js keeps the choice.
+const themeScript = `try{document.documentElement.dataset.theme=localStorage.theme||""}catch{}`
 
 // Page is what every page needs. Paths have a leading slash.
 type Page struct {
@@ -41,6 +52,7 @@ type Page struct {
 	Synthetic   bool   // the ring was made for measurement, not by payments
 	Policies    Policies
 	Operator    Operator
+	Look        Look
 	Feeds       []Feed
 }
 
@@ -49,6 +61,9 @@ type Policies = describe.Policies
 
 // Operator is who runs the ring.
 type Operator = describe.Operator
+
+// Look is how the operator has the ring look.
+type Look = describe.Look
 
 // Feed is another form of what the page shows.
 type Feed struct{ Type, Title, Path string }

@@ -213,6 +213,28 @@ func TestTheDirectoryFollowsTheRules(t *testing.T) {
 	}
 }
 
+// The directory says how the operator has the ring look, also after a snapshot.
+func TestTheDirectorySaysHowTheRingLooks(t *testing.T) {
+	for want, look := range map[string]core.Look{
+		"":                     {},
+		`{"welcome":"\"Hi\""}`: {Welcome: `"Hi"`},
+		`{"welcome":"w","accent":"#111111","accent_dark":"#eeeeee","logo":"0 0 1 1 M0 0z"}`: {Welcome: "w", Accent: "#111111", AccentDark: "#eeeeee", Logo: "0 0 1 1 M0 0z"},
+	} {
+		r := coretest.NewRing(t, func(e *core.Rules) { e.Look = look })
+		restored, err := snap.Open(1, 1, snap.Append(nil, r.State), core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored.Advance(r.Clock())
+		var res api.Response
+		api.Serve(restored, []byte("/api"), 0, &res)
+		var doc struct{ Look json.RawMessage }
+		if err := json.Unmarshal(res.Body, &doc); err != nil || string(doc.Look) != want {
+			t.Errorf("%+v: %s, %v", look, doc.Look, err)
+		}
+	}
+}
+
 // The directory names the pages that the operator has, and no others, also after a
 // snapshot.
 func TestTheDirectoryNamesTheOperatorsPages(t *testing.T) {

@@ -69,7 +69,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 			some, state = listDocument{}, templates.SearchAway
 		}
 	}
-	title, description := "The ring", "All members of the ring, in the order of joining."
+	title, description := "The ring", subjects["ring"].words
 	if newest {
 		description = "All members of the ring, the newest first."
 	}
@@ -269,7 +269,7 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 		}
 		holders = r.named(slugs, doc.Leaderboard)
 	}
-	view := templates.Leaderboard{Page: frame(&v.about, path, "Leaderboard – "+v.about.Name, "All members by rank, what a bid on each would do, and the price of first place.")}
+	view := templates.Leaderboard{Page: frame(&v.about, path, "Leaderboard – "+v.about.Name, subjects["leaderboard"].words)}
 	view.Feeds, view.Wallet = feeds, wallet(&v.about, r.core.BaseURL())
 	view.Board = r.board(v, &doc)
 	if first {

@@ -215,7 +215,7 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content.Content {
 		return nil
 	}
 	view := templates.Embed{
-		Page: frame(&v.about, path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
+		Page: frame(&v.about, path, "Embed "+v.about.Name, subjects["embed"].words),
 		Base: r.core.BaseURL(), From: from, Widget: static.Widget.Path, Integrity: static.Widget.Integrity(),
 	}
 	if around.Member != nil {
@@ -232,7 +232,7 @@ func drawAbout(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	about := &v.about
-	return drawn(templates.About{Page: frame(about, path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
+	return drawn(templates.About{Page: frame(about, path, "About "+about.Name, subjects["about"].words),
 		Words: about.Description, Fee: about.Fee, MinBid: about.MinBid, Rule: about.Validation.Rule}.HTML())
 }
 
@@ -260,11 +260,11 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	if !isBadge {
-		c := content.New("image/png", (&card.Button{Ring: about.Name, Position: m.Position}).PNG(scale))
+		c := content.New("image/png", (&card.Button{Site: onCards(&about), Position: m.Position}).PNG(scale))
 		c.Shared, c.Plain = true, true
 		return c
 	}
-	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position}.SVG())
+	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Look: about.Look}.SVG())
 	c.Shared = true
 	return c
 }
@@ -324,7 +324,7 @@ func (r *reader) join(path string) (templates.Join, *boardDocument, bool) {
 		atTen = above(&board.Leaderboard[tenth-1], cents(v.about.Fee), cents(board.Rules.MinBid))
 	}
 	return templates.Join{
-		Page: frame(&v.about, path, "Join "+v.about.Name, "How to join the ring, with a free check of your site."),
+		Page: frame(&v.about, path, "Join "+v.about.Name, subjects["join"].words),
 		Fee:  v.about.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
 		Rule: v.about.Validation.Rule, Payments: len(v.about.Networks) > 0, Wallet: wallet(&v.about, r.core.BaseURL()), Categories: v.categories,
 	}, &board, true
@@ -392,7 +392,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	view := templates.Docs{About: v.about, Feeds: r.pages.site.OriginData != nil,
-		Page: frame(&v.about, path, "API – "+v.about.Name, "How programs read the ring, join it and bid: every request with its parameters, an answer and its errors.")}
+		Page: frame(&v.about, path, "API – "+v.about.Name, subjects["docs"].words)}
 	if len(v.marks) > 0 {
 		view.Member = v.marks[0].Slug
 	}
@@ -460,7 +460,7 @@ func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
 
 // drawProblems draws the page of all problem codes.
 func drawProblems(r *reader, path string, _ *fasthttp.Args) *content.Content {
-	return drawn(templates.Problems{Page: r.frameOr(path, "Problems", "What each error of the API means, and what to do."), All: templates.Explain(api.Codes()...)}.HTML())
+	return drawn(templates.Problems{Page: r.frameOr(path, "Problems", subjects["problems"].words), All: templates.Explain(api.Codes()...)}.HTML())
 }
 
 // VerifyPath is where a reader's browser recomputes the leaderboard.
@@ -470,7 +470,7 @@ const VerifyPath = "/verify"
 const seenAgain = 10
 
 // VerifyFields are what the page at VerifyPath carries in place of [Fields].
-const VerifyFields = "Content-Security-Policy: " + templates.VerifyPolicy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
+var VerifyFields = "Content-Security-Policy: " + templates.VerifyPolicy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
 
 // Module gives the core as a file for browsers, and false if the binary was built without it.
 var Module = sync.OnceValues(func() (static.Asset, bool) {
@@ -489,7 +489,7 @@ func drawVerify(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	core, _ := Module()
 	view := templates.Verify{
-		Page: frame(&v.about, path, "Verify – "+v.about.Name, "Recompute the leaderboard from the signed log, in your browser or with webring verify."),
+		Page: frame(&v.about, path, "Verify – "+v.about.Name, subjects["verify"].words),
 		Base: r.core.BaseURL(), Verifier: static.Verify.Path, Module: core.Path,
 	}
 	if witnessed := r.pages.site.Witnessed; witnessed != nil {

@@ -51,6 +51,7 @@ type options struct {
 	skipAsleep                    bool
 	policies                      policyFlags
 	operator                      operatorFlags
+	look                          lookFlags
 	shell                         shellFlags
 	core                          coreFlags
 	cluster                       clusterFlags
@@ -86,6 +87,7 @@ func (o *options) flags() *flag.FlagSet {
 	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, fileOnly+"traversal skips members with a site that does not answer")
 	o.policies.define(fs)
 	o.operator.define(fs)
+	o.look.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")
 	o.cluster.define(fs)
@@ -129,7 +131,7 @@ func (o *options) validate() error {
 		wrong.when(err != nil, "realm %q: %w", o.realm, err)
 	}
 	o.inDevelopment()
-	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.operator.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
+	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.look.validate(), o.operator.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
 }
 
 // inDevelopment sets the defaults that --dev changes.
