@@ -29,8 +29,12 @@ import (
 //	rules      = name base-url fee min-bid grace decay
 //	             count(byte) (name method currency)… scorer required-score(byte) synthetic(flag)
 //	             further
-//	further    = nothing, or policies, or policies 1 when traversal visits sleeping members
-//	policies   = terms privacy report; without the 1, one at least is not empty
+//	further    = nothing, or policies, or policies more(byte) with a 2: look, and with a 4: operator
+//	more       = the sum, which is not 0, of 1 when traversal visits sleeping members, 2 with a look
+//	             and 4 with an operator
+//	look       = welcome accent accent-dark logo; one at least is not empty
+//	policies   = terms privacy report; without more, one at least is not empty
+//	operator   = name contact payee; one at least is not empty
 //	joined     = slug kind(byte) category
 //	             commitment(name) commitment(url)
 //	             optional commitment(description) optional commitment(report)
@@ -184,16 +188,40 @@ func (e *Rules) appendBody(b []byte) []byte {
 	b = appendString(b, e.Scorer)
 	b = append(b, e.RequiredScore)
 	b = appendFlag(b, e.Synthetic)
-	if e.Policies != (Policies{}) || e.VisitAsleep {
+	more := byte(0)
+	if e.VisitAsleep {
+		more |= visitsAsleep
+	}
+	if e.Look != (Look{}) {
+		more |= hasLook
+	}
+	if e.Operator != (Operator{}) {
+		more |= hasOperator
+	}
+	if e.Policies != (Policies{}) || more != 0 {
 		b = appendString(b, e.Terms)
 		b = appendString(b, e.Privacy)
 		b = appendString(b, e.Report)
 	}
-	if e.VisitAsleep {
-		b = append(b, 1)
+	if more != 0 {
+		b = append(b, more)
+	}
+	if more&hasLook != 0 {
+		b = appendString(b, e.Welcome)
+		b = appendString(b, e.Accent)
+		b = appendString(b, e.AccentDark)
+		b = appendString(b, e.Logo)
+	}
+	if more&hasOperator != 0 {
+		b = appendString(b, e.Operator.Name)
+		b = appendString(b, e.Operator.Contact)
+		b = appendString(b, e.Operator.Payee)
 	}
 	return b
 }
+
+// What more stands for.
+const visitsAsleep, hasLook, hasOperator = 1, 2, 4
 
 // rules reads rules, which nothing may follow.
 func (r *reader) rules(when int64) *Rules {
@@ -209,11 +237,21 @@ func (r *reader) rules(when int64) *Rules {
 	e.Scorer, e.RequiredScore, e.Synthetic = r.string(), r.byte(), r.flag()
 	if len(r.rest) > 0 {
 		e.Policies = Policies{r.string(), r.string(), r.string()}
+		more := byte(0)
 		if len(r.rest) > 0 {
-			e.VisitAsleep = r.byte() == 1
-			r.failed = r.failed || !e.VisitAsleep
+			more = r.byte()
+			r.failed = r.failed || more == 0 || more&^(visitsAsleep|hasLook|hasOperator) != 0
 		}
-		r.failed = r.failed || e.Policies == Policies{} && !e.VisitAsleep
+		e.VisitAsleep = more&visitsAsleep != 0
+		if more&hasLook != 0 {
+			e.Look = Look{r.string(), r.string(), r.string(), r.string()}
+			r.failed = r.failed || e.Look == Look{}
+		}
+		if more&hasOperator != 0 {
+			e.Operator = Operator{r.string(), r.string(), r.string()}
+			r.failed = r.failed || e.Operator == Operator{}
+		}
+		r.failed = r.failed || e.Policies == Policies{} && more == 0
 	}
 	return e
 }

@@ -95,6 +95,15 @@ func TestEventsAtTheirLimitsEncodeAndDecode(t *testing.T) {
 		policies(core.Policies{Report: "https://a/日本"}),
 		rules(func(e *core.Rules) { e.VisitAsleep = true }),
 		rules(func(e *core.Rules) { e.VisitAsleep, e.Terms = true, "https://a/" }),
+		rules(func(e *core.Rules) { e.Operator.Payee = strings.Repeat("ß", core.MaxName) }),
+		rules(func(e *core.Rules) {
+			e.VisitAsleep, e.Terms, e.Operator = true, "https://a/", core.Operator{Name: "n", Contact: "mailto:a@b"}
+		}),
+		rules(func(e *core.Rules) { e.Look = look }),
+		rules(func(e *core.Rules) {
+			e.VisitAsleep, e.Terms, e.Look = true, "https://a/", core.Look{Logo: "0 0 1 1 M0 0z" + strings.Repeat("z", core.MaxLogo-13)}
+		}),
+		rules(func(e *core.Rules) { e.Welcome = strings.Repeat("ß", core.MaxDescription) }),
 		&core.Claimed{Member: strings.Repeat("a", core.MaxSlug), Owner: core.Account{19: 1}, Proof: core.ByFile},
 		&core.Claimed{Stamp: core.MaxStamp, Member: "a", Owner: core.Account{0: 255}, Proof: core.ByDNS},
 		&core.Changed{Member: "a", Name: core.Commitment{1}},
@@ -272,6 +281,18 @@ func TestEventsBeyondALimitAreNotEncoded(t *testing.T) {
 		&core.Snapshotted{Size: 1 << 63, Bytes: 1},
 		&core.Snapshotted{Size: 1, Bytes: -1},
 		&core.SetBack{Reason: "\xff"},
+		rules(func(e *core.Rules) { e.Operator.Name = strings.Repeat("n", core.MaxName+1) }),
+		rules(func(e *core.Rules) { e.Operator.Name = "\xff" }),
+		rules(func(e *core.Rules) { e.Operator.Payee = strings.Repeat("n", core.MaxName+1) }),
+		rules(func(e *core.Rules) { e.Operator.Contact = "javascript:1" }),
+		rules(func(e *core.Rules) { e.Accent = "#a8321a" }),
+		rules(func(e *core.Rules) { e.AccentDark = "#a8321a" }),
+		rules(func(e *core.Rules) { e.Accent, e.AccentDark = "#a8321A", "#a8321a" }),
+		rules(func(e *core.Rules) { e.Accent, e.AccentDark = "a8321aa", "#a8321a" }),
+		rules(func(e *core.Rules) { e.Logo = `0 0 1 1 M0 0"` }),
+		rules(func(e *core.Rules) { e.Logo = strings.Repeat("z", core.MaxLogo+1) }),
+		rules(func(e *core.Rules) { e.Welcome = strings.Repeat("w", core.MaxDescription+1) }),
+		rules(func(e *core.Rules) { e.Welcome = "\xff" }),
 	} {
 		got, err := core.AppendEvent([]byte("kept"), e)
 		if !errors.Is(err, core.ErrEvent) || string(got) != "kept" {
@@ -287,6 +308,9 @@ func payees(n int) (all []core.Payee) {
 	}
 	return all
 }
+
+// look is that of an operator who has chosen all of it.
+var look = core.Look{Welcome: "Come in.", Accent: "#a8321a", AccentDark: "#ff8f6b", Logo: "0 0 24 24 M2 2h20v20H2z"}
 
 // policies are rules with these pages.
 func policies(p core.Policies) core.Event { return rules(func(e *core.Rules) { e.Policies = p }) }
@@ -374,7 +398,13 @@ func TestOtherSpellingsOfAnEventAreRefused(t *testing.T) {
 		"a byte after policies":      slices.Concat(whole, zeros(1)),
 		"no visits":                  slices.Concat(bare, zeros(7)),
 		"no visits, pages":           slices.Concat(paged, zeros(1)),
-		"visits 2":                   put(visits, len(visits)-1, 2),
+		"an operator, cut off":       put(visits, len(visits)-1, 4),
+		"an operator of nothing":     slices.Concat(put(visits, len(visits)-1, 4), zeros(6)),
+		"a byte after an operator":   append(encode(rules(func(e *core.Rules) { e.Operator.Name = "n" })), 0),
+		"a look, cut off":            put(visits, len(visits)-1, 2),
+		"visits 8":                   put(visits, len(visits)-1, 8),
+		"a look of nothing":          slices.Concat(put(visits, len(visits)-1, 2), zeros(8)),
+		"a byte after a look":        append(encode(rules(func(e *core.Rules) { e.Look = look })), 0),
 		"visits without pages":       append(bytes.Clone(bare), 1),
 		"a byte after visits":        append(bytes.Clone(visits), 1),
 		"a change of nothing":        put(change, len(change)-1, 0),
@@ -405,7 +435,8 @@ func FuzzDecodeEvent(f *testing.F) {
 	}
 	for _, e := range []core.Event{&core.Hidden{Stamp: 1, Member: "a", Reason: "why"}, &core.Shown{Stamp: 1, Member: "a"},
 		policies(core.Policies{Terms: "https://a/"}), policies(core.Policies{Report: "mailto:a@b"}),
-		rules(func(e *core.Rules) { e.VisitAsleep = true }),
+		rules(func(e *core.Rules) { e.Operator.Name = "n" }),
+		rules(func(e *core.Rules) { e.VisitAsleep = true }), rules(func(e *core.Rules) { e.Look = look }),
 		&core.Claimed{Stamp: 1, Member: "a", Owner: core.Account{1}, Proof: core.ByDNS}, &core.Verified{Stamp: 1, Member: "a", Proof: core.ByLink},
 		&core.Changed{Stamp: 1, Member: "a", Name: core.Commitment{1}, Description: core.Commitment{2}, Category: "c", Kind: core.MCP},
 		&core.Changed{Stamp: 1, Member: "a", Cleared: true}, &core.Left{Stamp: 1, Member: "a"}, &core.Unverified{Stamp: 1, Member: "a"},

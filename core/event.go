@@ -34,6 +34,24 @@ type Rules struct {
 	Synthetic     bool      // made for measurement, not by payments
 	VisitAsleep   bool      // traversal leads to members that are asleep, too
 	Policies
+	Look
+	Operator Operator
+}
+
+// Operator is who runs the ring, as pages and documents say it. A field is empty where that is not said.
+type Operator struct {
+	Name    string // a person or an organisation, in at most [MaxName] code points, as Payee
+	Contact string // http, https or mailto URL
+	Payee   string // who receives what members pay, in words
+}
+
+// Look is how pages and cards of the ring look. Fields are empty where they look as the program
+// draws them.
+type Look struct {
+	Welcome    string // words for the front page, of at most [MaxDescription] code points
+	Accent     string // the ring's colour on light paper, such as "#a8321a"
+	AccentDark string // the same on dark paper; given if Accent is
+	Logo       string // the view box of an SVG drawing and the data of its path, such as "0 0 32 32 M2 2h28v28z"
 }
 
 // Policies are the operator's own pages, which every page and document names. A
@@ -253,7 +271,26 @@ func (e *Rules) check() error {
 			return bad("network")
 		}
 	}
-	return e.Policies.check()
+	if o := &e.Operator; longer(o.Name, MaxName) || longer(o.Payee, MaxName) || !policy(o.Contact) && !mail(o.Contact) {
+		return bad("operator")
+	}
+	return cmp.Or(e.Policies.check(), e.Look.check())
+}
+
+func (l *Look) check() error {
+	if longer(l.Welcome, MaxDescription) || (l.Accent == "") != (l.AccentDark == "") || !colour(l.Accent) || !colour(l.AccentDark) ||
+		len(l.Logo) > MaxLogo || strings.Trim(l.Logo, pathData) != "" {
+		return bad("look")
+	}
+	return nil
+}
+
+// pathData has the characters of the data of a path in SVG.
+const pathData = "0123456789 +-.,eEMmZzLlHhVvCcSsQqTtAa"
+
+// colour says whether s is a colour of six hexadecimal digits, or none.
+func colour(s string) bool {
+	return s == "" || len(s) == 7 && s[0] == '#' && strings.Trim(s[1:], "0123456789abcdef") == ""
 }
 
 func (p *Policies) check() error {

@@ -42,6 +42,8 @@ const (
 	// that of the texts of one.
 	MaxEvent = 8 << 10
 	MaxTexts = 8 << 10
+	// MaxLogo bounds the drawing of the ring's logo in bytes.
+	MaxLogo = 2048
 	// maxNetworks is how many payment networks the rules may name.
 	maxNetworks = 16
 	// MaxNote bounds the free words of the operator and the names of

@@ -31,6 +31,8 @@ func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
 	}
 	get(pages.CardPath, s.card)
 	get(pages.CardsPath+"{slug:*}", s.card)
+	get(pages.PreviewsPath+"{name:*}", s.card)
+	get(static.LookFolder+"{name:*}", s.look)
 	for _, asset := range static.Assets() {
 		get(asset.Path, serveAsset(asset, immutable))
 	}
@@ -68,6 +70,15 @@ func (s *Shell) card(ctx *fasthttp.RequestCtx) {
 		setHeader(ctx, "Cache-Control", "no-store")
 		return
 	}
+	s.sendPage(ctx, g, p, failed)
+}
+
+// look serves a file that is drawn for the look of the ring.
+func (s *Shell) look(ctx *fasthttp.RequestCtx) {
+	g := s.core.enter()
+	defer g.leave()
+	sent, _ := front.Target(&ctx.Request.Header)
+	p, failed := s.pages.Look(g, string(front.DecodePath(front.Path(sent))))
 	s.sendPage(ctx, g, p, failed)
 }
 

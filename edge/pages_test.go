@@ -1,9 +1,11 @@
 package edge
 
 import (
+	"context"
 	"encoding/json"
 	"html"
 	"image"
+	"image/color"
 	"image/png"
 	"regexp"
 	"strconv"
@@ -46,6 +48,28 @@ func TestTheFrontPageShowsTheLeaderAndTheLeaderboard(t *testing.T) {
 	later := s.Get("/", "If-None-Match", r.Header.Get("ETag"))
 	if later.Status != 200 || !strings.Contains(later.Body, "fading, ") {
 		t.Errorf("after decay: status %d %s", later.Status, later.Body)
+	}
+}
+
+// The front page says who joined, and whom a bid lifted past whom, in the words of the news.
+func TestTheFrontPageSaysWhatHappened(t *testing.T) {
+	news := `{"id":1,"at":"2026-11-24T09:00:00Z","type":"joined","member":"beta","rank":2,"amount_usd":"1.00","seq":2},` +
+		`{"id":2,"at":"2026-11-24T09:10:00Z","type":"bid","member":"gone","was_rank":9,"rank":8,"amount_usd":"3.00","seq":3},` +
+		`{"id":3,"at":"2026-11-24T09:20:00Z","type":"bid","member":"alpha","was_rank":5,"rank":1,"amount_usd":"50.00","seq":4},` +
+		`{"id":4,"at":"2026-11-24T09:20:00Z","type":"outbid","member":"gamma","by":"alpha","was_rank":1,"rank":2,"seq":4},` +
+		`{"id":5,"at":"2026-11-24T09:20:00Z","type":"outbid","member":"beta","by":"alpha","was_rank":2,"rank":3,"seq":4},` +
+		`{"id":6,"at":"2026-11-24T09:30:00Z","type":"asleep","member":"gamma","seq":5}`
+	s := serve(t, Config{Core: newRing(t), OriginData: func(_ context.Context, path, query string) api.Document {
+		if path != "/api/events" || query != "limit=100" {
+			return api.Document{Status: 503}
+		}
+		return api.Document{Status: 200, Media: "application/json", MaxAge: 5, Body: []byte(`{"events":[` + news + `],"best_bid":{"member":"gamma"}}`)}
+	}})
+	_, latest, _ := strings.Cut(s.Get("/").Body, `id="latest"`)
+	latest, _, _ = strings.Cut(latest, "</section>")
+	said := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(latest[strings.Index(latest, "<ul>"):], " ")), " ")
+	if want := regexp.MustCompile(`^Alpha &amp; Co got \$50 and passed Gamma and 3 others, now rank 1 .* Beta joined at rank 2 .* Follow who joins and who leads$`); !want.MatchString(said) || strings.Contains(said, "gone") {
+		t.Errorf("%s", said)
 	}
 }
 
@@ -116,7 +140,9 @@ func TestEveryPage(t *testing.T) {
 				t.Errorf("%s: status %d, no %s in %s", c.target, r.Status, want, r.Body)
 			}
 		}
-		if strings.Contains(r.Body, "style=\"") || regexp.MustCompile(`<script[^>]*>[^<]`).MatchString(r.Body) || regexp.MustCompile(` on[a-z]+=`).MatchString(r.Body) {
+		// The policy has the hash of one script, which all pages begin with.
+		inline := regexp.MustCompile(`<script>|<script [^>]*>[^<{]`).FindAllString(r.Body, -1)
+		if strings.Contains(r.Body, "style=\"") || strings.Join(inline, "") != "<script data-theme>t" || regexp.MustCompile(` on[a-z]+=`).MatchString(r.Body) {
 			t.Errorf("%s: a page that its own policy breaks", c.target)
 		}
 		wantFields(t, r, "Content-Type", "text/html; charset=utf-8", "Content-Security-Policy", templates.Policy)
@@ -268,7 +294,9 @@ func TestOtherSitesMayLoadWidgetAndBadge(t *testing.T) {
 func TestPagesNameTheirCards(t *testing.T) {
 	s := serve(t, Config{Core: newRing(t)})
 	image1200 := regexp.MustCompile(`<meta property="og:image" content="https://ring\.example(/[^"]*)">`)
-	for path, card := range map[string]string{"/": "/card.png", "/members/alpha": "/cards/alpha.png"} {
+	for path, card := range map[string]string{"/": "/card.png", "/members/alpha": "/cards/alpha.png", "/leaderboard": "/previews/leaderboard.png", "/join": "/previews/join.png",
+		"/ring": "/previews/ring.png", "/categories/general": "/previews/ring.png", "/embed": "/previews/embed.png", "/docs": "/previews/docs.png",
+		"/about": "/previews/about.png", "/verify": "/previews/verify.png", "/problems": "/previews/problems.png", "/problems/not_found": "/previews/problems.png"} {
 		named := image1200.FindStringSubmatch(s.Get(path).Body)
 		if named == nil || named[1] != card {
 			t.Errorf("%s names %q, want %s", path, named, card)
@@ -294,6 +322,42 @@ func TestPagesNameTheirCards(t *testing.T) {
 		if r := s.Get(icon.Path); r.Status != 200 || r.Body != string(icon.Body) {
 			t.Errorf("%s: status %d, %d bytes", icon.Path, r.Status, len(r.Body))
 		}
+	}
+}
+
+// A ring looks as its operator has it look, on every page and card.
+func TestTheLookOfTheOperator(t *testing.T) {
+	plain, look := serve(t, Config{Core: newRing(t)}), core.Look{Welcome: "Come <in>.", Accent: "#1f6a62", AccentDark: "#63c7b8", Logo: "0 0 24 24 M2 2h20v20H2z"}
+	ring := newRing(t)
+	edgetest.Apply(t, ring, &core.Rules{Stamp: (epoch + 2) * 1000, Name: "Test", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1000, Look: look}, nil)
+	s := serve(t, Config{Core: ring})
+	sheet := static.StylePath(look.Accent, look.AccentDark)
+	body := s.Get("/").Body
+	for _, want := range []string{"Come &lt;in&gt;.", `href="` + sheet[1:] + `"`, `href="look/icon.svg"`, `<svg viewBox="0 0 24 24" aria-hidden="true" focusable="false"><path d="M2 2h20v20H2z"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the front page has no %s", want)
+		}
+	}
+	r := s.Get(sheet)
+	wantFields(t, r, "Content-Type", static.Style.Type, "Cache-Control", "public, max-age=31536000")
+	if !strings.Contains(r.Body, "--seal: light-dark(#1f6a62, #63c7b8)") || !strings.Contains(r.Body, "url(../static/face-") {
+		t.Error("the style sheet has another colour, or no face")
+	}
+	if r := s.Get(static.LogoPath); r.Header.Get("Content-Type") != "image/svg+xml" || !strings.Contains(r.Body, `path{fill:#1f6a62}`) || !strings.Contains(r.Body, `d="M2 2h20v20H2z"`) {
+		t.Errorf("the icon is %s", r.Body)
+	}
+	for _, path := range []string{"/look/icon.svg", sheet} {
+		wantProblem(t, plain.Get(path), api.NotFound)
+	}
+	wantProblem(t, s.Get(strings.Replace(sheet, "1f6a62", "1f6a63", 1)), api.NotFound)
+	wantProblem(t, s.Get("/previews/none.png"), api.NotFound)
+	wantProblem(t, s.Get("/previews/join"), api.NotFound)
+	m, err := png.Decode(strings.NewReader(s.Get("/card.png").Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := color.RGBAModel.Convert(m.At(88, 84)); at != (color.RGBA{0x1f, 0x6a, 0x62, 0xff}) {
+		t.Errorf("in the place of the logo the card is %v", at)
 	}
 }
 

@@ -125,7 +125,7 @@ func asker(path []byte, h content.Fields) audience {
 }
 
 // errorFields are the fields of an error page. It names its request, so it is not shared.
-const errorFields = "Content-Type: " + pages.Media + "\r\n" + notStored + pages.Fields + varyAccept
+var errorFields = "Content-Type: " + pages.Media + "\r\n" + notStored + pages.Fields + varyAccept
 
 // showError makes a page of a problem document that a person would get. It comes when the
 // answer has its other fields.

@@ -91,8 +91,11 @@ func (o *Origin) originData(ctx context.Context, path, query string) (d api.Docu
 	case path == describe.FeedsPath:
 		return o.feeds.Document()
 	}
+	if path == "/api/events" {
+		o.best.Look()
+	}
 	ahead := false
-	read := func() { o.Books.View(func(v *ledger.View) { d, ahead = aside.News(v, path, query) }) }
+	read := func() { o.Books.View(func(v *ledger.View) { d, ahead = aside.News(v, path, query, o.best) }) }
 	read()
 	// A node that follows may be behind the one that this reader has asked before.
 	for over := time.Now().Add(followTime); ahead && o.node != nil && ctx.Err() == nil && time.Now().Before(over); read() {

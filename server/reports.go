@@ -109,7 +109,9 @@ func draw(r *local.Report, media string, ring *core.Rules) []byte {
 	}
 	v := templates.Report{
 		Page: templates.Page{Title: "Agent readiness: " + strconv.Itoa(r.Score) + " of 100 – " + ring.Name, Ring: ring.Name, Root: "../",
-			Style: static.Style.Path, Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path, Policies: templates.Policies(ring.Policies)},
+			Style: static.StylePath(ring.Accent, ring.AccentDark), Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path,
+			Policies: templates.Policies(ring.Policies), Look: templates.Look(ring.Look), Operator: templates.Operator(ring.Operator),
+			Share: templates.Share{URL: ring.BaseURL + "/reports/" + r.ID, Image: ring.BaseURL + "/card.png", Alt: ring.Name}},
 		ID: r.ID, Base: ring.BaseURL, Site: r.URL, Score: r.Score, Required: int(ring.RequiredScore), Rubric: r.Rubric, Note: r.Note, Requests: r.Requests, Scanned: r.ScannedAt,
 	}
 	for _, g := range r.Groups {

@@ -25,6 +25,25 @@
   document.addEventListener("visibilitychange", quietly);
 })();
 
+// The theme that the reader chooses is kept, and applied to the open pages. The head of each
+// page applies it before the page is drawn.
+const theme = document.getElementById("theme");
+const themed = (name) => {
+  document.documentElement.dataset.theme = theme.value = name ?? "";
+  for (const meta of document.querySelectorAll("meta[name=theme-color]")) {
+    meta.dataset.system ??= meta.content;
+    meta.content = name ? getComputedStyle(document.body).backgroundColor : meta.dataset.system;
+  }
+};
+if (theme) {
+  try { themed(localStorage.theme); } catch { /* the browser keeps nothing */ }
+  theme.addEventListener("change", () => {
+    themed(theme.value);
+    try { localStorage.theme = theme.value; } catch { /* the choice holds for this page */ }
+  });
+  addEventListener("storage", (event) => event.key === "theme" && themed(event.newValue));
+}
+
 // Every command and snippet gets a button that copies it, also what another script adds and
 // tells of by the event "added".
 const copies = (part) => {

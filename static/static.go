@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"path"
 	"regexp"
+	"strings"
 )
 
 // Asset is one file. Its fields are not to be changed.
@@ -70,6 +71,28 @@ var (
 	Verify = Asset{Path: named("/static/verify", "js", verifyScript), Type: javaScript, Body: verifyScript}
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
+
+// The files of the look of a ring, which are drawn for it, are in this folder: its style sheet and
+// its logo as an icon.
+const (
+	LookFolder = "/look/"
+	LogoPath   = LookFolder + "icon.svg"
+)
+
+// StylePath is the path of the style sheet of a ring with an accent on light paper and on dark, or
+// without one.
+func StylePath(light, dark string) string {
+	if light == "" {
+		return Style.Path
+	}
+	return LookFolder + strings.TrimSuffix(path.Base(Style.Path), ".css") + strings.ReplaceAll(light+dark, "#", "-") + ".css"
+}
+
+// Accented is the style sheet with such an accent. It is in another folder than the face.
+func Accented(light, dark string) string {
+	colours := strings.Replace(string(styles), "--seal: light-dark(#a8321a, #ff8f6b)", "--seal: light-dark("+light+", "+dark+")", 1)
+	return strings.Replace(colours, "url(face", "url(../static/face", 1)
+}
 
 //go:embed favicon.ico
 var favicon []byte

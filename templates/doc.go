@@ -10,7 +10,7 @@
 //   - words.go, share.go: the snippets and command lines that readers copy, and the badge
 //
 // Every page keeps these rules: it is complete without script, and nothing in it is
-// inline. Members' words are text in bdi elements. Links to members are marked as
+// inline but the line of script that applies the theme. Members' words are text in bdi elements. Links to members are marked as
 // sponsored. Every number that ages is said in words, too.
 //
 // make generate makes the *_templ.go files from the .templ files.

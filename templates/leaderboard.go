@@ -76,6 +76,38 @@ func (r Row) does() string {
 	return words
 }
 
+// words say what happened to the member, up to the name of the one that it passed, and others what
+// comes behind that name.
+func (n News) words() string {
+	words := "got " + Dollars(n.Amount)
+	if n.Joined {
+		words = "joined"
+		if n.Rank != 0 {
+			words += " at rank " + grouped(n.Rank)
+		}
+	}
+	switch {
+	case n.Passed.Slug != "" && n.Joined:
+		words += ", ahead of "
+	case n.Passed.Slug != "":
+		words += " and passed "
+	case !n.Joined && n.Was > n.Rank:
+		words += " and rose to rank " + grouped(n.Rank)
+	}
+	return words
+}
+
+func (n News) others() string {
+	words, rest := "", n.Was-n.Rank-1
+	if rest > 0 {
+		words = " and " + grouped(rest) + plural(rest, " other", " others")
+	}
+	if !n.Joined {
+		words += ", now rank " + grouped(n.Rank)
+	}
+	return words
+}
+
 // money is an amount with its thousands apart, for columns. Dollars is one as people write it.
 func money(usd string) string {
 	whole, cents, _ := strings.Cut(usd, ".")

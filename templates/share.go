@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"html"
 	"net/url"
 	"slices"
@@ -39,7 +40,11 @@ type Badge struct {
 	Ring     string
 	Name     string
 	Position int
+	Look     Look
 }
+
+// accent is the ring's colour on light paper.
+func (v Badge) accent() string { return cmp.Or(v.Look.Accent, "#a8321a") }
 
 // longestRing is the most characters of a ring's name on a badge.
 const longestRing = 28

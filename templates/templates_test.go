@@ -100,8 +100,10 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
+	front.Operator = Operator{Name: "Ada & <Co>", Contact: "mailto:ada@ring.example", Payee: "Ada's shop"}
 	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Dollar: &ranked(rows).Rows[1], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
-		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p}.HTML()))
+		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p,
+		News: []News{{Member: rows[0].Member, Amount: "50.00", Was: 5, Rank: 1, Passed: rows[1].Member, At: rows[1].LastBid}, {Joined: true, Member: rows[1].Member, Rank: 2}}}.HTML()))
 }
 
 func TestHomeOfAnEmptyRing(t *testing.T) {

@@ -3,7 +3,9 @@ package templates
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/base64"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -17,13 +19,22 @@ import (
 )
 
 // Policy is the Content-Security-Policy of every page: all that it loads comes from the
-// node that sent it, nothing is inline, and no site may frame it.
-const Policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-
+// node that sent it, nothing is inline but the script of the theme, and no site may frame it.
 // VerifyPolicy is that of the page that runs the core in the reader's browser.
-const VerifyPolicy = "default-src 'none'; style-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+var (
+	Policy       = policy("")
+	VerifyPolicy = policy(" 'wasm-unsafe-eval'")
+)
+
+func policy(scripts string) string {
+	sum := sha256.Sum256([]byte(themeScript))
+	return "default-src 'none'; style-src 'self'; script-src 'self' 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'" + scripts +
+		"; img-src 'self'; font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+}
+
+// themeScript gives the page the theme that its reader has chosen, before anything is drawn.
+// page.js keeps the choice.
+const themeScript = `try{document.documentElement.dataset.theme=localStorage.theme||""}catch{}`
 
 // Page is what every page needs. Paths have a leading slash.
 type Page struct {
@@ -40,11 +51,19 @@ type Page struct {
 	Icon        string // path of the icon, or ""
 	Synthetic   bool   // the ring was made for measurement, not by payments
 	Policies    Policies
+	Operator    Operator
+	Look        Look
 	Feeds       []Feed
 }
 
 // Policies are pages of the operator; a field is "" when there is none.
 type Policies = describe.Policies
+
+// Operator is who runs the ring.
+type Operator = describe.Operator
+
+// Look is how the operator has the ring look.
+type Look = describe.Look
 
 // Feed is another form of what the page shows.
 type Feed struct{ Type, Title, Path string }
@@ -56,13 +75,24 @@ type Home struct {
 	Base        string // the ring's URL, without a slash at its end
 	Members     int
 	Leader      *Row // nil in an empty ring
-	Dollar      *Row // among the first of the ring, where the least bid does most; nil if it does little
+	Dollar      *Row // where the least bid does most; nil if it does little anywhere, and if that is not known
 	Board       Board
 	Fee         string
 	JoinAtFirst string // opening bid that takes rank 1, "0.00" when the fee alone does
 	Categories  []Category
 	Picture     Picture
 	Hops        *Hops // nil when they are not known
+	News        []News
+}
+
+// News is a member that joined, or a bid on one.
+type News struct {
+	Joined    bool
+	Member    describe.Member
+	Amount    string          // that was paid
+	Was, Rank int             // before and after it, 0 where that is not known
+	Passed    describe.Member // the highest that it passed, or the zero value
+	At        When
 }
 
 // Kind is how many members of one kind there are.

@@ -73,16 +73,46 @@ func appendPolicies(dst []byte, p *core.Policies) []byte {
 	dst = append(dst, `,"policies":{`...)
 	n := 0
 	for _, page := range [...]struct{ name, address string }{{"terms", p.Terms}, {"privacy", p.Privacy}, {"report", p.Report}} {
-		if page.address == "" {
-			continue
-		}
-		dst = append(comma(dst, n), '"')
-		dst = append(dst, page.name...)
-		dst = append(dst, `":`...)
-		dst = AppendString(dst, page.address)
-		n++
+		dst, n = appendNamed(dst, n, page.name, page.address)
 	}
 	return append(dst, '}')
+}
+
+// appendLook appends the member look with what the operator has chosen, if anything.
+func appendLook(dst []byte, l *core.Look) []byte {
+	if *l == (core.Look{}) {
+		return dst
+	}
+	dst = append(dst, `,"look":{`...)
+	n := 0
+	for _, part := range [...]struct{ name, words string }{{"welcome", l.Welcome}, {"accent", l.Accent}, {"accent_dark", l.AccentDark}, {"logo", l.Logo}} {
+		dst, n = appendNamed(dst, n, part.name, part.words)
+	}
+	return append(dst, '}')
+}
+
+// appendOperator appends the member operator with what is said of it, if anything.
+func appendOperator(dst []byte, o *core.Operator) []byte {
+	if *o == (core.Operator{}) {
+		return dst
+	}
+	dst = append(dst, `,"operator":{`...)
+	n := 0
+	for _, part := range [...]struct{ name, words string }{{"name", o.Name}, {"contact", o.Contact}, {"payee", o.Payee}} {
+		dst, n = appendNamed(dst, n, part.name, part.words)
+	}
+	return append(dst, '}')
+}
+
+// appendNamed appends a named string to an object after n others, unless its value is empty.
+func appendNamed(dst []byte, n int, name, value string) ([]byte, int) {
+	if value == "" {
+		return dst, n
+	}
+	dst = append(comma(dst, n), '"')
+	dst = append(dst, name...)
+	dst = append(dst, `":`...)
+	return AppendString(dst, value), n + 1
 }
 
 // directory writes the document that tells an agent what there is and what
@@ -100,7 +130,7 @@ func (a *answer) directory() {
 	if rules.Synthetic {
 		b = append(b, `,"synthetic":true`...)
 	}
-	b = appendPolicies(b, &rules.Policies)
+	b = appendOperator(appendLook(appendPolicies(b, &rules.Policies), &rules.Look), &rules.Operator)
 	b = append(b, `,"payments":{"protocol":"MPP (Machine Payments Protocol): a 402 with a WWW-Authenticate: Payment challenge. `+
 		`A challenge can carry several offers; any one of them may be paid.","how":"`...)
 	if len(rules.Networks) > 0 {

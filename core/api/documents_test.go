@@ -213,6 +213,28 @@ func TestTheDirectoryFollowsTheRules(t *testing.T) {
 	}
 }
 
+// The directory says how the operator has the ring look, also after a snapshot.
+func TestTheDirectorySaysHowTheRingLooks(t *testing.T) {
+	for want, look := range map[string]core.Look{
+		"":                     {},
+		`{"welcome":"\"Hi\""}`: {Welcome: `"Hi"`},
+		`{"welcome":"w","accent":"#111111","accent_dark":"#eeeeee","logo":"0 0 1 1 M0 0z"}`: {Welcome: "w", Accent: "#111111", AccentDark: "#eeeeee", Logo: "0 0 1 1 M0 0z"},
+	} {
+		r := coretest.NewRing(t, func(e *core.Rules) { e.Look = look })
+		restored, err := snap.Open(1, 1, snap.Append(nil, r.State), core.Means{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		restored.Advance(r.Clock())
+		var res api.Response
+		api.Serve(restored, []byte("/api"), 0, &res)
+		var doc struct{ Look json.RawMessage }
+		if err := json.Unmarshal(res.Body, &doc); err != nil || string(doc.Look) != want {
+			t.Errorf("%+v: %s, %v", look, doc.Look, err)
+		}
+	}
+}
+
 // The directory names the pages that the operator has, and no others, also after a
 // snapshot.
 func TestTheDirectoryNamesTheOperatorsPages(t *testing.T) {
@@ -226,7 +248,8 @@ func TestTheDirectoryNamesTheOperatorsPages(t *testing.T) {
 		{core.Policies{Report: pages.Report}, `{"report":"mailto:a@operator.example"}`},
 		{pages, `{"terms":"https://operator.example/?a=\"b\"","privacy":"https://operator.example/privacy","report":"mailto:a@operator.example"}`},
 	} {
-		r := coretest.NewRing(t, func(e *core.Rules) { e.Policies = c.policies })
+		operator := core.Operator{Name: `"Ada"`, Contact: c.policies.Report, Payee: "Bob"}
+		r := coretest.NewRing(t, func(e *core.Rules) { e.Policies, e.Operator = c.policies, operator })
 		restored, err := snap.Open(1, 1, snap.Append(nil, r.State), core.Means{})
 		if err != nil {
 			t.Fatal(err)
@@ -235,9 +258,12 @@ func TestTheDirectoryNamesTheOperatorsPages(t *testing.T) {
 		for _, st := range []*core.State{r.State, restored} {
 			var res api.Response
 			api.Serve(st, []byte("/api"), 0, &res)
-			var doc struct{ Policies json.RawMessage }
-			if err := json.Unmarshal(res.Body, &doc); err != nil || string(doc.Policies) != c.want {
-				t.Errorf("%+v: %s, %v", c.policies, doc.Policies, err)
+			var doc struct {
+				Policies json.RawMessage
+				Operator core.Operator
+			}
+			if err := json.Unmarshal(res.Body, &doc); err != nil || string(doc.Policies) != c.want || doc.Operator != operator {
+				t.Errorf("%+v: %s %v, %v", c.policies, doc.Policies, doc.Operator, err)
 			}
 		}
 	}

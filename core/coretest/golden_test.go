@@ -31,7 +31,7 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 	return []string{"rules", "joined", "joined bare", "bid", "removed", "removed redacted", "adjusted credit", "adjusted void", "adjusted unclaimed",
 			"hidden", "shown", "rules with policies", "rules with one policy",
 			"claimed", "changed", "changed kind", "cleared", "moved", "moved bare", "left", "verified", "unverified", "asleep", "awake",
-			"rules that visit sleepers", "rules that visit sleepers, with a policy", "set back",
+			"rules that visit sleepers", "rules that visit sleepers, with a policy", "rules that visit sleepers, with a look", "rules of an operator", "set back",
 
 			"departed", "returned", "lapsed",
 
@@ -73,6 +73,11 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Rules{Stamp: 1769846422000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1, Scorer: "is-agentic", VisitAsleep: true},
 			&core.Rules{Stamp: 1769846423000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1, Scorer: "is-agentic", VisitAsleep: true,
 				Policies: core.Policies{Terms: "https://ring.example/terms"}},
+			&core.Rules{Stamp: 1769846423500, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1, Scorer: "is-agentic", VisitAsleep: true,
+				Look: core.Look{Welcome: "Come in.", Accent: "#a8321a", AccentDark: "#ff8f6b", Logo: "0 0 24 24 M2 2h20v20H2z"}},
+			&core.Rules{Stamp: 1769846423600, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Decay: 1, Scorer: "is-agentic", VisitAsleep: true,
+				Look:     core.Look{Welcome: "Come in."},
+				Operator: core.Operator{Name: "Ada Ünï", Contact: "mailto:ada@ring.example", Payee: "Ada's Shop"}},
 			&core.SetBack{Stamp: 1769846400000, Reason: "the clock was ahead"},
 			&core.Departed{Stamp: 1769846424000, Member: "uni-co"},
 			&core.Returned{Stamp: 1769846425000, Member: "uni-co"},

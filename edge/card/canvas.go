@@ -7,7 +7,7 @@ import (
 	"image/draw"
 	"image/png"
 	"math"
-	"sync"
+	"sync/atomic"
 
 	"golang.org/x/image/math/fixed"
 	"golang.org/x/image/vector"
@@ -36,11 +36,12 @@ func mix(c, on color.RGBA, parts int) color.RGBA {
 type canvas struct {
 	*image.RGBA
 	scale  int // pixels for each unit of a layout
+	accent color.RGBA
 	raster vector.Rasterizer
 }
 
-func newCanvas(width, height, scale int, background color.RGBA) *canvas {
-	c := &canvas{RGBA: image.NewRGBA(image.Rect(0, 0, width*scale, height*scale)), scale: scale}
+func newCanvas(width, height, scale int, background, accent color.RGBA) *canvas {
+	c := &canvas{RGBA: image.NewRGBA(image.Rect(0, 0, width*scale, height*scale)), scale: scale, accent: accent}
 	draw.Draw(c.RGBA, c.Bounds(), image.NewUniform(background), image.Point{}, draw.Src)
 	return c
 }
@@ -159,18 +160,29 @@ func (c *canvas) fill(o *outline, paint color.RGBA) {
 	}
 }
 
-// palette has the colours of all pictures: each of the inks on paper, in steps, as edges
-// that lie between two colours show them.
-var palette = sync.OnceValue(func() (p struct {
+// palette has the colours of all pictures of a ring: each of the inks on paper, in steps, as
+// edges that lie between two colours show them.
+type palette struct {
+	accent  color.RGBA
 	colours color.Palette
 	nearest [1 << 15]uint8 // by the upper five bits of each channel
-}) {
-	full := []color.RGBA{paper, ink, quiet, hair, pale, seal, agent, mcp, site, onInk}
+}
+
+// lastPalette is the one that was made last: a ring has one, until its operator chooses
+// another accent.
+var lastPalette atomic.Pointer[palette]
+
+func paletteOf(accent color.RGBA) *palette {
+	if p := lastPalette.Load(); p != nil && p.accent == accent {
+		return p
+	}
+	p := &palette{accent: accent}
+	full := []color.RGBA{paper, ink, quiet, hair, pale, accent, agent, mcp, site, onInk}
 	for _, c := range full {
 		p.colours = append(p.colours, c)
 	}
 	const steps = 24
-	for _, pair := range [...][2]color.RGBA{{ink, paper}, {seal, paper}, {agent, paper}, {mcp, paper}, {site, paper}, {hair, paper}, {pale, paper}, {quiet, paper}, {seal, ink}, {onInk, ink}} {
+	for _, pair := range [...][2]color.RGBA{{ink, paper}, {accent, paper}, {agent, paper}, {mcp, paper}, {site, paper}, {hair, paper}, {pale, paper}, {quiet, paper}, {accent, ink}, {onInk, ink}} {
 		for i := 1; i < steps; i++ {
 			p.colours = append(p.colours, mix(pair[0], pair[1], 256*i/steps))
 		}
@@ -182,14 +194,15 @@ var palette = sync.OnceValue(func() (p struct {
 	for i, c := range full {
 		p.nearest[cellOf(c.R, c.G, c.B)] = uint8(i)
 	}
+	lastPalette.Store(p)
 	return p
-})
+}
 
 func cellOf(r, g, b uint8) int { return int(r>>3)<<10 | int(g>>3)<<5 | int(b>>3) }
 
 // png gives the picture as a file.
 func (c *canvas) png() []byte {
-	all := palette()
+	all := paletteOf(c.accent)
 	flat := image.NewPaletted(c.Bounds(), all.colours)
 	for i := range flat.Pix {
 		p := c.Pix[4*i : 4*i+3 : 4*i+3]

@@ -2,6 +2,7 @@ package card
 
 import (
 	"image/color"
+	"strconv"
 	"strings"
 )
 
@@ -11,27 +12,45 @@ const (
 	Height = 630
 )
 
-// Home is the card of the ring itself. Words that the face cannot set are left out.
+// Site is what all cards show of the ring: its name, and how it looks.
+type Site struct {
+	Name    string
+	Address string // without a scheme
+	Accent  string // its colour, as #rrggbb, or ""
+	Logo
+}
+
+// accent is the ring's colour.
+func (v Site) accent() color.RGBA {
+	n, err := strconv.ParseUint(strings.TrimPrefix(v.Accent, "#"), 16, 24)
+	if err != nil {
+		return seal
+	}
+	return color.RGBA{uint8(n >> 16), uint8(n >> 8), uint8(n), 0xff}
+}
+
+// Home is the card of the ring itself, or of one of its pages. Words that the face cannot set
+// are left out.
 type Home struct {
 	Ring
-	Name    string // of the ring
-	Address string // of the ring, without a scheme
-	Words   string // what the ring is
-	First   string // name of the member at rank 1, "" in an empty ring
-	Host    string // of that member
+	Site
+	Title string // of the page, "" for the ring itself
+	Words string // what the ring is, or the page
+	First string // name of the member at rank 1, "" in an empty ring
+	Host  string // of that member
 }
 
 // Member is the card of one member.
 type Member struct {
 	Ring
+	Site
 	Here     Mark
-	RingName string
-	Address  string // of the ring, without a scheme
 	Name     string
 	Host     string
 	Rank     int
 	Standing string // what counts now, as a short sentence
 	Words    string // how the standing ages
+	Did      string // what the last bid on it did, or ""
 }
 
 const (
@@ -42,22 +61,23 @@ const (
 
 // PNG draws the card.
 func (v *Member) PNG() []byte {
-	c, s := newCanvas(Width, Height, 1, paper), new(setter)
+	c, s := newCanvas(Width, Height, 1, paper, v.accent()), new(setter)
 	v.Ring.draw(c, &v.Here)
-	c.head(s, v.RingName, v.Address)
+	c.head(s, v.Site)
 
 	name, below := v.words(s)
 	y := c.title(s, name, 176)
 	if below != "" {
 		c.fill(s.line(c.cut(s, below, 30, column), 30, left, y+50, start), quiet)
 	}
-	c.fill(rule(left, foot-84, 84, 4), seal)
+	c.fill(s.line(c.cut(s, v.Did, 26, column), 26, left, foot-104, start), c.accent)
+	c.fill(rule(left, foot-84, 84, 4), c.accent)
 	c.fill(s.line(c.cut(s, v.Standing, 34, column), 34, left, foot-30, start), ink)
 	c.fill(s.line(c.cut(s, v.Words, 26, column), 26, left, foot+8, start), quiet)
 
 	rank, word, paint := grouped(v.Rank), "rank", ink
 	if v.Rank == 1 {
-		word, paint = "first place", seal
+		word, paint = "first place", c.accent
 	}
 	size := c.shrunk(s, rank, 132, 1.62*radius)
 	c.fill(s.line(word, 26, middleX, middleY-68, centre), quiet)
@@ -81,15 +101,21 @@ func (v *Member) words(s *setter) (title, below string) {
 
 // PNG draws the card.
 func (v *Home) PNG() []byte {
-	c, s := newCanvas(Width, Height, 1, paper), new(setter)
+	c, s := newCanvas(Width, Height, 1, paper, v.accent()), new(setter)
 	v.Ring.draw(c, nil)
-	name, ok := s.spelled(v.Name)
-	if !ok {
-		name = v.Address
+	title, ok := s.spelled(v.Name)
+	switch {
+	case v.Title != "":
+		title = v.Title
+		c.head(s, v.Site)
+	case !ok:
+		title = v.Address
+		fallthrough
+	default:
+		c.logo(v.Logo)
+		c.fill(s.line(c.cut(s, v.Address, 28, column-64), 28, left+64, 98, start), quiet)
 	}
-	c.mark(left+22, 86, 1.1)
-	c.fill(s.line(c.cut(s, v.Address, 28, column-64), 28, left+64, 98, start), quiet)
-	y := c.title(s, name, 164)
+	y := c.title(s, title, 164)
 	lines, _, _ := s.wrap(v.Words, 27, column, 4)
 	for i, line := range lines {
 		c.fill(s.line(line, 27, left, y+52+float64(i)*37, start), quiet)
@@ -101,7 +127,7 @@ func (v *Home) PNG() []byte {
 	case !ok:
 		first = v.Host
 	}
-	c.fill(rule(left, foot-70, 84, 4), seal)
+	c.fill(rule(left, foot-70, 84, 4), c.accent)
 	c.fill(s.line("In first place", 24, left, foot-30, start), quiet)
 	c.fill(s.line(c.cut(s, first, 34, column), 34, left, foot+8, start), ink)
 	count := grouped(v.Members)
@@ -115,13 +141,14 @@ func (v *Home) PNG() []byte {
 	return c.png()
 }
 
-// head draws the ring's mark and name above a member's card.
-func (c *canvas) head(s *setter, ring, address string) {
-	name, ok := s.spelled(ring)
+// head draws the ring's logo and name above a card.
+func (c *canvas) head(s *setter, v Site) {
+	address := v.Address
+	name, ok := s.spelled(v.Name)
 	if !ok {
 		name = address
 	}
-	c.mark(left+22, 86, 1.1)
+	c.logo(v.Logo)
 	if name == address {
 		c.fill(s.line(c.cut(s, name, 28, column-64), 28, left+64, 98, start), ink)
 		return
@@ -130,14 +157,23 @@ func (c *canvas) head(s *setter, ring, address string) {
 	c.fill(s.line(c.cut(s, address, 22, column-64), 22, left+64, 112, start), quiet)
 }
 
+// logo draws the logo of a ring in the upper corner, or the mark of the site.
+func (c *canvas) logo(logo Logo) {
+	if o, err := logo.outline(left, 60, 48); err == nil {
+		c.fill(o, c.accent)
+		return
+	}
+	c.mark(left+22, 86, 1.1)
+}
+
 // mark draws the mark of the site around a point: a ring with one large member at its top.
 func (c *canvas) mark(x, y, size float64) {
 	o := new(outline)
 	o.circle(x, y+2.5*size, 20*size, false)
 	o.circle(x, y+2.5*size, 14.5*size, true)
-	c.fill(o, seal)
+	c.fill(o, c.accent)
 	c.disc(x, y-17*size, 12.5*size, paper)
-	c.disc(x, y-17*size, 9.5*size, seal)
+	c.disc(x, y-17*size, 9.5*size, c.accent)
 }
 
 // disc draws a filled circle.
@@ -209,22 +245,27 @@ const (
 
 // Button is the small picture by which a member's page shows that it is in the ring.
 type Button struct {
-	Ring     string // name of the ring
-	Position int    // of the member
+	Site
+	Position int // of the member
 }
 
 // PNG draws the button. Each unit is scale pixels wide.
 func (v *Button) PNG(scale int) []byte {
-	c, s := newCanvas(ButtonWidth, ButtonHeight, scale, ink), new(setter)
+	c, s := newCanvas(ButtonWidth, ButtonHeight, scale, ink, v.accent()), new(setter)
 	c.fill(rule(1, 1, 28, 29), paper)
-	o := new(outline)
-	o.circle(15, 17.5, 8, false)
-	o.circle(15, 17.5, 5.5, true)
-	c.fill(o, seal)
-	c.disc(15, 9.5, 5.2, paper)
-	c.disc(15, 9.5, 4, seal)
+	o, err := v.outline(4, 4.5, 22)
+	if err != nil {
+		o = new(outline)
+		o.circle(15, 17.5, 8, false)
+		o.circle(15, 17.5, 5.5, true)
+	}
+	c.fill(o, c.accent)
+	if err != nil {
+		c.disc(15, 9.5, 5.2, paper)
+		c.disc(15, 9.5, 4, c.accent)
+	}
 
-	name, ok := s.spelled(v.Ring)
+	name, ok := s.spelled(v.Name)
 	if !ok {
 		name = "Webring"
 	}

@@ -63,7 +63,7 @@ func ringOf(members int) Ring {
 
 func member(members int) *Member {
 	return &Member{Ring: ringOf(members), Here: Mark{Position: 1 + members/3, Total: 2600, Percent: 100, Kind: "website"},
-		RingName: "Webring Online", Address: "ring.example.org", Name: "Weather for Gliders", Host: "gliders.example.net",
+		Site: Site{Name: "Webring Online", Address: "ring.example.org"}, Name: "Weather for Gliders", Host: "gliders.example.net",
 		Rank: 1 + members/9, Standing: "$26 counts now", Words: "starts fading on 12 March 2027"}
 }
 
@@ -76,6 +76,7 @@ func TestTheCardsOfMembers(t *testing.T) {
 
 	long := member(100_000)
 	long.Name = "A name of eighty characters that goes on and on until nobody reads it any more !"
+	long.Did = "$1 lifted it 18 places on 28 November 2026"
 	golden(t, "member-long", long.PNG(), Width, Height)
 
 	fading := member(45)
@@ -86,22 +87,22 @@ func TestTheCardsOfMembers(t *testing.T) {
 	golden(t, "member-faded", fading.PNG(), Width, Height)
 
 	strange := member(3)
-	strange.Name, strange.RingName = "שלום <b>&amp;", "Кольцо"
+	strange.Name, strange.Site.Name = "שלום <b>&amp;", "Кольцо"
 	golden(t, "member-host", strange.PNG(), Width, Height)
 }
 
 func TestTheCardOfTheRing(t *testing.T) {
 	words := "A ring of agents, MCP servers and websites. Places are paid for by machines; walking around is free."
-	golden(t, "home", (&Home{Ring: ringOf(2000), Name: "Webring Online", Address: "ring.example.org", Words: words,
+	golden(t, "home", (&Home{Ring: ringOf(2000), Site: Site{Name: "Webring Online", Address: "ring.example.org"}, Words: words,
 		First: "Weather for Gliders", Host: "gliders.example.net"}).PNG(), Width, Height)
-	golden(t, "home-empty", (&Home{Name: "Webring Online", Address: "ring.example.org", Words: words}).PNG(), Width, Height)
+	golden(t, "home-empty", (&Home{Site: Site{Name: "Webring Online", Address: "ring.example.org"}, Words: words}).PNG(), Width, Height)
 }
 
 func TestTheButtons(t *testing.T) {
-	b := &Button{Ring: "Webring Online", Position: 12}
+	b := &Button{Site: Site{Name: "Webring Online"}, Position: 12}
 	golden(t, "button", b.PNG(1), ButtonWidth, ButtonHeight)
 	golden(t, "button-2x", b.PNG(2), 2*ButtonWidth, 2*ButtonHeight)
-	golden(t, "button-long", (&Button{Ring: "The Guild of Very Small Machines", Position: 99_999}).PNG(2), 2*ButtonWidth, 2*ButtonHeight)
+	golden(t, "button-long", (&Button{Site: Site{Name: "The Guild of Very Small Machines"}, Position: 99_999}).PNG(2), 2*ButtonWidth, 2*ButtonHeight)
 }
 
 // Nothing that a member calls itself makes a card fail, or keeps others waiting.
@@ -109,12 +110,12 @@ func TestNamesThatAreNotMadeForCards(t *testing.T) {
 	for _, name := range []string{"", " ", "…", strings.Repeat("W", 80), strings.Repeat("i.", 40), strings.Repeat("ẞ-", 40), strings.Repeat("a\u0335\u0489", 26),
 		"\u202eevil\u202c", "\x00\x1b[31m", "\xff\xfe", "👩‍👩‍👧‍👦", "日本語の名前", strings.Repeat("a ", 40), strings.Repeat("\u00a0", 80)} {
 		v := member(5)
-		v.Name, v.Host, v.RingName = name, strings.Repeat("sub.", 60)+"example", name
+		v.Name, v.Host, v.Site.Name = name, strings.Repeat("sub.", 60)+"example", name
 		v.Rank, v.Members, v.Here.Position, v.Here.Total = 99_999_999, 100_000_000, 100_000_000, 1<<62
 		if got := pixels(t, v.PNG()); got.Rect != image.Rect(0, 0, Width, Height) {
 			t.Errorf("%q: %v", name, got.Rect)
 		}
-		b := &Button{Ring: name, Position: 100_000_000}
+		b := &Button{Site: Site{Name: name}, Position: 100_000_000}
 		if got := pixels(t, b.PNG(1)); got.Rect != image.Rect(0, 0, ButtonWidth, ButtonHeight) {
 			t.Errorf("%q: %v", name, got.Rect)
 		}
@@ -207,8 +208,33 @@ func BenchmarkCard(b *testing.B) {
 
 // BenchmarkButton is what a button costs.
 func BenchmarkButton(b *testing.B) {
-	v := &Button{Ring: "Webring Online", Position: 12}
+	v := &Button{Site: Site{Name: "Webring Online"}, Position: 12}
 	for b.Loop() {
 		v.PNG(2)
 	}
+}
+
+// The card of a page says what the page is, and a ring looks as its operator has it look.
+func TestTheCardOfAPage(t *testing.T) {
+	golden(t, "page", (&Home{Ring: ringOf(300), Site: Site{Name: "Harbour", Address: "ring.example.org", Accent: "#1f6a62",
+		Logo: Logo{Box: "0 0 24 24", Path: "M12 2a10 10 0 110 20 10 10 0 010-20zm0 4a6 6 0 100 12 6 6 0 000-12z"}},
+		Title: "Leaderboard", Words: "All members by rank, what a bid on each would do, and the price of first place.", First: "Weather for Gliders"}).PNG(), Width, Height)
+}
+
+// Any data of a path is drawn, or refused.
+func FuzzLogo(f *testing.F) {
+	for _, path := range []string{"M1 1h2v2z", "m1 1 2 0 0 2zl1 1", "M1 1c1 0 2 1 2 2s-1 2-2 2q-1 0-1-1t1-1", "M12 2a10 10 30 11.5.5a0 0 0 000 0z", "M0 0e9", "z", "M-.5.5-1-1", "M1e5,1"} {
+		f.Add("0 0 24 24", path)
+	}
+	f.Fuzz(func(t *testing.T, box, path string) {
+		o, err := Logo{box, path}.outline(0, 0, 48)
+		if (o == nil) != (err != nil) {
+			t.Fatalf("%v, %v", o, err)
+		}
+		if err != nil {
+			return
+		}
+		c := newCanvas(64, 64, 1, paper, seal)
+		c.fill(o, seal)
+	})
 }

@@ -3,7 +3,7 @@
 // a member's own page.
 //
 // A picture depends on its view struct alone. canvas.go fills outlines with colour and
-// writes PNG, text.go sets words in the face of the pages, ring.go draws the ring, card.go
+// writes PNG, logo.go draws the logo of a ring, text.go sets words in the face of the pages, ring.go draws the ring, card.go
 // lays the pictures out. The icons of the site are drawn by a test.
 //
 // All nodes of a ring draw the same bytes, whatever their processor: points are rounded to

@@ -37,7 +37,7 @@ func favicon() []byte {
 	}
 	write(uint16(0), uint16(1), uint16(len(faviconSizes)))
 	for _, size := range faviconSizes {
-		c := &canvas{RGBA: image.NewRGBA(image.Rect(0, 0, size, size)), scale: 1}
+		c := &canvas{RGBA: image.NewRGBA(image.Rect(0, 0, size, size)), scale: 1, accent: seal}
 		unit := float64(size) / 32
 		o := new(outline)
 		o.circle(16*unit, 18.5*unit, 12*unit, false)
@@ -56,7 +56,7 @@ const touchSize = 180
 
 // touchIcon draws that icon.
 func touchIcon() []byte {
-	c := newCanvas(touchSize, touchSize, 1, paper)
+	c := newCanvas(touchSize, touchSize, 1, paper, seal)
 	c.mark(90, 94, 2.6)
 	return c.png()
 }

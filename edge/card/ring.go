@@ -164,9 +164,9 @@ func (r *Ring) draw(c *canvas, here *Mark) {
 	}
 	size = max(13, size*1.5)
 	c.fill(r.ray(here.Position, radius+gap, radius+gap+length(here.Total, most), p.breadth+6), paper)
-	r.rays(c, *here, pen{breadth: p.breadth + 4, foot: radius + size + 6, bright: seal, pale: pale}, most)
+	r.rays(c, *here, pen{breadth: p.breadth + 4, foot: radius + size + 6, bright: c.accent, pale: pale}, most)
 	c.fill(r.dot(*here, size+4), paper)
-	c.fill(r.dot(*here, size), seal)
+	c.fill(r.dot(*here, size), c.accent)
 }
 
 // grouped writes a number with its thousands apart.

@@ -35,7 +35,7 @@ func agentCard(s *Source) []byte {
 	}
 	return s.json(node{
 		"name": ring.Name, "description": serverAbout + " " + AgentHelp, "version": cmp.Or(s.Version, devel),
-		"provider": node{"organization": ring.Name, "url": ring.Base + "/"}, "documentationUrl": ring.Base + guide,
+		"provider": node{"organization": cmp.Or(ring.Operator.Name, ring.Name), "url": ring.Base + "/"}, "documentationUrl": ring.Base + guide,
 		"supportedInterfaces": []node{{"url": ring.Base + AgentPath, "protocolBinding": "JSONRPC", "protocolVersion": AgentVersion}},
 		"capabilities":        node{"streaming": false, "pushNotifications": false, "extendedAgentCard": false},
 		"defaultInputModes":   []string{jsonMedia, "text/plain"}, "defaultOutputModes": []string{jsonMedia, "text/plain"},

@@ -130,6 +130,24 @@ func TestOpenAPIIsReadWhole(t *testing.T) {
 	}
 }
 
+// Documents name the operator as the contact, and the address for reports where there is none.
+func TestDocumentsSayWhoRunsTheRing(t *testing.T) {
+	for want, rules := range map[string]core.Rules{
+		"map[email:a@b.dev name:Ada]":                           {Operator: core.Operator{Name: "Ada", Contact: "mailto:a@b.dev"}, Policies: core.Policies{Report: "https://r.dev/"}},
+		"map[name:The operator url:https://b.dev/]":             {Operator: core.Operator{Contact: "https://b.dev/"}},
+		"map[name:Reports of members url:https://r.dev/report]": {Operator: core.Operator{Name: "Ada"}, Policies: core.Policies{Report: "https://r.dev/report"}},
+		"<nil>": {Operator: core.Operator{Payee: "Ada"}},
+	} {
+		r := coretest.NewRing(t, func(e *core.Rules) { e.Operator, e.Policies = rules.Operator, rules.Policies })
+		if got := fmt.Sprint(at(decoded(t, build(t, r, "/openapi.json", Site{})), "info", "contact")); got != want {
+			t.Errorf("%+v: %s, want %s", rules.Operator, got, want)
+		}
+		if got := at(decoded(t, build(t, r, "/.well-known/agent-card.json", Site{})), "provider", "organization"); rules.Operator.Name != "" && got != "Ada" {
+			t.Errorf("the agent's provider is %v", got)
+		}
+	}
+}
+
 // Generators make types of components and operations, all in one space of names.
 func TestOpenAPICanBeGeneratedFrom(t *testing.T) {
 	text := build(t, coretest.NewRing(t, payable), "/openapi.json", Site{Contact: "mailto:a@b.dev"})

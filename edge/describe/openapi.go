@@ -37,7 +37,7 @@ func openAPI(s *Source) []byte {
 	if p := ring.Policies; p.Terms != "" {
 		info["termsOfService"] = p.Terms
 	}
-	if contact := ring.Policies.contact(); contact != nil {
+	if contact := ring.contact(); contact != nil {
 		info["contact"] = contact
 	}
 	if s.has("/docs") {
@@ -109,16 +109,20 @@ func (b *openapi) filled() (doc node) {
 	return doc
 }
 
-// contact returns the contact for reports, or nil if none is set.
-func (p Policies) contact() node {
-	u, err := url.Parse(p.Report)
+// contact returns the operator's contact, the one for reports without it, or nil if neither is set.
+func (r Ring) contact() node {
+	name, address := cmp.Or(r.Operator.Name, "The operator"), r.Operator.Contact
+	if address == "" {
+		name, address = "Reports of members", r.Policies.Report
+	}
+	u, err := url.Parse(address)
 	switch {
-	case p.Report == "" || err != nil:
+	case address == "" || err != nil:
 		return nil
 	case u.Scheme == "mailto":
-		return node{"name": "Reports of members", "email": u.Opaque}
+		return node{"name": name, "email": u.Opaque}
 	}
-	return node{"name": "Reports of members", "url": p.Report}
+	return node{"name": name, "url": address}
 }
 
 // published describes a document that is published.

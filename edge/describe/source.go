@@ -159,6 +159,8 @@ type Ring struct {
 	Payments    `json:"payments"`
 	Validation  struct{ Rule string } // which score joins
 	Policies    Policies
+	Operator    Operator
+	Look        Look
 	Base        string `json:"-"` // base URL, without a slash at its end
 }
 
@@ -175,6 +177,27 @@ type Payments struct {
 type Policies struct {
 	Terms, Privacy string
 	Report         string // where to report a member: a page, or a mailto address
+}
+
+// Operator is who runs the ring; a field is "" where that is not said.
+type Operator struct {
+	Name    string
+	Contact string // a page, or a mailto address
+	Payee   string // who receives what members pay
+}
+
+// Look is how the operator has the ring look; a field is "" where that is not said.
+type Look struct {
+	Welcome    string
+	Accent     string // on light paper, as #rrggbb
+	AccentDark string `json:"accent_dark"`
+	Logo       string // the view box of a drawing and the data of its path
+}
+
+// Drawing gives the view box of the logo and the data of its path, "" without a logo.
+func (l Look) Drawing() (box, path string) {
+	at := max(strings.IndexAny(l.Logo, "Mm"), 0)
+	return strings.TrimSpace(l.Logo[:at]), l.Logo[at:]
 }
 
 // Offer is one way to pay.

@@ -362,10 +362,18 @@ func bidInfo(s *Source) []byte {
 	if len(board.Leaderboard) > 0 {
 		first = node{"slug": board.Leaderboard[0].Slug, "effective_bid_usd": board.Leaderboard[0].Standing}
 	}
-	return s.json(node{"payments": parts.Payments, "rules": board.Rules, "first": first, "bid": requestOf(ring.Base, "ring_bid"),
+	var news struct {
+		Best json.RawMessage `json:"best_bid"`
+	}
+	s.origin("/api/events?limit=1", &news)
+	doc := node{"payments": parts.Payments, "rules": board.Rules, "first": first, "bid": requestOf(ring.Base, "ring_bid"),
 		"fading": "Without bids a member keeps the standing of its fee. From its first bid on, the whole total fades, fee included, unless it is renewed: it counts in full until " + day(full) +
 			" if the bid is made today, and is 0.00 on " + day(full.Add(Span(rules.Decay))) + ". Any new bid restores it: the least one, every grace_period, keeps it.",
-		"then": "ring_leaderboard has the price of rank 1 for each member in to_take_first_usd. Call ring_bid with member and amount: it answers with challenges. Pay one and call again with the credential. With only_if_rank nothing is charged unless the bid gives that rank."})
+		"then": "ring_leaderboard has the price of rank 1 for each member in to_take_first_usd. Call ring_bid with member and amount: it answers with challenges. Pay one and call again with the credential. With only_if_rank nothing is charged unless the bid gives that rank."}
+	if news.Best != nil {
+		doc["best_bid"] = news.Best
+	}
+	return s.json(doc)
 }
 
 // payerParts are parts of the directory, unchanged.

@@ -109,26 +109,3 @@ func TestPagesSayWhatAnAmountDoes(t *testing.T) {
 		}
 	}
 }
-
-// The front page names the member which the least bid lifts past most others, if those are several.
-func TestTheBestDollar(t *testing.T) {
-	one := func(rank int, amount string, takes int) describe.Member {
-		m := describe.Member{Slug: fmt.Sprint(rank), Rank: rank}
-		m.ToPass.Amount, m.ToPass.Takes = amount, takes
-		return m
-	}
-	for want, rows := range map[string][]describe.Member{
-		"":  {{Rank: 1}, one(2, "4.00", 1), one(3, "1.00", 2)},
-		"5": {{Rank: 1}, one(2, "9.00", 1), one(4, "1.00", 2), one(5, "1.00", 2), one(6, "1.00", 3)},
-	} {
-		board := &boardDocument{Leaderboard: rows}
-		board.Rules.MinBid = "1.00"
-		got := ""
-		if m := bestDollar(board); m != nil {
-			got = m.Slug
-		}
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

@@ -50,7 +50,7 @@ func (p *Page) cacheControl(c Core) string {
 }
 
 // Fields are what every page carries.
-const Fields = "Content-Security-Policy: " + templates.Policy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
+var Fields = "Content-Security-Policy: " + templates.Policy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
 
 // AppendAnswer appends the fields of the answer to what h asks for, and gives its
 // status and body, which stays as it is.

@@ -1,10 +1,12 @@
 package pages
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"math"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,11 +19,25 @@ import (
 	"webring/templates"
 )
 
-// CardPath is the path of the ring's card, and CardsPath the folder of the members' cards.
+// CardPath is the path of the ring's card, CardsPath the folder of the members' cards, and
+// PreviewsPath that of the cards of other pages.
 const (
-	CardPath  = "/card.png"
-	CardsPath = "/cards/"
+	CardPath     = "/card.png"
+	CardsPath    = "/cards/"
+	PreviewsPath = "/previews/"
 )
+
+// subjects are what pages are about, by the first segment of their paths: what their cards say.
+var subjects = map[string]struct{ title, words string }{
+	"leaderboard": {"Leaderboard", "All members by rank, what a bid on each would do, and the price of first place."},
+	"ring":        {"The ring", "All members of the ring, in the order of joining."},
+	"join":        {"Join", "How to join the ring, with a free check of your site."},
+	"embed":       {"Embed", "Widget, badge and links for the pages of members."},
+	"docs":        {"API", "How programs read the ring, join it and bid: every request with its parameters, an answer and its errors."},
+	"about":       {"About", "What the ring is, what a place costs, and which sites are in it."},
+	"verify":      {"Verify", "Recompute the leaderboard from the signed log, in your browser or with webring verify."},
+	"problems":    {"Problems", "What each error of the API means, and what to do."},
+}
 
 const (
 	// cardBytes is how many bytes the cached cards take.
@@ -142,8 +158,14 @@ func (r *reader) card(path string) drawable {
 	if !ok || !r.document(standings, &first) {
 		return nil
 	}
-	if path == CardPath {
-		view := &card.Home{Ring: v.ring(&first), Name: v.about.Name, Address: address(r.core.BaseURL()), Words: inWords(v.about.Fee)}
+	name, isPreview := strings.CutPrefix(path, PreviewsPath)
+	subject := subjects[strings.TrimSuffix(name, ".png")]
+	if isPreview && (subject.title == "" || !strings.HasSuffix(name, ".png")) {
+		r.fail(api.NotFound, noSuchPath)
+		return nil
+	}
+	if path == CardPath || isPreview {
+		view := &card.Home{Ring: v.ring(&first), Site: onCards(&v.about), Title: subject.title, Words: cmp.Or(subject.words, inWords(v.about.Fee))}
 		if len(first.Leaderboard) > 0 {
 			m := &first.Leaderboard[0]
 			view.First, view.Host = m.Name, templates.Where(m.URL)
@@ -164,9 +186,42 @@ func (r *reader) card(path string) drawable {
 		r.fail(api.UnknownMember, noSuchMember)
 		return nil
 	}
-	return &card.Member{Ring: v.ring(&first), Here: onCard(m),
-		RingName: v.about.Name, Address: address(r.core.BaseURL()), Name: m.Name, Host: templates.Where(m.URL),
+	var news struct {
+		Events []struct {
+			At     time.Time
+			Type   string
+			Was    int `json:"was_rank"`
+			Rank   int
+			Amount string `json:"amount_usd"`
+		}
+	}
+	did := ""
+	r.origin("/api/ring/"+url.PathEscape(slug)+"/events", "", &news)
+	for _, e := range news.Events { // the newest first
+		if e.Type != "bid" {
+			continue
+		}
+		if n := e.Was - e.Rank; n > 0 && e.Rank > 0 {
+			did = templates.Dollars(e.Amount) + " lifted it " + strconv.Itoa(n) + places(n) + e.At.UTC().Format(" on 2 January 2006")
+		}
+		break
+	}
+	return &card.Member{Ring: v.ring(&first), Here: onCard(m), Did: did,
+		Site: onCards(&v.about), Name: m.Name, Host: templates.Where(m.URL),
 		Rank: m.BoardRank, Standing: counting(m), Words: aging(r.freshness(m))}
+}
+
+func places(n int) string {
+	if n == 1 {
+		return " place"
+	}
+	return " places"
+}
+
+// onCards is what cards show of the ring as a whole.
+func onCards(d *describe.Ring) card.Site {
+	box, path := d.Look.Drawing()
+	return card.Site{Name: d.Name, Address: address(d.Base), Accent: d.Look.Accent, Logo: card.Logo{Box: box, Path: path}}
 }
 
 // counting says what of a member's total counts. Where nothing does, it says what a bid does.

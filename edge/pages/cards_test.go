@@ -2,12 +2,14 @@ package pages
 
 import (
 	"bytes"
+	"context"
 	"image/png"
 	"strings"
 	"testing"
 	"time"
 
 	"webring/core/api"
+	"webring/edge/card"
 	"webring/edge/describe"
 )
 
@@ -65,6 +67,26 @@ func TestACardFades(t *testing.T) {
 	c.Tick(time.Unix(until, 0))
 	if _, again, _ := cardOf(t, s, c, CardPath); until > epoch+302 || &again[0] != &body[0] {
 		t.Errorf("the card was drawn anew for a cent, %d s later", until-epoch-300)
+	}
+}
+
+// A card says what the last bid did, by the news of the member.
+func TestACardSaysWhatABidDid(t *testing.T) {
+	c := newCore(t)
+	for news, want := range map[string]string{
+		`{"type":"outbid","was_rank":2,"rank":3},{"at":"2026-11-24T09:00:00Z","type":"bid","was_rank":20,"rank":2,"amount_usd":"1.00"},{"type":"bid","was_rank":30,"rank":20,"amount_usd":"9.00"}`: "$1 lifted it 18 places on 24 November 2026",
+		`{"at":"2026-11-24T09:00:00Z","type":"bid","was_rank":2,"rank":1,"amount_usd":"2.50"}`:                                                                                                     "$2.50 lifted it 1 place on 24 November 2026",
+		`{"type":"bid","was_rank":1,"rank":1,"amount_usd":"1.00"},{"type":"bid","was_rank":3,"rank":1,"amount_usd":"1.00"}`:                                                                        "",
+		`{"type":"joined","rank":1,"amount_usd":"1.00"}`: "",
+		`7`: "",
+	} {
+		s := New(describe.Site{OriginData: func(_ context.Context, path, query string) api.Document {
+			return api.Document{Status: 200, MaxAge: 10, Body: []byte(map[string]string{"/api/ring/alpha/events": `{"events":[` + news + `]}`}[path])}
+		}}, time.Now)
+		r := newReader(s, c)
+		if got := r.card(CardsPath + "alpha.png").(*card.Member).Did; got != want {
+			t.Errorf("%s: %q, want %q", news, got, want)
+		}
 	}
 }
 

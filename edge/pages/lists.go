@@ -69,7 +69,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 			some, state = listDocument{}, templates.SearchAway
 		}
 	}
-	title, description := "The ring", "All members of the ring, in the order of joining."
+	title, description := "The ring", subjects["ring"].words
 	if newest {
 		description = "All members of the ring, the newest first."
 	}
@@ -263,9 +263,13 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 	var leads leadsDocument
 	var holders map[string]describe.Member
 	if first && r.origin("/api/events", "limit=1", &leads) {
-		holders = r.holders(&leads, doc.Leaderboard)
+		var slugs []string
+		for _, lead := range leads.Leads {
+			slugs = append(slugs, lead.Member)
+		}
+		holders = r.named(slugs, doc.Leaderboard)
 	}
-	view := templates.Leaderboard{Page: frame(&v.about, path, "Leaderboard – "+v.about.Name, "All members by rank, what a bid on each would do, and the price of first place.")}
+	view := templates.Leaderboard{Page: frame(&v.about, path, "Leaderboard – "+v.about.Name, subjects["leaderboard"].words)}
 	view.Feeds, view.Wallet = feeds, wallet(&v.about, r.core.BaseURL())
 	view.Board = r.board(v, &doc)
 	if first {
@@ -317,22 +321,23 @@ func (r *reader) board(v *survey, doc *boardDocument) templates.Board {
 	return b
 }
 
-// holders gives the members who have held rank 1 and are still in the ring, by their slugs.
-func (r *reader) holders(doc *leadsDocument, rows []describe.Member) map[string]describe.Member {
+// named gives the members with these slugs that are in the ring, by their slugs. rows are some that
+// have been read.
+func (r *reader) named(slugs []string, rows []describe.Member) map[string]describe.Member {
 	all := map[string]describe.Member{}
 	for i := range rows {
 		all[rows[i].Slug] = rows[i]
 	}
-	for _, lead := range doc.Leads {
-		if _, known := all[lead.Member]; known {
+	for _, slug := range slugs {
+		if _, known := all[slug]; known || slug == "" {
 			continue
 		}
-		if a := r.answerTo("/api/ring/" + url.PathEscape(lead.Member)); a.Status == fasthttp.StatusOK {
+		if a := r.answerTo("/api/ring/" + url.PathEscape(slug)); a.Status == fasthttp.StatusOK {
 			var detail struct{ Member describe.Member }
 			if err := json.Unmarshal(a.Body, &detail); err != nil {
 				panic(err) // a document of the core that does not have its form
 			}
-			all[lead.Member] = detail.Member
+			all[slug] = detail.Member
 		}
 	}
 	return all

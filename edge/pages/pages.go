@@ -87,7 +87,7 @@ const (
 // wildcards in the table take more than one segment. A segment that is longer than any
 // name leads nowhere either, and would make targets longer than a core takes.
 func LeadsDeeper(path []byte) bool {
-	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath, CardsPath} {
+	for _, folder := range [...]string{membersPath, categoriesPath, badgesPath, CardsPath, PreviewsPath, static.LookFolder} {
 		if rest, ok := bytes.CutPrefix(path, []byte(folder)); ok {
 			return len(rest) == 0 || len(rest) > MaxParameter || bytes.IndexByte(rest, '/') >= 0
 		}
@@ -148,6 +148,18 @@ func wallet(d *describe.Ring, base string) templates.Wallet {
 
 // frame gives what every page has, for the page at a path.
 func frame(d *describe.Ring, path, title, description string) templates.Page {
-	return templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic, Policies: d.Policies,
-		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Style: static.Style.Path, Face: static.Face.Path, Script: static.Script.Path, Icon: static.Icon.Path}
+	p := templates.Page{Title: title, Ring: d.Name, Description: description, Path: path, Synthetic: d.Synthetic, Policies: d.Policies, Look: d.Look, Operator: d.Operator,
+		Root: strings.Repeat("../", strings.Count(path[1:], "/")), Face: static.Face.Path, Script: static.Script.Path,
+		Style: static.StylePath(d.Look.Accent, d.Look.AccentDark), Icon: static.Icon.Path}
+	if d.Look.Logo != "" {
+		p.Icon = static.LogoPath
+	}
+	subject, _, _ := strings.Cut(path[1:], "/")
+	if subject == "categories" {
+		subject = "ring"
+	}
+	if d.Base != "" && subjects[subject].title != "" {
+		p.Share = templates.Share{URL: d.Base + path, Image: d.Base + PreviewsPath + subject + ".png", Alt: title + ". " + description}
+	}
+	return p
 }

@@ -192,6 +192,7 @@ func (r *reader) fillSurvey(v *survey) bool {
 	if !r.document("/api", &v.about) || !r.document("/api/categories", &categories) {
 		return false
 	}
+	v.about.Base = r.core.BaseURL()
 	for i, kind := range kinds {
 		var some listDocument
 		if !r.document(targets[3+i], &some) {

@@ -3,6 +3,8 @@ package pages
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -46,26 +48,65 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if home.Board = r.board(v, &shown); len(home.Board.Rows) > 0 {
 		home.Leader = &home.Board.Rows[0]
 	}
-	if m := bestDollar(&board); m != nil {
-		best := r.standing(m, board.Rules.MinBid, cents(board.Forecast[0].Standing))
-		home.Dollar = &best
-	}
 	home.Picture = v.picture(&board)
 	home.Picture.Kinds = v.kinds
+	r.latest(&home, &board)
 	return drawn(home.HTML())
 }
 
-// bestDollar is the member among the first of the ring which the least bid lifts past most others, if
-// those are several.
-func bestDollar(board *boardDocument) (best *describe.Member) {
-	most := 1
-	for i := range board.Leaderboard {
-		m := &board.Leaderboard[i]
-		if passes := m.Rank - m.ToPass.Takes; m.ToPass.Amount == board.Rules.MinBid && passes > most {
-			best, most = m, passes
+const (
+	// lookedThrough is how many of the latest news the front page looks through for those that it
+	// shows, of which it shows newsShown. A bid has news of each member that it passes.
+	lookedThrough = 100
+	newsShown     = 5
+)
+
+// latest fills in what happened in the ring last, who joined, and whom bids lifted past whom; and where
+// the least bid does most.
+func (r *reader) latest(home *templates.Home, board *boardDocument) {
+	type event struct {
+		At               time.Time
+		Type, Member, By string
+		Was              int `json:"was_rank"`
+		Rank             int
+		Amount           string `json:"amount_usd"`
+		Seq              uint64
+	}
+	var doc struct {
+		Events []event
+		Best   struct{ Member string } `json:"best_bid"`
+	}
+	if !r.origin("/api/events", "limit="+strconv.Itoa(lookedThrough), &doc) {
+		return
+	}
+	slugs := []string{doc.Best.Member}
+	passed := map[uint64]event{} // by the number of the bid: the member that it passed which ranked highest
+	for _, e := range slices.Backward(doc.Events) {
+		switch {
+		case e.Type == "outbid" && (passed[e.Seq].Member == "" || e.Was < passed[e.Seq].Was):
+			passed[e.Seq] = e
+		case e.Type == "joined" || e.Type == "bid":
+			n := templates.News{Joined: e.Type == "joined", Amount: e.Amount, Rank: e.Rank, Was: e.Was, At: r.ago(e.At)}
+			n.Member.Slug = e.Member
+			if p := passed[e.Seq]; p.By == e.Member {
+				n.Passed.Slug = p.Member
+			}
+			home.News, slugs = append(home.News, n), append(slugs, n.Member.Slug, n.Passed.Slug)
+		}
+		if len(home.News) == newsShown {
+			break
 		}
 	}
-	return best
+	known := r.named(slugs, board.Leaderboard)
+	for i := range home.News {
+		n := &home.News[i]
+		n.Member, n.Passed = known[n.Member.Slug], known[n.Passed.Slug]
+	}
+	home.News = slices.DeleteFunc(home.News, func(n templates.News) bool { return n.Member.Slug == "" })
+	if m, is := known[doc.Best.Member]; is && m.ToPass.Amount == board.Rules.MinBid {
+		best := r.standing(&m, board.Rules.MinBid, cents(board.Forecast[0].Standing))
+		home.Dollar = &best
+	}
 }
 
 // inWords says what the ring is, for previews and cards.
@@ -174,7 +215,7 @@ func drawEmbed(r *reader, path string, query *fasthttp.Args) *content.Content {
 		return nil
 	}
 	view := templates.Embed{
-		Page: frame(&v.about, path, "Embed "+v.about.Name, "Widget, badge and links for the pages of members."),
+		Page: frame(&v.about, path, "Embed "+v.about.Name, subjects["embed"].words),
 		Base: r.core.BaseURL(), From: from, Widget: static.Widget.Path, Integrity: static.Widget.Integrity(),
 	}
 	if around.Member != nil {
@@ -191,7 +232,7 @@ func drawAbout(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	about := &v.about
-	return drawn(templates.About{Page: frame(about, path, "About "+about.Name, "What the ring is, what a place costs, and which sites are in it."),
+	return drawn(templates.About{Page: frame(about, path, "About "+about.Name, subjects["about"].words),
 		Words: about.Description, Fee: about.Fee, MinBid: about.MinBid, Rule: about.Validation.Rule}.HTML())
 }
 
@@ -219,11 +260,11 @@ func drawBadge(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return r.fail(api.UnknownMember, noSuchMember)
 	}
 	if !isBadge {
-		c := content.New("image/png", (&card.Button{Ring: about.Name, Position: m.Position}).PNG(scale))
+		c := content.New("image/png", (&card.Button{Site: onCards(&about), Position: m.Position}).PNG(scale))
 		c.Shared, c.Plain = true, true
 		return c
 	}
-	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position}.SVG())
+	c := content.New("image/svg+xml", templates.Badge{Ring: about.Name, Name: m.Name, Position: m.Position, Look: about.Look}.SVG())
 	c.Shared = true
 	return c
 }
@@ -283,7 +324,7 @@ func (r *reader) join(path string) (templates.Join, *boardDocument, bool) {
 		atTen = above(&board.Leaderboard[tenth-1], cents(v.about.Fee), cents(board.Rules.MinBid))
 	}
 	return templates.Join{
-		Page: frame(&v.about, path, "Join "+v.about.Name, "How to join the ring, with a free check of your site."),
+		Page: frame(&v.about, path, "Join "+v.about.Name, subjects["join"].words),
 		Fee:  v.about.Fee, MinBid: board.Rules.MinBid, JoinAtFirst: board.Rules.JoinAtFirst, JoinAtTen: atTen,
 		Rule: v.about.Validation.Rule, Payments: len(v.about.Networks) > 0, Wallet: wallet(&v.about, r.core.BaseURL()), Categories: v.categories,
 	}, &board, true
@@ -351,7 +392,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		return nil
 	}
 	view := templates.Docs{About: v.about, Feeds: r.pages.site.OriginData != nil,
-		Page: frame(&v.about, path, "API – "+v.about.Name, "How programs read the ring, join it and bid: every request with its parameters, an answer and its errors.")}
+		Page: frame(&v.about, path, "API – "+v.about.Name, subjects["docs"].words)}
 	if len(v.marks) > 0 {
 		view.Member = v.marks[0].Slug
 	}
@@ -419,7 +460,7 @@ func drawProblem(r *reader, path string, _ *fasthttp.Args) *content.Content {
 
 // drawProblems draws the page of all problem codes.
 func drawProblems(r *reader, path string, _ *fasthttp.Args) *content.Content {
-	return drawn(templates.Problems{Page: r.frameOr(path, "Problems", "What each error of the API means, and what to do."), All: templates.Explain(api.Codes()...)}.HTML())
+	return drawn(templates.Problems{Page: r.frameOr(path, "Problems", subjects["problems"].words), All: templates.Explain(api.Codes()...)}.HTML())
 }
 
 // VerifyPath is where a reader's browser recomputes the leaderboard.
@@ -429,7 +470,7 @@ const VerifyPath = "/verify"
 const seenAgain = 10
 
 // VerifyFields are what the page at VerifyPath carries in place of [Fields].
-const VerifyFields = "Content-Security-Policy: " + templates.VerifyPolicy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
+var VerifyFields = "Content-Security-Policy: " + templates.VerifyPolicy + "\r\nReferrer-Policy: strict-origin-when-cross-origin\r\n"
 
 // Module gives the core as a file for browsers, and false if the binary was built without it.
 var Module = sync.OnceValues(func() (static.Asset, bool) {
@@ -448,7 +489,7 @@ func drawVerify(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	core, _ := Module()
 	view := templates.Verify{
-		Page: frame(&v.about, path, "Verify – "+v.about.Name, "Recompute the leaderboard from the signed log, in your browser or with webring verify."),
+		Page: frame(&v.about, path, "Verify – "+v.about.Name, subjects["verify"].words),
 		Base: r.core.BaseURL(), Verifier: static.Verify.Path, Module: core.Path,
 	}
 	if witnessed := r.pages.site.Witnessed; witnessed != nil {

@@ -1,5 +1,5 @@
-// Package aside keeps what the origin has besides the ledger: hops, news and an index for
-// searches. Edges do not have it. They ask the origin for the documents (package edge/cache).
+// Package aside keeps what the origin has besides the ledger: hops, news, the best bid and an index
+// for searches. Edges do not have it. They ask the origin for the documents (package edge/cache).
 //
 // # Hops
 //
@@ -44,6 +44,12 @@
 //
 // One batch has the news of one event, or of a part of a pass. News are numbered by their batch
 // and their place in it, so numbers rise, with gaps.
+//
+// # The best bid
+//
+// [Best] finds the member that the least bid lifts past most others. It reads the whole ring in
+// parts of 1024 members, once a minute at most while somebody reads the news of the ring, which
+// name that member. It takes about a second of one processor for a million members.
 //
 // # Search
 //

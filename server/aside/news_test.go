@@ -95,7 +95,7 @@ type document struct {
 func (r *ring) read(path, query string) (d document) {
 	r.t.Helper()
 	r.View(func(v *ledger.View) {
-		a, _ := aside.News(v, path, query)
+		a, _ := aside.News(v, path, query, nil)
 		if err := json.Unmarshal(a.Body, &d); a.Status != 200 || err != nil {
 			r.t.Fatalf("%s?%s: %d %s", path, query, a.Status, a.Body)
 		}
@@ -468,12 +468,12 @@ func TestNewsOfEventsThatCameUnobserved(t *testing.T) {
 	}
 	r.View(func(v *ledger.View) {
 		for path, status := range map[string]int{"/api/ring/m3/events": 404, "/api/ring/m5/events": 410, "/api/ring/x/events": 404, "/api/events": 200} {
-			if a, _ := aside.News(v, path, ""); a.Status != status {
+			if a, _ := aside.News(v, path, "", nil); a.Status != status {
 				t.Errorf("%s: %d", path, a.Status)
 			}
 		}
 		for _, query := range []string{"since=x", "since=-1", "limit=0", "limit=501"} {
-			if a, _ := aside.News(v, "/api/events", query); a.Status != 400 || !strings.Contains(string(a.Body), `"parameter":"`+query[:5]) {
+			if a, _ := aside.News(v, "/api/events", query, nil); a.Status != 400 || !strings.Contains(string(a.Body), `"parameter":"`+query[:5]) {
 				t.Errorf("%s: %d %s", query, a.Status, a.Body)
 			}
 		}

@@ -80,11 +80,12 @@ type lead struct {
 }
 
 type ringDocument struct {
-	Events   []event `json:"events"`
-	Next     uint64  `json:"next"`
-	More     bool    `json:"more"`
-	Complete bool    `json:"complete"`
-	Leads    []lead  `json:"leads"`
+	Events   []event  `json:"events"`
+	Next     uint64   `json:"next"`
+	More     bool     `json:"more"`
+	Complete bool     `json:"complete"`
+	Leads    []lead   `json:"leads"`
+	Best     *bestBid `json:"best_bid,omitempty"`
 	Links    struct {
 		Next string `json:"next"`
 	} `json:"links"`
@@ -98,9 +99,9 @@ type memberDocument struct {
 }
 
 // News answers a GET for "/api/events" or "/api/ring/{slug}/events" with the query that
-// came. It is ahead when the reader knows news that this ledger does not have yet, or has lost:
+// came. best is nil where nobody looks for the best bid. It is ahead when the reader knows news that this ledger does not have yet, or has lost:
 // a node that follows gets them from the one that leads.
-func News(v *ledger.View, path, query string) (d api.Document, ahead bool) {
+func News(v *ledger.View, path, query string, best *Best) (d api.Document, ahead bool) {
 	st := v.State()
 	if path != eventsPath {
 		o, slug, refused := member(st, path, eventsSuffix)
@@ -130,6 +131,7 @@ func News(v *ledger.View, path, query string) (d api.Document, ahead bool) {
 	if err != nil {
 		return refuse(st, api.Internal, "The news cannot be read."), false
 	}
+	ring.Best = best.tell(st)
 	age := newestAge
 	if ring.More {
 		age = olderAge

@@ -28,7 +28,7 @@ func TestNewsTellWhatTheirEventsSay(t *testing.T) {
 		}
 	}
 	r.View(func(v *ledger.View) {
-		a, _ := aside.News(v, "/api/events", "")
+		a, _ := aside.News(v, "/api/events", "", nil)
 		if err := json.Unmarshal(a.Body, &got); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -49,6 +50,8 @@ type options struct {
 	snapshotEvery                 uint64
 	skipAsleep                    bool
 	policies                      policyFlags
+	operator                      operatorFlags
+	look                          lookFlags
 	shell                         shellFlags
 	core                          coreFlags
 	cluster                       clusterFlags
@@ -83,6 +86,8 @@ func (o *options) flags() *flag.FlagSet {
 	fs.Uint64Var(&o.snapshotEvery, "snapshot-every", 10_000, fileOnly+"`events` between two snapshots for edges")
 	fs.BoolVar(&o.skipAsleep, "skip-asleep", true, fileOnly+"traversal skips members with a site that does not answer")
 	o.policies.define(fs)
+	o.operator.define(fs)
+	o.look.define(fs)
 	o.shell.define(fs)
 	o.core.define(fs, "native")
 	o.cluster.define(fs)
@@ -126,7 +131,7 @@ func (o *options) validate() error {
 		wrong.when(err != nil, "realm %q: %w", o.realm, err)
 	}
 	o.inDevelopment()
-	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
+	return errors.Join(append(wrong, checkName(o.name), o.namePolicy().Validate(), o.policies.validate(), o.look.validate(), o.operator.validate(), o.shell.validate(), o.core.validate(), o.sites.validate(), o.cluster.validate())...)
 }
 
 // inDevelopment sets the defaults that --dev changes.
@@ -215,6 +220,26 @@ func (f *policyFlags) validate() error {
 		}
 		wrong.when(page.address != "" && !isPolicy(page.address, page.mail), "%s %q is not %s of at most %d bytes", page.flag, page.address, what, core.MaxNote)
 	}
+	return errors.Join(wrong...)
+}
+
+// operatorFlags say who runs the ring. They are part of the rules, so that every edge shows the same.
+type operatorFlags struct{ core.Operator }
+
+func (f *operatorFlags) define(fs *flag.FlagSet) {
+	fs.StringVar(&f.Name, "operator-name", "", fileOnly+"`name` of the person or organisation that runs the ring, on every page")
+	fs.StringVar(&f.Contact, "operator-contact", "", fileOnly+"`address` of the operator, mailto: or a URL, on every page")
+	fs.StringVar(&f.Payee, "operator-payee", "", fileOnly+"`name` of who receives the payments, on every page")
+}
+
+func (f *operatorFlags) validate() error {
+	var wrong mistakes
+	for _, words := range [...]struct{ key, value string }{{"operator-name", f.Name}, {"operator-payee", f.Payee}} {
+		bad := !utf8.ValidString(words.value) || utf8.RuneCountInString(words.value) > core.MaxName || strings.ContainsFunc(words.value, unicode.IsControl) ||
+			strings.TrimSpace(words.value) != words.value
+		wrong.when(bad, "%s must be one line of up to %d characters, without spaces around it", words.key, core.MaxName)
+	}
+	wrong.when(f.Contact != "" && !isPolicy(f.Contact, true), "operator-contact %q is not a mailto:, http: or https: address of at most %d bytes", f.Contact, core.MaxNote)
 	return errors.Join(wrong...)
 }
 

@@ -225,7 +225,7 @@ func TestBlocklistByItsCommand(t *testing.T) {
 func TestPoliciesStandEverywhere(t *testing.T) {
 	t.Parallel()
 	const terms, privacy, report = "https://operator.dev/terms?lang=en", "https://operator.dev/privacy", "mailto:abuse@operator.dev"
-	o := founded(t, reference, append(freely, "--terms", terms, "--privacy", privacy, "--report", report)...)
+	o := founded(t, reference, append(freely, "--terms", terms, "--privacy", privacy, "--report", report, "--operator-name", "Ada & Co", "--operator-payee", "Ada's shop")...)
 	e := o.follow(t, o.verifier())
 	alike(t, o, e)
 	for _, n := range []*origin{o, e} {
@@ -239,6 +239,9 @@ func TestPoliciesStandEverywhere(t *testing.T) {
 		}
 		for _, target := range []string{"/llms.txt", "/", "/ring", "/members/alpha", "/join", "/embed", "/docs", "/problems/not_admitted"} {
 			body := strings.ReplaceAll(string(n.get(target, "Accept", "text/html").Body), "&amp;", "&")
+			if target != "/llms.txt" && !strings.Contains(body, "Run by <bdi>Ada & Co</bdi>") {
+				t.Errorf("%s does not say who runs the ring", target)
+			}
 			for _, address := range []string{terms, privacy, report} {
 				if !strings.Contains(body, address) {
 					t.Errorf("%s lacks %s", target, address)

@@ -167,7 +167,7 @@ func announceTests(offers []offer, log *slog.Logger) {
 // newRules are the ring's rules that the flags describe.
 func newRules(o *options, networks []core.Network) core.Rules {
 	return core.Rules{Name: o.name, BaseURL: o.baseURL, Fee: int64(o.fee), MinBid: int64(o.minBid),
-		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.Spec, RequiredScore: requiredScore, VisitAsleep: !o.skipAsleep, Policies: o.policies.Policies}
+		Grace: seconds(o.grace), Decay: seconds(o.decay), Networks: networks, Scorer: o.score.Spec, RequiredScore: requiredScore, VisitAsleep: !o.skipAsleep, Policies: o.policies.Policies, Look: o.look.Look, Operator: o.operator.Operator}
 }
 
 // requiredScore is the least agent-readiness score that may join.
