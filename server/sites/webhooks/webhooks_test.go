@@ -137,7 +137,7 @@ func (r *ring) pass(after time.Duration) int {
 func (r *ring) state(slug string) (state, key, body string) {
 	var d struct{ Webhook struct{ Key, State string } }
 	r.View(func(v *ledger.View) {
-		a, _ := aside.News(v, "/api/ring/"+slug+"/events", "")
+		a, _ := aside.News(v, "/api/ring/"+slug+"/events", "", nil)
 		body = string(a.Body)
 		if err := json.Unmarshal(a.Body, &d); err != nil {
 			r.t.Fatal(err)
