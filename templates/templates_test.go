@@ -3,6 +3,8 @@ package templates
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"flag"
@@ -946,6 +948,20 @@ func TestPageOfAnError(t *testing.T) {
 	for _, not := range []string{"random", "search", "problems/"} {
 		if strings.Contains(empty, not) {
 			t.Errorf("%s in %s", not, empty)
+		}
+	}
+}
+
+// The policy of each page has the hash of the one script that is in it, and no other.
+func TestThePolicyNamesTheScriptOfTheTheme(t *testing.T) {
+	script := regexp.MustCompile(`<script data-theme>([^<]*)</script>`).FindStringSubmatch(textOf(About{Page: below("/about")}.HTML()))
+	if script == nil {
+		t.Fatal("there is no such script")
+	}
+	sum := sha256.Sum256([]byte(script[1]))
+	for _, policy := range []string{Policy, VerifyPolicy} {
+		if !strings.Contains(policy, "script-src 'self' 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") || strings.Count(policy, "sha256-") != 1 {
+			t.Error(policy)
 		}
 	}
 }
