@@ -29,6 +29,7 @@ func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
 	for _, r := range pages.Routes() {
 		s.negotiated(get, r)
 	}
+	get(livePath, s.readLive)
 	get(pages.CardPath, s.card)
 	get(pages.CardsPath+"{slug:*}", s.card)
 	for _, asset := range static.Assets() {

@@ -20,6 +20,9 @@ type Picture struct {
 	Category string // that all marks are of, or ""
 	Matching int    // how many members it has
 
+	Script string // that draws what changes in the ring while the page is open, "" for none
+	Seq    uint64 // the position that the picture shows, for it
+
 	turned map[int]float64 // by position: the angles of rays that would lie over each other
 }
 

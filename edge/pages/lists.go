@@ -15,6 +15,7 @@ import (
 
 	"webring/edge/content"
 	"webring/edge/describe"
+	"webring/static"
 	"webring/templates"
 )
 
@@ -83,6 +84,9 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 		Page: frame(&v.about, path, title+" – "+v.about.Name, description),
 		Kind: kind, Category: category, Query: words, Newest: newest, Search: state,
 		Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
+	}
+	if category == "" && words == "" {
+		view.Picture.Script, view.Picture.Seq = static.Ring.Path, r.seq
 	}
 	if category != "" && words == "" && !r.about(&view, v, &board) {
 		return nil

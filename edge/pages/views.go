@@ -52,6 +52,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	}
 	home.Picture = v.picture(&board)
 	home.Picture.Kinds = v.kinds
+	home.Picture.Script, home.Picture.Seq = static.Ring.Path, r.seq
 	return drawn(home.HTML())
 }
 
