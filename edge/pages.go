@@ -61,8 +61,8 @@ func (s *Shell) card(ctx *fasthttp.RequestCtx) {
 	g := s.core.enter()
 	defer g.leave()
 	sent, _ := front.Target(&ctx.Request.Header)
-	_, path, _ := pages.Target(sent)
-	p, busy, failed := s.pages.Card(g, path)
+	_, path, query := pages.Target(sent)
+	p, busy, failed := s.pages.Card(g, path, string(query.Peek("at")))
 	if busy {
 		ctx.SetStatusCode(fasthttp.StatusFound)
 		setHeader(ctx, "Location", g.BaseURL()+pages.CardPath)

@@ -61,6 +61,7 @@ type Shell struct {
 	hops       *hops.Counter                   // nil: none are counted
 	originData OriginData                      // nil: there is none
 	feeds      atomic.Pointer[content.Content] // the last [describe.FeedsPath]
+	moments    atomic.Pointer[content.Content] // the last [describe.MomentsPath]
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages

@@ -84,6 +84,7 @@ type Origin struct {
 	hops      *aside.Hops
 	sender    *hops.Sender
 	found     *aside.Index
+	moments   *aside.Moments
 	feeds     *visits.Feeds
 	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 	store     *badgerstore.Store
@@ -101,7 +102,7 @@ func New(c Config) (*Origin, error) {
 	o := &Origin{Config: c, disk: Volume{Dir: c.Data}}
 	o.Ledger.HeadPath = filepath.Join(c.Data, "head")
 	o.Ledger.Room, o.Ledger.Observe, o.Ledger.Publish = o.disk.AtLeast(WriteFloor), observe, o.publish
-	o.hops, o.found = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books)
+	o.hops, o.found, o.moments = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books), aside.NewMoments(&o.Books, c.Ledger.Now)
 	o.feeds = visits.NewFeeds(&o.Books, c.Ledger.Now, c.Log)
 	o.Payments.Ready, o.Payments.MemberSites = o.disk.AtLeast(PayFloor), memberSites{c.Sites}
 	if err := o.openScorer(); err != nil {

@@ -1,6 +1,7 @@
 // Draws what happens in the ring while its picture is open: a join or a bid grows a ray, and a change
 // of rank moves the numerals. One event stream has it for all pages; the first event is the whole
-// drawing, and the others are what has changed. Sizes and angles are those of templates/picture.go.
+// drawing, and the others are what has changed. On the page of a moment a slider goes through all
+// moments, which the origin replays from the log. Sizes and angles are those of templates/picture.go.
 (() => {
   const figure = document.querySelector(".picture[data-seq]"), svg = figure.querySelector("svg");
   const root = new URL("..", document.currentScript.src);
@@ -57,10 +58,12 @@
     return { ranks: new Map(all.map((m, i) => [m.slug, i + 1])), places, numerals: top.map((p, i) => ({ angle: turned[i], distance: foot + p.end + 15, from: p.angle })) };
   };
 
+  // A member of the past that may not be named has a number for a slug, after a space.
+  const page = (slug) => new URL(slug.startsWith(" ") ? "ring" : `members/${slug}`, root);
   const shape = (m) => {
     const parts = ["ray pale", "ray", "dot", "hit"].map((c) => element("path", { class: c }));
     const host = element("tspan", { x: 200, dy: 20 }, m.host.slice(0, 26));
-    const link = element("a", { class: `mark ${m.kind}`, href: new URL(`members/${m.slug}`, root), tabindex: -1 },
+    const link = element("a", { class: `mark ${m.kind}`, href: page(m.slug), tabindex: -1 },
       element("title", {}, `${m.name}, ${m.host}`), ...parts, element("text", { class: "tip", x: 200, y: 256 }, [...m.name].slice(0, 20).join(""), host));
     return { kind: m.kind, link, parts };
   };
@@ -152,7 +155,7 @@
       const name = document.createElement("bdi"), host = document.createElement("small");
       name.textContent = m.name;
       Object.assign(host, { className: "host", textContent: m.host.slice(0, 28) });
-      link.href = new URL(`members/${slug}`, root);
+      link.href = page(slug);
       link.append(name);
       item.append(link, " ", host);
       return item;
@@ -215,6 +218,67 @@
       again(10);
     });
   };
-  document.addEventListener("visibilitychange", connect);
-  connect();
+
+  // The slider of the page of a moment. The words beside the picture follow when it rests.
+  const replay = async () => {
+    const answer = await fetch(new URL("ring/moments", root), { credentials: "omit" });
+    if (!answer.ok) return;
+    const { members: named, moments } = await answer.json();
+    const all = moments.map(({ seq, at, members, marks }) => {
+      const known = marks.map(([i, position, paid, counts]) => {
+        const { slug, name, url, kind } = named[i];
+        return [slug || ` ${i}`, { slug: slug || ` ${i}`, name, host: url.replace(/^https?:\/\/(www\.)?|\/$/g, ""), kind, position, paid, counts }];
+      });
+      return { seq, at, members, first: known.slice(0, 3).map(([slug]) => slug), marks: new Map(known) };
+    });
+    const make = (name, attributes) => Object.assign(document.createElement(name), attributes);
+    const box = make("div", { className: "replay" }), play = make("button", { type: "button", className: "plain", textContent: "Play" });
+    const slider = make("input", { type: "range", min: 0, max: all.length - 1, ariaLabel: "Moment" }), says = make("output", {});
+    let beat, rest;
+    const show = (i, seconds) => {
+      const { seq, at, members } = all[i];
+      draw(all[i], seconds);
+      slider.value = i;
+      slider.ariaValueText = says.textContent = `${new Date(at).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" })}, ${members} ${members === 1 ? "member" : "members"}`;
+      if (String(seq) === figure.dataset.seq) return;
+      figure.dataset.seq = seq;
+      clearTimeout(rest);
+      rest = setTimeout(() => words(seq).catch(() => {}), 400);
+    };
+    const words = async (seq) => {
+      const address = new URL(`ring?at=${seq}`, root);
+      history.replaceState(null, "", address);
+      const page = await fetch(address, { credentials: "omit", headers: { Accept: "text/html" } });
+      const old = document.querySelector(".stage > div");
+      if (!page.ok || String(seq) !== figure.dataset.seq || old.contains(document.activeElement)) return;
+      const fresh = new DOMParser().parseFromString(await page.text(), "text/html");
+      old.replaceChildren(...document.importNode(fresh.querySelector(".stage > div"), true).childNodes);
+      document.title = fresh.title;
+    };
+    const stop = () => {
+      clearInterval(beat);
+      beat = undefined;
+      play.textContent = "Play";
+    };
+    play.addEventListener("click", () => {
+      if (beat) return stop();
+      play.textContent = "Pause";
+      let i = Number(slider.value);
+      if (i === all.length - 1) show((i = 0), 0);
+      beat = setInterval(() => (i < all.length - 1 ? show(++i, 0.4) : stop()), 450);
+    });
+    slider.addEventListener("input", () => {
+      stop();
+      show(Number(slider.value), 0.3);
+    });
+    box.append(play, slider, says);
+    figure.querySelector("svg").after(box);
+    show(Math.max(0, all.findIndex((m) => String(m.seq) === figure.dataset.seq)), 0);
+  };
+
+  if ("past" in figure.dataset) replay().catch(() => {});
+  else {
+    document.addEventListener("visibilitychange", connect);
+    connect();
+  }
 })();

@@ -23,6 +23,9 @@ type Picture struct {
 	Script string // that draws what changes in the ring while the page is open, "" for none
 	Seq    uint64 // the position that the picture shows, for it
 
+	Replays bool // readers can see how the ring grew
+	Past    bool // the picture is of a moment, without those who are not among the first
+
 	turned map[int]float64 // by position: the angles of rays that would lie over each other
 }
 
@@ -313,8 +316,19 @@ func (p Picture) stretch() string {
 // rests.
 const longestTitle = 28
 
+// path is that of the page of the mark's member. One of an earlier moment may not be named any more.
+func (m Mark) path() string {
+	if m.Slug == "" {
+		return "/ring"
+	}
+	return "/members/" + m.Slug
+}
+
 // title names the member of the mark.
 func (m Mark) title() string {
+	if m.URL == "" {
+		return m.Name
+	}
 	return clipped(m.Name, longestTitle) + ", " + clipped(Where(m.URL), longestTitle)
 }
 
@@ -335,6 +349,8 @@ func (p Picture) words() string {
 		return "The ring with its only member." + key
 	case p.Category != "":
 		return "Where the members of " + p.Category + " are in the ring." + key
+	case p.Past && p.Members > linked:
+		return "The top " + strconv.Itoa(len(p.Top)) + " then, in order of joining." + key
 	case p.Members <= linked || len(p.Marks) == p.Members:
 		return "In order of joining, from the top." + key
 	default:

@@ -173,6 +173,10 @@ func (s *Source) opml(lines []outline) []byte {
 // FeedsPath is that of the list of the feeds of members' own sites, as OPML, which only the origin makes.
 const FeedsPath = "/feeds.opml"
 
+// MomentsPath is that of the ring as it was at moments from its first event on, which only the origin
+// makes.
+const MomentsPath = "/ring/moments"
+
 // memberFeedPath is what the paths of the feeds of members begin with.
 const memberFeedPath = "/feeds/members/"
 

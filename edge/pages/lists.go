@@ -24,6 +24,9 @@ const listRows = 50
 
 // drawRing draws a page of the ring, of one category of it, or of a search.
 func drawRing(r *reader, path string, query *fasthttp.Args) *content.Content {
+	if at := text(query, "at"); at != "" {
+		return r.moment(path, at)
+	}
 	return r.list(path, text(query, "category"), query)
 }
 
@@ -87,6 +90,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	}
 	if category == "" && words == "" {
 		view.Picture.Script, view.Picture.Seq = static.Ring.Path, r.seq
+		view.Picture.Replays = r.pages.site.OriginData != nil && v.members > 0
 	}
 	if category != "" && words == "" && !r.about(&view, v, &board) {
 		return nil
