@@ -2,13 +2,17 @@ package pages
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
+	"webring/edge/cache"
 	"webring/edge/describe"
+	"webring/edge/edgetest"
 )
 
 // past replays three moments.
@@ -74,5 +78,72 @@ func TestCardsOfMoments(t *testing.T) {
 	}
 	if _, _, failed := New(describe.Site{}, time.Now).Card(c, CardPath, "2"); failed == nil || failed.Status != 503 {
 		t.Error("a node that has no moments draws one")
+	}
+}
+
+// What is drawn already is not sent again, and what has faded by little is not, until it has by more.
+func TestADrawingSaysWhatHasChanged(t *testing.T) {
+	of := func(members int, marks ...DrawnMark) *Drawing {
+		d := &Drawing{Seq: 7, Whole: true, Members: members, First: []string{}, Marks: marks}
+		for _, m := range marks[:min(len(marks), 3)] {
+			d.First = append(d.First, m.Slug)
+		}
+		return d
+	}
+	a, b := DrawnMark{Slug: "a", Position: 1, Paid: 10000, Counts: 10000}, DrawnMark{Slug: "b", Position: 2, Paid: 500, Counts: 500}
+	faded := func(m DrawnMark, by int64) DrawnMark { m.Counts -= by; return m }
+	more := DrawnMark{Slug: "b", Position: 2, Paid: 20500, Counts: 20500}
+	for _, c := range []struct {
+		before, now *Drawing
+		marks, gone string
+	}{
+		{of(2, a, b), of(2, a, b), "none", ""},
+		{of(2, a, b), of(2, faded(a, 99), b), "none", ""},
+		{of(2, a, b), of(2, faded(a, 100), b), "a", ""},
+		{of(2, a, b), of(2, more, a), "b", ""},
+		{of(2, a, b), of(1, b), "", "a"},
+		{of(50, a, b), of(51, a, b), "", ""},
+		{of(0), of(1, a), "a", ""},
+	} {
+		change, marks := c.now.Since(c.before), "none"
+		if change != nil {
+			marks = ""
+			for _, m := range change.Marks {
+				marks += m.Slug
+			}
+			if change.Whole || change.Members != c.now.Members || strings.Join(change.Gone, "") != c.gone {
+				t.Errorf("%+v", change)
+			}
+		}
+		if marks != c.marks {
+			t.Errorf("from %+v to %+v: %s, want %s", c.before, c.now, marks, c.marks)
+		}
+	}
+	// Little by little it is told as well.
+	shown, told := of(1, a), 0
+	for i := int64(1); i <= 10; i++ {
+		next := of(1, faded(a, 30*i))
+		if next.Since(shown) != nil {
+			told++
+		}
+		shown = next
+	}
+	if told != 2 {
+		t.Errorf("told %d times of 300 cents", told)
+	}
+}
+
+// The drawing has the first forty and the newest member.
+func TestTheDrawingOfNow(t *testing.T) {
+	n := edgetest.NewRing(t)
+	for i := range 45 {
+		edgetest.Join(t, n, int64(1000+i), "Member", core.Joined{Slug: fmt.Sprint("m", i+1)})
+	}
+	d := New(describe.Site{}, time.Now).Drawing(&ringCore{n, cache.New(1 << 20)})
+	if d == nil || !d.Whole || d.Members != 45 || len(d.Marks) != 41 || strings.Join(d.First, " ") != "m1 m2 m3" {
+		t.Fatalf("%+v", d)
+	}
+	if want := (DrawnMark{Slug: "m45", Name: "Member", Host: "m45.example", Kind: "agent", Position: 45, Paid: 100, Counts: 100}); d.Marks[40] != want {
+		t.Errorf("the newest is %+v", d.Marks[40])
 	}
 }

@@ -1,5 +1,5 @@
-// Package aside keeps what the origin has besides the ledger: hops, news and an index for
-// searches. Edges do not have it. They ask the origin for the documents (package edge/cache).
+// Package aside keeps what the origin has besides the ledger: hops, news, moments and an index
+// for searches. Edges do not have it. They ask the origin for the documents (package edge/cache).
 //
 // # Hops
 //
@@ -42,6 +42,11 @@
 //
 // One batch has the news of one event, or of a part of a pass. News are numbered by their batch
 // and their place in it, so numbers rise, with gaps.
+//
+// # Moments
+//
+// [Moments] tell how the ring grew: who was first, with which standing, after some of its events. They
+// come from replaying all events in a second state, and lie in memory alone.
 //
 // # Search
 //
