@@ -174,10 +174,10 @@
     for (const m of next.marks.values()) {
       const was = old.marks.get(m.slug), name = document.createElement("bdi");
       name.textContent = m.name;
-      if (!was && m.position > old.members) words.push([name, ` joined as member ${m.position}. `]);
-      else if (was && m.paid > was.paid) words.push([name, ` got ${dollars(m.paid - was.paid)}${ranks.get(m.slug) <= 40 ? ` and is number ${ranks.get(m.slug)}` : ""}. `]);
+      if (!was && m.position > old.members) words.push([name, ` joined as member ${m.position}.`]);
+      else if (was && m.paid > was.paid) words.push([name, ` got ${dollars(m.paid - was.paid)}${ranks.get(m.slug) <= 40 ? ` and is number ${ranks.get(m.slug)}` : ""}.`]);
     }
-    if (words.length) figure.querySelector(".lately").replaceChildren(...words.slice(-2).flat());
+    if (words.length) figure.querySelector(".lately").replaceChildren(...words.at(-1));
   };
 
   const take = (d) => {
@@ -249,10 +249,12 @@
       const address = new URL(`ring?at=${seq}`, root);
       history.replaceState(null, "", address);
       const page = await fetch(address, { credentials: "omit", headers: { Accept: "text/html" } });
-      const old = document.querySelector(".stage > div");
-      if (!page.ok || String(seq) !== figure.dataset.seq || old.contains(document.activeElement)) return;
       const fresh = new DOMParser().parseFromString(await page.text(), "text/html");
-      old.replaceChildren(...document.importNode(fresh.querySelector(".stage > div"), true).childNodes);
+      if (!page.ok || String(seq) !== figure.dataset.seq) return;
+      for (const old of document.querySelectorAll("[data-then]")) {
+        const now = fresh.querySelector(`[data-then=${old.dataset.then}]`);
+        if (now && !old.contains(document.activeElement)) old.replaceChildren(...document.importNode(now, true).childNodes);
+      }
       document.title = fresh.title;
     };
     const stop = () => {
@@ -279,6 +281,7 @@
   if ("past" in figure.dataset) replay().catch(() => {});
   else {
     document.addEventListener("visibilitychange", connect);
+    addEventListener("pagehide", () => stream?.close());
     connect();
   }
 })();

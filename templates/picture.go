@@ -343,14 +343,14 @@ func clipped(s string, most int) string {
 func (p Picture) words() string {
 	const key = " The longer the ray, the more counts now."
 	switch {
+	case p.Past:
+		return "The top " + strconv.Itoa(firstRanks) + " then, in order of joining. The longer the ray, the more counted."
 	case p.Members == 0:
 		return "The ring is empty. First place is open."
 	case p.Members == 1:
 		return "The ring with its only member." + key
 	case p.Category != "":
 		return "Where the members of " + p.Category + " are in the ring." + key
-	case p.Past && p.Members > linked:
-		return "The top " + strconv.Itoa(len(p.Top)) + " then, in order of joining." + key
 	case p.Members <= linked || len(p.Marks) == p.Members:
 		return "In order of joining, from the top." + key
 	default:
