@@ -220,6 +220,7 @@ func (l *live) serve(p *livePage, head []byte) {
 	}
 	p.conn.SetWriteDeadline(time.Time{})
 	p.under.prompt = true
+	p.under.Free() // no memory is held for the request any more
 	p.under.Await()
 	if !l.enter(p) {
 		return

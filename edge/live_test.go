@@ -100,6 +100,13 @@ func TestOpenPagesOfAClientAreBounded(t *testing.T) {
 	for _, p := range all {
 		p.next() // it has its place
 	}
+	// None of them has a place among those that hold memory for a request.
+	s.room.mu.Lock()
+	holding := len(s.room.holding.in)
+	s.room.mu.Unlock()
+	if holding > 0 {
+		t.Errorf("%d connections of pages hold memory", holding)
+	}
 	wantProblem(t, s.Get(livePath), api.Overloaded)
 	if r := s.Do("HEAD", livePath, ""); r.Status != 503 {
 		t.Errorf("HEAD: %d", r.Status)
