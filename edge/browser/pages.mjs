@@ -253,7 +253,7 @@ async function lively(page, where) {
     }
   }, live);
   const rays = () => page.$$eval(".picture > svg .ray:not(.pale), circle.numeral", (all) =>
-    all.flatMap((e) => e.getAttribute("d")?.match(/M[^M]+/g) ?? [`${e.getAttribute("cx")} ${e.getAttribute("cy")}`]).map((d) => d.match(/[\d.-]+/g).map(Number).join(" ")).sort().join("\n"));
+    all.flatMap((e) => (e.tagName === "circle" ? [`${e.getAttribute("cx")} ${e.getAttribute("cy")}`] : e.getAttribute("d").match(/M[^M]+/g) ?? [])).map((d) => d.match(/[\d.-]+/g).map(Number).join(" ")).sort().join("\n"));
   const newcomer = { slug: "newcomer", name: "New & Comer", host: "newcomer.example", kind: "mcp", position: whole.members + 1, paid: 10_000_000, counts: 10_000_000 };
   const events = [{ ...whole, seq: whole.seq + 1 }, { seq: whole.seq + 2, members: whole.members + 1, first: ["newcomer", ...whole.first].slice(0, 3), marks: [newcomer] }];
   let told = 1;
