@@ -14,6 +14,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge"
+	"webring/edge/describe"
 	"webring/edge/follow"
 	"webring/edge/hops"
 	"webring/edge/tlog"
@@ -102,7 +103,7 @@ func New(c Config) (*Origin, error) {
 	o := &Origin{Config: c, disk: Volume{Dir: c.Data}}
 	o.Ledger.HeadPath = filepath.Join(c.Data, "head")
 	o.Ledger.Room, o.Ledger.Observe, o.Ledger.Publish = o.disk.AtLeast(WriteFloor), observe, o.publish
-	o.hops, o.found, o.moments = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books), aside.NewMoments(&o.Books, c.Ledger.Now)
+	o.hops, o.found, o.moments = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books), aside.NewMoments(&o.Books, describe.MostReplayed, c.Ledger.Now)
 	o.feeds = visits.NewFeeds(&o.Books, c.Ledger.Now, c.Log)
 	o.Payments.Ready, o.Payments.MemberSites = o.disk.AtLeast(PayFloor), memberSites{c.Sites}
 	if err := o.openScorer(); err != nil {

@@ -177,6 +177,9 @@ const FeedsPath = "/feeds.opml"
 // makes.
 const MomentsPath = "/ring/moments"
 
+// MostReplayed is of how many events the origin makes moments, at most. It takes a second.
+const MostReplayed = 1 << 16
+
 // memberFeedPath is what the paths of the feeds of members begin with.
 const memberFeedPath = "/feeds/members/"
 

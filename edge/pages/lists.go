@@ -90,7 +90,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 	}
 	if category == "" && words == "" {
 		view.Picture.Script, view.Picture.Seq = static.Ring.Path, r.seq
-		view.Picture.Replays = r.pages.site.OriginData != nil && v.members > 0
+		view.Picture.Replays = r.pages.site.OriginData != nil && v.members > 0 && r.seq <= describe.MostReplayed
 	}
 	if category != "" && words == "" && !r.about(&view, v, &board) {
 		return nil

@@ -15,8 +15,6 @@ const (
 	// mostMoments is how many moments are told of. Of a longer history each second one is left out,
 	// then each second of these, and so on.
 	mostMoments = 192
-	// mostReplayed is the longest history that is replayed, in events. It takes half a second.
-	mostReplayed = 1 << 16
 	// shownRanks is how many members a moment has, as the picture of the ring does.
 	shownRanks = 40
 	// momentsAge is for how many seconds moments may be kept. They are made once in that time.
@@ -27,6 +25,7 @@ const (
 // functions may be called concurrently.
 type Moments struct {
 	books  Replayed
+	most   uint64
 	now    func() time.Time
 	making sync.Mutex
 	made   time.Time
@@ -39,9 +38,9 @@ type Replayed interface {
 	View(fn func(v *ledger.View))
 }
 
-// NewMoments replays a ledger. now is its clock.
-func NewMoments(books Replayed, now func() time.Time) *Moments {
-	return &Moments{books: books, now: now}
+// NewMoments replays a ledger of at most so many events. now is its clock.
+func NewMoments(books Replayed, most uint64, now func() time.Time) *Moments {
+	return &Moments{books: books, most: most, now: now}
 }
 
 // moment is the ring after an event.
@@ -125,7 +124,7 @@ func (s *Moments) replay() (all []moment, complete bool, err error) {
 	var size uint64
 	var rows int
 	s.books.View(func(v *ledger.View) { size, rows = v.State().Seq(), v.State().Rows() })
-	if size > mostReplayed {
+	if size > s.most {
 		return nil, false, nil
 	}
 	if s.all != nil && s.now().Sub(s.made) < momentsAge*time.Second {

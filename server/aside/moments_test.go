@@ -60,7 +60,7 @@ func TestMomentsAreTheRingAsItWas(t *testing.T) {
 				add(&core.Bid{Stamp: r.stamp, Member: "m" + strconv.Itoa(m), Amount: amount}, nil)
 			}
 		}
-		d := readMoments(t, aside.NewMoments(r, func() time.Time { return time.UnixMilli(r.stamp) }))
+		d := readMoments(t, aside.NewMoments(r, 1000, func() time.Time { return time.UnixMilli(r.stamp) }))
 		if !d.Complete || len(d.Moments) > 192 || len(d.Moments) < min(events, 97) || d.Moments[0].Members != 1 {
 			t.Fatalf("seed %d: %d moments of %d events", seed, len(d.Moments), events)
 		}
@@ -91,7 +91,7 @@ func TestMomentsHaveNoWithdrawnWords(t *testing.T) {
 		r.add(e, texts)
 	}
 	now := time.UnixMilli(r.stamp)
-	moments := aside.NewMoments(r, func() time.Time { return now })
+	moments := aside.NewMoments(r, 1000, func() time.Time { return now })
 	if d := readMoments(t, moments); len(d.Members) != 2 || d.Members[0].Slug != "m0" || d.Members[0].Name == "" {
 		t.Fatalf("%+v", d.Members)
 	}
@@ -105,5 +105,8 @@ func TestMomentsHaveNoWithdrawnWords(t *testing.T) {
 	now = now.Add(time.Minute)
 	if d := readMoments(t, moments); len(d.Moments) != 3 || d.Moments[2].Members != 1 || len(d.Members) != 1 {
 		t.Errorf("later %+v", d)
+	}
+	if d := readMoments(t, aside.NewMoments(r, 3, func() time.Time { return now })); d.Complete || len(d.Moments) > 0 {
+		t.Errorf("of too long a history %+v", d)
 	}
 }
