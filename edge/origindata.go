@@ -27,6 +27,7 @@ var originPaths = map[string][]string{
 	"/api/events":             {"since", "limit"},
 	"/api/ring/{slug}/events": {},
 	describe.FeedsPath:        {},
+	describe.MomentsPath:      {},
 }
 
 // ringPath is the list of members. A core has it, but for a search by words: q.
@@ -159,16 +160,21 @@ func (s *Shell) answerOriginData(ctx *fasthttp.RequestCtx, path, query string) {
 	ctx.Response.SetBodyRaw(body)
 }
 
-// contentOf gives a document as content. The list of feeds can have hundreds of kilobytes, so it is
-// compressed once for as long as it stays the same.
+// contentOf gives a document as content. The list of feeds and the moments can have hundreds of
+// kilobytes, so they are compressed once for as long as they stay the same.
 func (s *Shell) contentOf(path string, d *api.Document) *content.Content {
-	if path != describe.FeedsPath {
+	long := &s.feeds
+	switch path {
+	case describe.FeedsPath:
+	case describe.MomentsPath:
+		long = &s.moments
+	default:
 		return content.New(d.Media, d.Body)
 	}
-	c := s.feeds.Load()
+	c := long.Load()
 	if c == nil || !bytes.Equal(c.Body(), d.Body) {
 		c = content.New(d.Media, d.Body)
-		s.feeds.Store(c)
+		long.Store(c)
 	}
 	return c
 }

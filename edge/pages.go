@@ -29,6 +29,7 @@ func (s *Shell) people(get func(path string, h fasthttp.RequestHandler)) {
 	for _, r := range pages.Routes() {
 		s.negotiated(get, r)
 	}
+	get(livePath, s.readLive)
 	get(pages.CardPath, s.card)
 	get(pages.CardsPath+"{slug:*}", s.card)
 	get(pages.PreviewsPath+"{name:*}", s.card)
@@ -62,8 +63,8 @@ func (s *Shell) card(ctx *fasthttp.RequestCtx) {
 	g := s.core.enter()
 	defer g.leave()
 	sent, _ := front.Target(&ctx.Request.Header)
-	_, path, _ := pages.Target(sent)
-	p, busy, failed := s.pages.Card(g, path)
+	_, path, query := pages.Target(sent)
+	p, busy, failed := s.pages.Card(g, path, string(query.Peek("at")))
 	if busy {
 		ctx.SetStatusCode(fasthttp.StatusFound)
 		setHeader(ctx, "Location", g.BaseURL()+pages.CardPath)

@@ -94,6 +94,7 @@ type boundedConn struct {
 	unfreed  bool // they have the place among those that hold memory; of that goroutine, too
 
 	linger  bool // set by the goroutine that serves the connection
+	prompt  bool // what does not go out at once fails: a page reads events
 	closing sync.Once
 	closed  error
 }

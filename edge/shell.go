@@ -61,6 +61,7 @@ type Shell struct {
 	hops       *hops.Counter                   // nil: none are counted
 	originData OriginData                      // nil: there is none
 	feeds      atomic.Pointer[content.Content] // the last [describe.FeedsPath]
+	moments    atomic.Pointer[content.Content] // the last [describe.MomentsPath]
 	router     *router.Router
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
@@ -68,6 +69,7 @@ type Shell struct {
 	plain      plainPaths
 	answers    sync.Pool // of *answer
 	draining   atomic.Bool
+	live       *live
 	room       *room
 	fast       *fastpath.Server
 	server     fasthttp.Server
@@ -111,6 +113,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		s.log = slog.Default()
 	}
 	s.pages = pages.New(s.describedSite(&cfg), now)
+	s.live = newLive(core, s.pages)
 	s.mcp = mcp.New(toolReader{s}, cfg.Version, s.log)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
@@ -147,6 +150,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 		Concurrency: maxConns + 1024,
 
 		CloseOnShutdown:              true,
+		KeepHijackedConns:            true, // by live
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
 		DisablePreParseMultipartForm: true,
@@ -187,6 +191,7 @@ func (s *Shell) Serve(l net.Listener) error {
 // request.
 func (s *Shell) Drain() {
 	s.draining.Store(true)
+	s.live.end()
 	s.fast.Drain()
 }
 
@@ -194,6 +199,7 @@ func (s *Shell) Drain() {
 // has been answered, or with ctx's error when it ends before. Idle connections
 // are closed, others after their answer.
 func (s *Shell) Shutdown(ctx context.Context) error {
+	s.live.end()
 	// The fast path first: it may still hand connections over.
 	return errors.Join(s.fast.Shutdown(ctx), s.server.ShutdownWithContext(ctx))
 }

@@ -90,6 +90,8 @@ func (o *Origin) originData(ctx context.Context, path, query string) (d api.Docu
 		return o.found.Document(query)
 	case path == describe.FeedsPath:
 		return o.feeds.Document()
+	case path == describe.MomentsPath:
+		return o.moments.Document()
 	}
 	if path == "/api/events" {
 		o.best.Look()

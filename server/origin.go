@@ -14,6 +14,7 @@ import (
 	"webring/core"
 	"webring/core/snap"
 	"webring/edge"
+	"webring/edge/describe"
 	"webring/edge/follow"
 	"webring/edge/hops"
 	"webring/edge/tlog"
@@ -85,6 +86,7 @@ type Origin struct {
 	sender    *hops.Sender
 	found     *aside.Index
 	best      *aside.Best
+	moments   *aside.Moments
 	feeds     *visits.Feeds
 	passHops  func(ctx context.Context, report []byte) error // to the node that leads; nil for the only origin
 	store     *badgerstore.Store
@@ -103,7 +105,7 @@ func New(c Config) (*Origin, error) {
 	o.Ledger.HeadPath = filepath.Join(c.Data, "head")
 	o.Ledger.Room, o.Ledger.Observe, o.Ledger.Publish = o.disk.AtLeast(WriteFloor), observe, o.publish
 	o.hops, o.found = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books)
-	o.best = aside.NewBest(&o.Books, c.Ledger.Now)
+	o.moments, o.best = aside.NewMoments(&o.Books, describe.MostReplayed, c.Ledger.Now), aside.NewBest(&o.Books, c.Ledger.Now)
 	o.feeds = visits.NewFeeds(&o.Books, c.Ledger.Now, c.Log)
 	o.Payments.Ready, o.Payments.MemberSites = o.disk.AtLeast(PayFloor), memberSites{c.Sites}
 	if err := o.openScorer(); err != nil {

@@ -130,3 +130,10 @@ document.addEventListener("click", (event) => {
 const leadsTo = () => document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
 addEventListener("hashchange", leadsTo);
 leadsTo();
+
+// The script that draws what changes in the ring comes late: who leaves at once needs neither it nor
+// its stream. The slider of a moment needs it now.
+const drawing = document.querySelector(".picture[data-script]");
+const script = () => document.head.append(Object.assign(document.createElement("script"), { src: drawing.dataset.script }));
+if (drawing && "past" in drawing.dataset) script();
+else if (drawing) addEventListener("load", () => setTimeout(script, 2000 + 2000 * Math.random()));

@@ -34,6 +34,8 @@ var (
 	pageScript []byte
 	//go:embed pay.js
 	payScript []byte
+	//go:embed ring.js
+	ringScript []byte
 	//go:embed verify.js
 	verifyScript []byte
 	//go:embed icon.svg
@@ -60,7 +62,7 @@ var remarks = regexp.MustCompile(`(?m)^\s*//.*\n`)
 
 // The files of the pages: the display face, their one style sheet, which names the face by
 // its path, the script that refreshes numbers, the one that asks wallets, the
-// one that verifies the leaderboard, and the icon.
+// one that draws what changes in the ring, the one that verifies the leaderboard, and the icon.
 var (
 	styles = bytes.Replace(comments.ReplaceAll(styleSheet, nil), []byte("face.woff2"), []byte(path.Base(Face.Path)), 1)
 	Face   = Asset{Path: named("/static/face", "woff2", face), Type: "font/woff2", Body: face}
@@ -68,6 +70,8 @@ var (
 	Script = Asset{Path: named("/static/page", "js", pageScript), Type: javaScript, Body: pageScript}
 	pay    = remarks.ReplaceAll(payScript, nil)
 	Pay    = Asset{Path: named("/static/pay", "js", pay), Type: javaScript, Body: pay}
+	ring   = remarks.ReplaceAll(ringScript, nil)
+	Ring   = Asset{Path: named("/static/ring", "js", ring), Type: javaScript, Body: ring}
 	Verify = Asset{Path: named("/static/verify", "js", verifyScript), Type: javaScript, Body: verifyScript}
 	Icon   = Asset{Path: named("/static/icon", "svg", icon), Type: "image/svg+xml", Body: icon}
 )
@@ -120,7 +124,7 @@ var Icons = []Asset{
 var Widget = Asset{Path: named("/widget", "js", widget), Type: javaScript, Body: widget, Shared: true}
 
 // Assets lists every file there is.
-func Assets() []Asset { return []Asset{Face, Style, Script, Pay, Verify, Icon, Widget} }
+func Assets() []Asset { return []Asset{Face, Style, Script, Pay, Ring, Verify, Icon, Widget} }
 
 // Core gives the core as WebAssembly, which is no part of this package, as a file.
 func Core(module []byte) Asset {

@@ -20,6 +20,12 @@ type Picture struct {
 	Category string // that all marks are of, or ""
 	Matching int    // how many members it has
 
+	Script string // that draws what changes in the ring while the page is open, "" for none
+	Seq    uint64 // the position that the picture shows, for it
+
+	Replays bool // readers can see how the ring grew
+	Past    bool // the picture is of a moment, without those who are not among the first
+
 	turned map[int]float64 // by position: the angles of rays that would lie over each other
 }
 
@@ -310,8 +316,19 @@ func (p Picture) stretch() string {
 // rests.
 const longestTitle = 28
 
+// path is that of the page of the mark's member. One of an earlier moment may not be named any more.
+func (m Mark) path() string {
+	if m.Slug == "" {
+		return "/ring"
+	}
+	return "/members/" + m.Slug
+}
+
 // title names the member of the mark.
 func (m Mark) title() string {
+	if m.URL == "" {
+		return m.Name
+	}
 	return clipped(m.Name, longestTitle) + ", " + clipped(Where(m.URL), longestTitle)
 }
 
@@ -326,6 +343,8 @@ func clipped(s string, most int) string {
 func (p Picture) words() string {
 	const key = " The longer the ray, the more counts now."
 	switch {
+	case p.Past:
+		return "The top " + strconv.Itoa(firstRanks) + " then, in order of joining. The longer the ray, the more counted."
 	case p.Members == 0:
 		return "The ring is empty. First place is open."
 	case p.Members == 1:

@@ -195,6 +195,24 @@ const (
 	SearchBad              // the words are none that can be searched for
 )
 
+// Moment is the page of the ring as it was after an event.
+type Moment struct {
+	Page
+	Seq            uint64
+	At             time.Time
+	Number, Of     int // among the moments that there are
+	First          []MomentRow
+	Earlier, Later uint64 // the neighbouring moments, 0 for none
+	Picture        Picture
+}
+
+// MomentRow is one of the highest members at a moment. Of one that may not be named any more the slug
+// is "".
+type MomentRow struct {
+	Slug, Name string
+	Counts     string // USD
+}
+
 // Member is the page of one member.
 type Member struct {
 	Page

@@ -94,6 +94,7 @@ async function visit({ name, path, base = plan.base, fill, rows, like, status = 
       if (javaScriptEnabled && width === 320) await keyboard(page, where);
       if (javaScriptEnabled && width === 1440) await refreshed(page, where);
       if (javaScriptEnabled && rows && width === widths.at(-1)) await low(page, name);
+      if (javaScriptEnabled && path === "/ring" && width === widths.at(-1)) await lively(page, where);
     }
     if (javaScriptEnabled && path === "/") await phone(page, name, base);
     if (!javaScriptEnabled) {
@@ -239,6 +240,36 @@ async function refreshed(page, where) {
   if (!stale) return;
   const mended = await page.waitForFunction(() => document.querySelector("[data-live]").textContent !== "stale").then(() => true, () => false);
   found.expect(where, "numbers are refreshed", mended);
+}
+
+// lively: a page draws a ring that it is told of as the server has drawn it, and then what changes.
+async function lively(page, where) {
+  const live = await page.evaluate(() => String(new URL("../ring/live", new URL(document.querySelector(".picture").dataset.script, location))));
+  const whole = await page.evaluate(async (live) => {
+    const reader = (await fetch(live)).body.getReader();
+    for (let text = ""; ; text += new TextDecoder().decode((await reader.read()).value)) {
+      const first = text.match(/data: (.*)\n\n/);
+      if (!first) continue;
+      await reader.cancel();
+      return JSON.parse(first[1]);
+    }
+  }, live);
+  const rays = () => page.$$eval(".picture > svg .ray:not(.pale), circle.numeral", (all) =>
+    all.flatMap((e) => (e.tagName === "circle" ? [`${e.getAttribute("cx")} ${e.getAttribute("cy")}`] : e.getAttribute("d").match(/M[^M]+/g) ?? [])).map((d) => d.match(/[\d.-]+/g).map(Number).join(" ")).sort().join("\n"));
+  const newcomer = { slug: "newcomer", name: "New & Comer", host: "newcomer.example", kind: "mcp", position: whole.members + 1, paid: 10_000_000, counts: 10_000_000 };
+  const events = [{ ...whole, seq: whole.seq + 1 }, { seq: whole.seq + 2, members: whole.members + 1, first: ["newcomer", ...whole.first].slice(0, 3), marks: [newcomer] }];
+  let told = 1;
+  await page.route(live, (r) => r.fulfill({ headers: { "Content-Type": "text/event-stream" }, body: "retry: 100\n\n" + events.slice(0, told).map((e) => `data: ${JSON.stringify(e)}\n\n`).join("") }));
+  await page.goto(page.url());
+  const drawn = await rays();
+  await page.evaluate(() => document.head.append(Object.assign(document.createElement("script"), { src: document.querySelector(".picture").dataset.script })));
+  await page.waitForFunction(() => document.querySelector(".mark[href^=http]") || !document.querySelector(".mark"));
+  const same = await rays();
+  found.expect(where, "the script draws the ring as the server does", same === drawn, `${drawn}\n\n${same}`);
+  told = 2;
+  const grown = await page.waitForFunction(() => /^New & Comer joined/.test(document.querySelector(".lately").textContent) && document.querySelector(".mark[href$='/newcomer'] .ray:not(.pale)").getAttribute("d")).then(() => true, () => false);
+  found.expect(where, "a join grows a ray", grown && await rays() !== same, await page.textContent(".lately"));
+  await page.unroute(live);
 }
 
 async function submit(page, fill) {

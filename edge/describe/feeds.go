@@ -178,6 +178,13 @@ func (s *Source) opml(lines []outline) []byte {
 // FeedsPath is that of the list of the feeds of members' own sites, as OPML, which only the origin makes.
 const FeedsPath = "/feeds.opml"
 
+// MomentsPath is that of the ring as it was at moments from its first event on, which only the origin
+// makes.
+const MomentsPath = "/ring/moments"
+
+// MostReplayed is of how many events the origin makes moments, at most. It takes a second.
+const MostReplayed = 1 << 16
+
 // memberFeedPath is what the paths of the feeds of members begin with.
 const memberFeedPath = "/feeds/members/"
 

@@ -297,6 +297,10 @@ func (c *connection) handOver(unread []byte, expired bool) {
 // NetConn is the connection below.
 func (c *handedConn) NetConn() net.Conn { return c.Conn }
 
+// Unwrap gives the connection for one who goes on with it in place of fasthttp. What was read and not
+// answered is lost.
+func (c *handedConn) Unwrap() net.Conn { return c.Conn }
+
 // handedTLS shows fasthttp that it is TLS.
 type handedTLS struct {
 	*tls.Conn
@@ -306,3 +310,6 @@ type handedTLS struct {
 func (c *handedTLS) Read(p []byte) (int, error) { return c.from.Read(p) }
 
 func (c *handedTLS) SetReadDeadline(t time.Time) error { return c.from.SetReadDeadline(t) }
+
+// Unwrap is as for a connection without TLS.
+func (c *handedTLS) Unwrap() net.Conn { return c.Conn }

@@ -70,24 +70,24 @@ type drawnCard struct {
 // drawable is a view of package card.
 type drawable interface{ PNG() []byte }
 
-// Card gives the card at a path, from the cache as long as it holds, or what the core
+// Card gives the card at a path, of the moment at unless that is "", from the cache as long as it holds, or what the core
 // answered instead of a document. One card is drawn at a time, and cards take at most half
 // of one processor. When several requests wait, the card of an earlier position is given if
 // there is one. busy says that there is none, and that many wait: then there is no card now.
-func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Response) {
-	key := s.cards.cached.Key([]byte(path))
+func (s *Pages) Card(c Core, path, at string) (p *Page, busy bool, failed *api.Response) {
+	key := s.cards.cached.Key([]byte(path + at))
 	before := s.cards.find(key)
 	found := before != nil && before.holds(c)
 	c.Cached(found)
 	if found {
 		return before.Page, false, nil
 	}
-	if before == nil && path != CardPath && s.cards.waiting.Load() >= mostWaiting {
+	if before == nil && path+at != CardPath && s.cards.waiting.Load() >= mostWaiting {
 		return nil, true, nil // without a read for it
 	}
 	r := newReader(s, c)
 	var view drawable
-	r.complete(func() { view = r.card(path) })
+	r.complete(func() { view = r.card(path, at) })
 	if r.failed != nil {
 		return nil, false, r.failed
 	}
@@ -102,7 +102,7 @@ func (s *Pages) Card(c Core, path string) (p *Page, busy bool, failed *api.Respo
 		switch {
 		case before != nil:
 			most = mostWithFormer
-		case path == CardPath:
+		case path+at == CardPath:
 			most = math.MaxInt32 // it replaces others
 		}
 		if !s.cards.begin(most) {
@@ -152,11 +152,14 @@ func (s *cards) begin(most int32) bool {
 }
 
 // card fills the view of the card at a path.
-func (r *reader) card(path string) drawable {
+func (r *reader) card(path, at string) drawable {
 	var first boardDocument
 	v, ok := r.survey()
 	if !ok || !r.document(standings, &first) {
 		return nil
+	}
+	if at != "" {
+		return r.momentCard(v, at)
 	}
 	name, isPreview := strings.CutPrefix(path, PreviewsPath)
 	subject := subjects[strings.TrimSuffix(name, ".png")]

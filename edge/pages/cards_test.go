@@ -16,7 +16,7 @@ import (
 // cardOf gives the card at a path as one node sends it.
 func cardOf(t *testing.T, s *Pages, c Core, path string) (fields string, body []byte, busy bool) {
 	t.Helper()
-	p, busy, failed := s.Card(c, path)
+	p, busy, failed := s.Card(c, path, "")
 	if failed != nil {
 		t.Fatalf("%s: status %d: %s", path, failed.Status, failed.Body)
 	}
@@ -131,7 +131,7 @@ func TestOneCardIsDrawnAtATime(t *testing.T) {
 	fresh.cards.waiting.Store(0)
 	got := make(chan []byte)
 	go func() {
-		p, _, _ := fresh.Card(c, path)
+		p, _, _ := fresh.Card(c, path, "")
 		if p == nil {
 			got <- nil
 			return
@@ -156,7 +156,7 @@ func TestCardsThatAreNotThere(t *testing.T) {
 	s := New(describe.Site{}, time.Now)
 	for path, code := range map[string]api.Code{CardsPath + "nobody.png": api.UnknownMember, CardsPath + "alpha": api.NotFound, CardsPath + "next.png": api.UnknownMember,
 		CardsPath + "alpha.example.png": api.UnknownMember} {
-		_, _, failed := s.Card(c, path)
+		_, _, failed := s.Card(c, path, "")
 		if failed == nil || failed.Status != code.Status() || !bytes.Contains(failed.Body, []byte(code)) {
 			t.Errorf("%s: %+v, want %s", path, failed, code)
 		}

@@ -8,7 +8,7 @@
 // look.go draws files in the colour of the ring. reader.go
 // reads the documents of a page from the [Core], all of one position, and what pages show of the
 // whole ring. documents.go has the documents, and says what standings are and what bids do; parameters.go
-// has the parameters, when.go how long ago something was. markdown.go converts a page to Markdown.
+// has the parameters, drawing.go what open pages draw, moments.go the ring as it was, when.go how long ago something was. markdown.go converts a page to Markdown.
 //
 // Routes are listed here and served by package edge, which also writes the header fields
 // that are not of the page. errorpage.go draws what people see in place of a problem

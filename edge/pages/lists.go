@@ -15,6 +15,7 @@ import (
 
 	"webring/edge/content"
 	"webring/edge/describe"
+	"webring/static"
 	"webring/templates"
 )
 
@@ -23,6 +24,9 @@ const listRows = 50
 
 // drawRing draws a page of the ring, of one category of it, or of a search.
 func drawRing(r *reader, path string, query *fasthttp.Args) *content.Content {
+	if at := text(query, "at"); at != "" {
+		return r.moment(path, at)
+	}
 	return r.list(path, text(query, "category"), query)
 }
 
@@ -83,6 +87,10 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 		Page: frame(&v.about, path, title+" – "+v.about.Name, description),
 		Kind: kind, Category: category, Query: words, Newest: newest, Search: state,
 		Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
+	}
+	if category == "" && words == "" {
+		view.Picture.Script, view.Picture.Seq = static.Ring.Path, r.seq
+		view.Picture.Replays = r.pages.site.OriginData != nil && v.members > 0 && r.seq <= describe.MostReplayed
 	}
 	if category != "" && words == "" && !r.about(&view, v, &board) {
 		return nil

@@ -19,7 +19,9 @@ const MaxParameter = 300
 func pageParameters(path string) []string {
 	switch {
 	case path == "/ring":
-		return []string{"q", "kind", "category", "sort", "page"}
+		return []string{"at", "q", "kind", "category", "sort", "page"}
+	case path == CardPath:
+		return []string{"at"}
 	case strings.HasPrefix(path, categoriesPath):
 		return []string{"kind", "sort", "page"}
 	case path == leaderboardPath:
@@ -57,6 +59,8 @@ func spelling(name, value string) string {
 		}
 	case "page":
 		return pageNumber(value)
+	case "at":
+		return momentName(value)
 	case "amount":
 		cents, ok := readUSD(value)
 		if !ok || cents == 0 || cents > maxBid {

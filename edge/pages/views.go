@@ -51,6 +51,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	home.Picture = v.picture(&board)
 	home.Picture.Kinds = v.kinds
 	r.latest(&home, &board)
+	home.Picture.Script, home.Picture.Seq = static.Ring.Path, r.seq
 	return drawn(home.HTML())
 }
 

@@ -1,4 +1,4 @@
-// Package aside keeps what the origin has besides the ledger: hops, news, the best bid and an index
+// Package aside keeps what the origin has besides the ledger: hops, news, the best bid, moments and an index
 // for searches. Edges do not have it. They ask the origin for the documents (package edge/cache).
 //
 // # Hops
@@ -50,6 +50,11 @@
 // [Best] finds the member that the least bid lifts past most others. It reads the whole ring in
 // parts of 1024 members, once a minute at most while somebody reads the news of the ring, which
 // name that member. It takes about a second of one processor for a million members.
+//
+// # Moments
+//
+// [Moments] tell how the ring grew: who was first, with which standing, after some of its events. They
+// come from replaying all events in a second state, and lie in memory alone.
 //
 // # Search
 //

@@ -105,7 +105,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 }
 
 // relayed are what an edge passes on and caches, for pages and tools.
-var relayed = []string{"/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/events?limit=1", "/api/ring/beta/events",
+var relayed = []string{"/ring/moments", "/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/events?limit=1", "/api/ring/beta/events",
 	"/api/ring?q=BET+app&limit=2", "/api/ring?q=bet&kind=website&limit=20"}
 
 // sameID names the requests that are to be answered alike: error pages show it.
