@@ -198,6 +198,7 @@ func (s *Shell) readLive(ctx *fasthttp.RequestCtx) {
 	ctx.Hijack(func(net.Conn) {
 		// The response is complete by now, but for what says how long it is.
 		h := &ctx.Response.Header
+		h.Del("Connection")
 		h.SetContentLength(-2) // as long as the connection
 		head := h.AppendBytes(nil)
 		// Pages that end together, since their node stops, connect again at different times.

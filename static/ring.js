@@ -213,8 +213,9 @@
     stream = new EventSource(new URL("ring/live", root));
     stream.addEventListener("message", ({ data }) => take(JSON.parse(data)));
     stream.addEventListener("error", () => {
-      if (stream.readyState !== EventSource.CLOSED) return; // it tries again by itself
-      const again = (turns) => (timer = setTimeout(() => (turns ? ask().catch(() => {}).then(() => again(turns - 1)) : connect()), 30_000 + 10_000 * Math.random()));
+      const mine = stream;
+      if (mine.readyState !== EventSource.CLOSED) return; // it tries again by itself
+      const again = (turns) => (timer = setTimeout(() => (turns ? ask().catch(() => {}).then(() => mine === stream && again(turns - 1)) : connect()), 30_000 + 10_000 * Math.random()));
       again(10);
     });
   };

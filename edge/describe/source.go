@@ -116,10 +116,12 @@ func (s *Source) json(doc any) []byte {
 	return b
 }
 
-// originTime bounds how long a page waits for data of the origin that is not in the ledger, and
-// originAgain is after how many seconds it asks again for what it did not get.
+// originTime bounds how long a page waits for data of the origin that is not in the ledger, replayTime
+// how long one waits that has nothing to show without it, and originAgain is after how many seconds a
+// page asks again for what it did not get.
 const (
 	originTime  = 250 * time.Millisecond
+	replayTime  = 4 * time.Second
 	originAgain = 10
 )
 
@@ -129,7 +131,11 @@ func (s *Site) ReadOrigin(path, query string, doc any) (seconds int, ok bool) {
 	if s.OriginData == nil {
 		return math.MaxInt32, false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), originTime)
+	wait := originTime
+	if path == MomentsPath {
+		wait = replayTime
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	d := s.OriginData(ctx, path, query)
 	if d.Status != 200 || json.Unmarshal(d.Body, doc) != nil {

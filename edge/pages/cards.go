@@ -87,9 +87,16 @@ func (s *Pages) Card(c Core, path, at string) (p *Page, busy bool, failed *api.R
 	}
 	r := newReader(s, c)
 	var view drawable
-	r.complete(func() { view = r.card(path, at) })
+	named := at
+	r.complete(func() { view, named = r.card(path, at) })
 	if r.failed != nil {
 		return nil, false, r.failed
+	}
+	if named != at {
+		key = s.cards.cached.Key([]byte(path + named))
+		if before = s.cards.find(key); before != nil && before.holds(c) {
+			return before.Page, false, nil
+		}
 	}
 	// Views are plain structs: they have a JSON form.
 	shown, err := json.Marshal(view)
@@ -151,12 +158,12 @@ func (s *cards) begin(most int32) bool {
 	return true
 }
 
-// card fills the view of the card at a path.
-func (r *reader) card(path, at string) drawable {
+// card fills the view of the card at a path, and spells at as the card's own moment.
+func (r *reader) card(path, at string) (drawable, string) {
 	var first boardDocument
 	v, ok := r.survey()
 	if !ok || !r.document(standings, &first) {
-		return nil
+		return nil, at
 	}
 	if at != "" {
 		return r.momentCard(v, at)
@@ -165,7 +172,7 @@ func (r *reader) card(path, at string) drawable {
 	subject := subjects[strings.TrimSuffix(name, ".png")]
 	if isPreview && (subject.title == "" || !strings.HasSuffix(name, ".png")) {
 		r.fail(api.NotFound, noSuchPath)
-		return nil
+		return nil, at
 	}
 	if path == CardPath || isPreview {
 		view := &card.Home{Ring: v.ring(&first), Site: onCards(&v.about), Title: subject.title, Words: cmp.Or(subject.words, inWords(v.about.Fee))}
@@ -173,21 +180,21 @@ func (r *reader) card(path, at string) drawable {
 			m := &first.Leaderboard[0]
 			view.First, view.Host = m.Name, templates.Where(m.URL)
 		}
-		return view
+		return view, at
 	}
 	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, CardsPath), ".png")
 	if !ok {
 		r.fail(api.NotFound, noSuchPath)
-		return nil
+		return nil, at
 	}
 	var detail struct{ Member describe.Member }
 	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
-		return nil
+		return nil, at
 	}
 	m := &detail.Member
 	if m.Slug != slug {
 		r.fail(api.UnknownMember, noSuchMember)
-		return nil
+		return nil, at
 	}
 	var news struct {
 		Events []struct {
@@ -211,7 +218,7 @@ func (r *reader) card(path, at string) drawable {
 	}
 	return &card.Member{Ring: v.ring(&first), Here: onCard(m), Did: did,
 		Site: onCards(&v.about), Name: m.Name, Host: templates.Where(m.URL),
-		Rank: m.BoardRank, Standing: counting(m), Words: aging(r.freshness(m))}
+		Rank: m.BoardRank, Standing: counting(m), Words: aging(r.freshness(m))}, at
 }
 
 func places(n int) string {

@@ -1,8 +1,10 @@
 package pages
 
 import (
-	"slices"
+	"bytes"
+	"encoding/json"
 	"strconv"
+	"sync"
 	"time"
 
 	"webring/core/api"
@@ -59,15 +61,46 @@ func (d *momentsDocument) find(at string) (i int) {
 	return i
 }
 
-const noMoments = "The ring cannot be replayed at the moment: only its origin can do it, and only while the history is short."
+const (
+	noMoments   = "Only the origin can replay the ring, and it does not answer at the moment. Ask again in a few seconds."
+	notReplayed = "The ring has no members yet, or its history is too long to be replayed. See the ring as it is: /ring"
+)
 
-// moments reads the moments of the ring. It reports false when there are none, and the page fails.
-func (r *reader) moments() (d momentsDocument, ok bool) {
-	if !r.origin(describe.MomentsPath, "", &d) || len(d.Moments) == 0 {
-		r.fail(api.OriginUnavailable, noMoments)
-		return d, false
+// replay is the document that was read last. Many pages and cards are made of one, and to decode it
+// takes milliseconds.
+type replay struct {
+	mu   sync.Mutex
+	text []byte
+	read *momentsDocument
+}
+
+// decode gives nil for what is no such document.
+func (p *replay) decode(text []byte) *momentsDocument {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.read == nil || !bytes.Equal(p.text, text) {
+		d := new(momentsDocument)
+		if json.Unmarshal(text, d) != nil {
+			return nil
+		}
+		p.text, p.read = text, d
 	}
-	return d, true
+	return p.read
+}
+
+// moments reads the moments of the ring. It gives nil when there are none, and the page fails.
+func (r *reader) moments() *momentsDocument {
+	var text json.RawMessage
+	if !r.origin(describe.MomentsPath, "", &text) {
+		r.fail(api.OriginUnavailable, noMoments)
+		return nil
+	}
+	d := r.pages.replay.decode(text)
+	if d == nil || len(d.Moments) == 0 {
+		r.fail(api.NotFound, notReplayed)
+		return nil
+	}
+	return d
 }
 
 // moment draws the page of the ring as it was.
@@ -76,8 +109,8 @@ func (r *reader) moment(path, at string) *content.Content {
 	if !ok {
 		return nil
 	}
-	d, ok := r.moments()
-	if !ok {
+	d := r.moments()
+	if d == nil {
 		return nil
 	}
 	i := d.find(at)
@@ -107,18 +140,14 @@ func (r *reader) moment(path, at string) *content.Content {
 // momentRows is how many members the page of a moment lists.
 const momentRows = 10
 
-// momentCard fills the view of the card of a moment. There is one for each moment, and no other.
-func (r *reader) momentCard(v *survey, at string) drawable {
-	d, ok := r.moments()
-	if !ok {
-		return nil
+// momentCard fills the view of the card of the moment that at names, and spells its at. There is one
+// card for each moment, whichever events name it.
+func (r *reader) momentCard(v *survey, at string) (drawable, string) {
+	d := r.moments()
+	if d == nil {
+		return nil, at
 	}
-	i := slices.IndexFunc(d.Moments, func(m pastMoment) bool { return strconv.FormatUint(m.Seq, 10) == at })
-	if i < 0 {
-		r.fail(api.NotFound, noSuchPath)
-		return nil
-	}
-	m := &d.Moments[i]
+	m := &d.Moments[d.find(at)]
 	view := &card.Home{Ring: card.Ring{Members: m.Members}, Site: onCards(&v.about), Title: m.At.UTC().Format("2 January 2006"),
 		Words: v.about.Name + " as it was at " + m.At.UTC().Format("15:04 UTC") + ", replayed from its public log."}
 	for k, mark := range m.Marks {
@@ -128,5 +157,5 @@ func (r *reader) momentCard(v *survey, at string) drawable {
 			view.First, view.Host = is.Name, templates.Where(is.URL)
 		}
 	}
-	return view
+	return view, strconv.FormatUint(m.Seq, 10)
 }

@@ -45,6 +45,7 @@ type Pages struct {
 	now     func() time.Time
 	drawing [drawingStripes]sync.Mutex // held while a page is drawn, by its key
 	cards   cards
+	replay  replay
 }
 
 // New prepares the pages of a site. now is the clock of documents.

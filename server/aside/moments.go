@@ -30,6 +30,8 @@ type Moments struct {
 	making sync.Mutex
 	made   time.Time
 	all    []moment
+	told   api.Document // of all, at toldAt events
+	toldAt uint64
 }
 
 // Replayed is a ledger with its records.
@@ -84,14 +86,22 @@ type momentDocument struct {
 // which nothing may be said any more there are none. Those whose words were deleted with them are in no
 // moment that is made afterwards.
 func (s *Moments) Document() (d api.Document) {
+	s.making.Lock()
+	defer s.making.Unlock()
 	all, complete, err := s.replay()
+	var doc *momentsDocument
+	var seq uint64
 	s.books.View(func(v *ledger.View) {
 		st := v.State()
 		if err != nil {
 			d = refuse(st, api.Internal, "The ring cannot be replayed.")
 			return
 		}
-		doc := &momentsDocument{Members: []momentMember{}, Moments: []momentDocument{}, Complete: complete}
+		if seq = st.Seq(); s.toldAt == seq && s.told.Status != 0 {
+			d = s.told
+			return
+		}
+		doc = &momentsDocument{Members: []momentMember{}, Moments: []momentDocument{}, Complete: complete}
 		places := map[core.Ordinal]int64{}
 		for _, m := range all {
 			one := momentDocument{Seq: m.seq, At: instant(m.at), Members: m.members, Marks: make([][4]int64, 0, len(m.marks))}
@@ -111,16 +121,17 @@ func (s *Moments) Document() (d api.Document) {
 			}
 			doc.Moments = append(doc.Moments, one)
 		}
-		d = answer(doc, momentsAge, st.Seq())
 	})
+	if doc != nil { // it is spelled outside of the view, which keeps writers waiting
+		d = answer(doc, momentsAge, seq)
+		s.told, s.toldAt = d, seq
+	}
 	return d
 }
 
 // replay gives the moments, which it makes again when they are old. Of a ring with a longer history
-// than it replays there are none.
+// than it replays there are none. The caller holds making.
 func (s *Moments) replay() (all []moment, complete bool, err error) {
-	s.making.Lock()
-	defer s.making.Unlock()
 	var size uint64
 	var rows int
 	s.books.View(func(v *ledger.View) { size, rows = v.State().Seq(), v.State().Rows() })
@@ -162,7 +173,7 @@ func (s *Moments) replay() (all []moment, complete bool, err error) {
 			number++
 		}
 	}
-	s.all, s.made = some, s.now()
+	s.all, s.made, s.told = some, s.now(), api.Document{}
 	return some, true, nil
 }
 

@@ -136,8 +136,8 @@ func DropWebhook(tx *ledger.Tx, e core.Event) error {
 	}
 	slug := core.MemberOf(e)
 	w, err := readWebhook(tx.View(), slug)
-	if err != nil || w == nil || w.holds(tx.State(), slug) {
-		return err
+	if err == nil && (w == nil || w.holds(tx.State(), slug)) {
+		return nil
 	}
 	err = tx.Put(ledger.News, webhookPrefix+slug, nil)
 	if errors.Is(err, ledger.ErrTurn) {

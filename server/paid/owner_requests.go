@@ -174,17 +174,17 @@ func (o *change) events() (n int) {
 // carryOut appends a move, a change, or both. The change cannot fail after the move: check
 // has said that its category can be opened.
 func (o *change) carryOut(tx *ledger.Tx, m *member) error {
+	if o.Webhook != nil { // before any event: what fails after one ends the ledger
+		if err := aside.SetWebhook(tx, m.Slug, m.Owner, *o.Webhook); err != nil {
+			return err
+		}
+	}
 	if o.URL != "" {
 		texts := &core.Texts{URL: core.Text{Value: o.URL}, Report: core.Text{Value: o.score.Report}}
 		if _, err := tx.Append(&core.Moved{Stamp: tx.Stamp(), Member: m.Slug, Score: eventScore(o.score)}, texts); err != nil {
 			return err
 		}
 		o.service.limits.Moved(tx.State(), m.at, m.URL)
-	}
-	if o.Webhook != nil {
-		if err := aside.SetWebhook(tx, m.Slug, m.Owner, *o.Webhook); err != nil {
-			return err
-		}
 	}
 	if !o.says() {
 		return nil
