@@ -206,7 +206,7 @@ func (v *verifying) compare(ctx context.Context, c *checks, payments match.Logs,
 		}
 		r := log.Compare(ctx, nodes, signed)
 		say := c.ok
-		if len(r.Wrong)+len(r.Unknown)+r.Unnamed > 0 {
+		if len(r.Wrong)+len(r.Unknown)+len(r.Stray)+r.Unnamed > 0 {
 			say = c.note
 		}
 		say("payments", "%d of %d events on %s have their transfers, by %d nodes", r.Matched, log.Events(), network, len(nodes))
@@ -219,6 +219,12 @@ func (v *verifying) compare(ctx context.Context, c *checks, payments match.Logs,
 		if r.Unnamed > 0 {
 			unknown = true
 			c.note("payments", "unknown: %d events on %s name no payee, as a ring of an earlier version wrote them", r.Unnamed, network)
+		}
+		if len(r.Stray) > 0 {
+			c.note("payments", "%s USD came in %d transactions on %s that no event names, without a memo or nonce as for this ring: anyone can send money", form.FormatUSD(r.StrayCents), len(r.Stray), network)
+		}
+		for _, what := range r.Stray[:min(most, len(r.Stray))] {
+			c.note("payments", "no event names it: %s: %s", network, what)
 		}
 		for _, what := range r.Unknown[:min(most, len(r.Unknown))] {
 			unknown = true
