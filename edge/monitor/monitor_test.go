@@ -400,8 +400,53 @@ func TestContradiction(t *testing.T) {
 	c := r.config(t.TempDir())
 	r.verify(c)
 	c.Site = newRing(t, 6, 400).url
-	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "had signed") {
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "an older checkpoint") || !strings.Contains(err.Error(), "is not known") {
 		t.Errorf("a withheld tail: %v", err)
+	}
+}
+
+// A ring that shows fewer events than before shows an older checkpoint, or another history. That is
+// told apart where the tiles of the longer one can be had.
+func TestShorter(t *testing.T) {
+	for _, forked := range []bool{false, true} {
+		r, fork := newRing(t, 6, 400), newRing(t, 6, 400)
+		r.bid(101)
+		if fork.bid(101); forked {
+			fork = newRing(t, 6, 400)
+			fork.bid(102)
+		}
+		r.bid(100)
+		c := r.config(t.TempDir())
+		r.verify(c)
+		tiles := func(path string) {
+			body, err := r.answer(http.Header{}, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fork.paths[path] = func() ([]byte, error) { return body, nil }
+		}
+		if _, err := fork.answer(http.Header{}, "/"); err == nil {
+			t.Fatal("no paths are mapped")
+		}
+		for path := range r.paths {
+			if strings.HasPrefix(path, "/log/tile/0/") || strings.HasPrefix(path, "/log/tile/1/") {
+				tiles(path)
+			}
+		}
+		c.Site = fork.url
+		_, err := Verify(t.Context(), c)
+		found, ok := errors.AsType[*log.Contradiction](err)
+		if ok != forked {
+			t.Fatalf("forked %v: %v", forked, err)
+		}
+		if !forked {
+			if !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "do not contradict") {
+				t.Errorf("%v", err)
+			}
+			continue
+		}
+		keys, _ := log.Keys(r.key)
+		checkEvidence(t, found.Text(), keys)
 	}
 }
 
