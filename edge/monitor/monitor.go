@@ -109,19 +109,24 @@ type run struct {
 // The error is a [*Contradiction], or wraps [ErrWrong], or says what could not be looked at.
 func Verify(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c}
+	var site *site
 	if c.Site == "" {
 		r.from = folder(c.Save)
 	} else {
-		r.from = newSite(c.Site, c.Save)
+		var err error
+		if site, err = newSite(c.Site, c.Save); err != nil {
+			return nil, err
+		}
+		r.from = site
 	}
 	if err := r.trust(ctx); err != nil {
 		return nil, err
 	}
 	err := r.verify(ctx)
-	if site, ok := r.from.(*site); ok {
+	if site != nil {
 		r.Bytes = site.bytes.Load()
-		if errors.Is(err, ErrWrong) {
-			err = errors.Join(err, site.discard())
+		if bad := errors.Is(err, ErrWrong); bad || err == nil {
+			err = errors.Join(err, site.end(bad))
 		}
 	}
 	return &r.Report, err

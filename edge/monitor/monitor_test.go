@@ -585,6 +585,39 @@ func TestAWrongBundleIsNotSaved(t *testing.T) {
 	r.verify(c)
 }
 
+// The next verification removes a wrong bundle, too, that one which was killed had left unchecked.
+// What was checked stays.
+func TestAWrongBundleOfAKilledRunIsNotSaved(t *testing.T) {
+	r := newRing(t, 3, 700)
+	c := r.config(t.TempDir())
+	c.Save = t.TempDir()
+	r.verify(c)
+	whole := folder(c.Save).file(log.EntriesPath(0, log.TileWidth))
+	for len(r.records) < 4*log.TileWidth {
+		r.bid(100)
+	}
+	killed, err := newSite(r.url, c.Save)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := log.EntriesPath(2, log.TileWidth)
+	r.alter[path] = flip
+	if _, err := killed.get(t.Context(), path, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	delete(r.alter, path)
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(whole); err != nil {
+		t.Errorf("what was checked is gone: %v", err)
+	}
+	r.verify(c)
+	if _, err := os.Stat(folder(c.Save).file(uncheckedName)); err == nil {
+		t.Error("something is left as unchecked")
+	}
+}
+
 // What a verification costs, the first time and, from a folder that was saved, the second.
 func BenchmarkVerify(b *testing.B) {
 	for _, events := range []int{100_000, 1_000_000} {
