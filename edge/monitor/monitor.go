@@ -72,6 +72,7 @@ type Report struct {
 	At     log.Checkpoint
 	Signed snap.Checkpoint // the statement about the state
 	Before *log.Checkpoint // the one that was remembered, nil for none
+	Others []string        // other logs, by their origin lines, that were verified at the same URL
 	Cosigned
 	Members int
 	Shown   uint64    // events that the leaderboard is of
@@ -208,6 +209,9 @@ func (r *run) verify(ctx context.Context) error {
 		return err
 	}
 	if err := r.replay(ctx, shown); err != nil {
+		return err
+	}
+	if r.Others, err = r.Memory.shown(r.Site, r.At.Origin); err != nil {
 		return err
 	}
 	if r.Before != nil && r.Before.N > r.At.N {

@@ -33,6 +33,7 @@ const origin = "ring.example"
 type ring struct {
 	testing.TB
 	mu      sync.Mutex
+	name    string // origin line
 	signer  note.Signer
 	key     string // verifier
 	core    [32]byte
@@ -56,7 +57,7 @@ func newRing(t testing.TB, seed uint64, steps int) *ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &ring{TB: t, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}}
+	r := &ring{TB: t, name: origin, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}}
 	if r.signer, err = note.NewSigner(secret); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func (r *ring) root(size int) tlog.Hash {
 }
 
 func (r *ring) checkpoint() []byte {
-	return r.sign(fmt.Sprintf("%s\n%d\n%s\n", origin, len(r.records), r.root(len(r.records))))
+	return r.sign(fmt.Sprintf("%s\n%d\n%s\n", r.name, len(r.records), r.root(len(r.records))))
 }
 
 func (r *ring) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -158,9 +159,9 @@ func (r *ring) answer(header http.Header, path string) ([]byte, error) {
 	size := len(r.records)
 	switch path {
 	case "/sync/keys":
-		return r.sign(snap.Keys{Origin: origin, Time: 1, Current: r.key}.Text()), nil
+		return r.sign(snap.Keys{Origin: r.name, Time: 1, Current: r.key}.Text()), nil
 	case "/sync/checkpoint":
-		return r.sign(snap.Checkpoint{Origin: origin, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest(), Core: r.core}.Text()), nil
+		return r.sign(snap.Checkpoint{Origin: r.name, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest(), Core: r.core}.Text()), nil
 	case "/log/checkpoint":
 		return r.checkpoint(), nil
 	case "/api/leaderboard":
@@ -447,6 +448,34 @@ func TestShorter(t *testing.T) {
 		}
 		keys, _ := log.Keys(r.key)
 		checkEvidence(t, found.Text(), keys)
+	}
+}
+
+// A ring that takes another name does not leave its past behind.
+func TestAnotherName(t *testing.T) {
+	r, renamed := newRing(t, 6, 100), newRing(t, 6, 100)
+	renamed.name = "new.example"
+	secret, key, err := note.GenerateKey(source{rand.New(rand.NewPCG(1, 1))}, renamed.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renamed.key = key
+	if renamed.signer, err = note.NewSigner(secret); err != nil {
+		t.Fatal(err)
+	}
+	c := r.config(t.TempDir())
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.ServeHTTP(w, req) }))
+	t.Cleanup(at.Close)
+	c.Site = at.URL
+	if first := r.verify(c); len(first.Others) > 0 {
+		t.Errorf("%q", first.Others)
+	}
+	r = renamed
+	for range 2 {
+		if again := r.verify(c); len(again.Others) != 1 || again.Others[0] != origin {
+			t.Errorf("%q", again.Others)
+		}
+		c.Site = at.URL + "/"
 	}
 }
 

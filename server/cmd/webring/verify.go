@@ -177,6 +177,9 @@ func tell(c *checks, r *monitor.Report) {
 	} else {
 		c.note("memory", "this is your first verification; the next one checks that the log continues this one")
 	}
+	for _, name := range r.Others {
+		c.note("memory", "this URL showed another log before, %q: nothing shows that %q continues it", name, r.At.Origin)
+	}
 	c.ok("state", "the events lead to the state that is signed at %d events, %x", r.Signed.Size, r.Signed.State)
 	c.ok("leaderboard", "the same to the byte, with %d members at %d events and %s", r.Members, r.Shown, r.As.Format(time.RFC3339))
 	tellWitnesses(c, r.Cosigned)
