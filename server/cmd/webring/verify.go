@@ -241,7 +241,7 @@ func (v *verifying) compare(ctx context.Context, c *checks, payments match.Logs,
 	case c.wrong > 0:
 		return coded{c.end(), exitWrong}
 	case unknown:
-		return errUnanswered
+		return errors.New("what is unknown above about payments could not be compared, and nothing was found to be wrong")
 	}
 	return nil
 }
