@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -16,11 +17,13 @@ import (
 // checked without it.
 func TestContradictionIsKept(t *testing.T) {
 	for name, c := range map[string]struct {
-		more []string // join in the other history
-		want error
+		first, more []string // join in the history, and in the other one
+		want        error
 	}{
-		"as many events": {[]string{"b"}, ErrForked},
-		"more events":    {[]string{"b", "c", "d"}, ErrEvents},
+		"as many events":  {[]string{"a"}, []string{"b"}, ErrForked},
+		"more events":     {[]string{"a"}, []string{"b", "c", "d"}, ErrEvents},
+		"fewer events":    {[]string{"a", "b", "c"}, []string{"b"}, ErrShrunk},
+		"only older ones": {[]string{"a", "b"}, []string{}, ErrShrunk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := newOrigin(t)
@@ -29,19 +32,29 @@ func TestContradictionIsKept(t *testing.T) {
 			if err := fork.state.Apply(o.records[0].Event, o.records[0].Texts); err != nil {
 				t.Fatal(err)
 			}
-			o.join("a")
+			o.join(c.first...)
 			o.sign()
 			fork.join(c.more...)
 			fork.sign()
 			dir := t.TempDir()
 			f := o.booted(func(cfg *Config) { cfg.Dir = dir })
 			o.mu.Lock()
-			o.records, o.at, o.files = fork.records, fork.at, map[string][]byte{log.TilePath(tlog.Tile{H: log.TileHeight, W: len(fork.records)}): leaves(fork.records)}
+			longer := fork.records
+			if len(o.records) > len(longer) {
+				longer = o.records // the one of the readers
+			}
+			o.records, o.at, o.files = fork.records, fork.at, map[string][]byte{log.TilePath(tlog.Tile{H: log.TileHeight, W: len(longer)}): leaves(longer)}
 			o.mu.Unlock()
 			if err := f.accept(t.Context(), fork.signed); !errors.Is(err, c.want) {
 				t.Fatalf("%v", err)
 			}
 			text, err := os.ReadFile(filepath.Join(dir, contradictionName))
+			if len(c.more) == 0 {
+				if err == nil || strings.Contains(f.log.String(), "is not known") {
+					t.Errorf("an older checkpoint: %s\n%s", text, f.log)
+				}
+				return
+			}
 			if err != nil {
 				t.Fatalf("%v\n%s", err, f.log)
 			}
@@ -51,7 +64,7 @@ func TestContradictionIsKept(t *testing.T) {
 			}
 			keys, _ := log.Keys(o.key)
 			earlier, later, err := found.Check(keys)
-			if err != nil || earlier.N != 2 || later.N != int64(len(fork.records)) {
+			if err != nil || earlier.N != 2 || later.N != int64(len(longer)) {
 				t.Errorf("%v: %d and %d events", err, earlier.N, later.N)
 			}
 		})

@@ -34,7 +34,7 @@ func (r *Replica) accept(ctx context.Context, s Signed) error {
 	}
 	far := r.isFar(s.At)
 	err := r.step(ctx, s)
-	if errors.Is(err, ErrForked) || errors.Is(err, ErrEvents) {
+	if errors.Is(err, ErrForked) || errors.Is(err, ErrEvents) || errors.Is(err, ErrShrunk) {
 		r.contradicts(ctx, s)
 	}
 	switch {

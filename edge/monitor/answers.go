@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,17 +51,25 @@ type site struct {
 	bytes  atomic.Int64 // that came, compressed
 
 	mu        sync.Mutex
-	saved     []string // the files of answers that never change, as they came
+	saved     []string // the paths of answers that never change, as they came
 	discarded bool     // so nothing more is saved
 }
 
-func newSite(url, dir string) *site {
+// uncheckedName is the file in the folder with the paths of answers that never change and that no
+// verification has come to the end with: one that was killed, or lost the network, leaves them.
+const uncheckedName = "unchecked"
+
+func newSite(url, dir string) (s *site, err error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost, transport.ResponseHeaderTimeout = tlog.Ahead, 30*time.Second
-	return &site{url: strings.TrimRight(url, "/"), dir: dir, client: &http.Client{
+	s = &site{url: strings.TrimRight(url, "/"), dir: dir, client: &http.Client{
 		Transport: transport, Timeout: requestTime,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
+	if dir != "" {
+		s.saved, err = folder(dir).unchecked()
+	}
+	return s, err
 }
 
 func (s *site) get(ctx context.Context, path string, most int64) (answer, error) {
@@ -90,19 +99,28 @@ func (s *site) save(path string, a answer) error {
 		return nil
 	}
 	if forGood(path) {
-		s.saved = append(s.saved, folder(s.dir).file(path))
+		s.saved = append(s.saved, path)
+		if err := folder(s.dir).note(path); err != nil {
+			return err
+		}
 	}
 	return folder(s.dir).put(path, a)
 }
 
-// discard removes what came and would never be asked for again. It is called after something was
-// found to be wrong, since that may be in it.
-func (s *site) discard() (err error) {
+// end forgets which answers were not checked. If something was found to be wrong, it removes them
+// first: that may be in them, and they would never be asked for again.
+func (s *site) end(wrong bool) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.discarded = true
-	for _, name := range s.saved {
-		if gone := os.Remove(name); !errors.Is(gone, fs.ErrNotExist) {
+	if s.dir == "" {
+		return nil
+	}
+	names := []string{uncheckedName}
+	if s.discarded = wrong; wrong {
+		names = slices.Concat(s.saved, names)
+	}
+	for _, name := range names {
+		if gone := os.Remove(folder(s.dir).file(name)); !errors.Is(gone, fs.ErrNotExist) {
 			err = errors.Join(err, gone)
 		}
 	}
@@ -219,6 +237,33 @@ func (f folder) put(path string, a answer) error {
 		return err
 	}
 	return write(name+".head", fmt.Appendf(nil, headForm, a.seq, a.date))
+}
+
+// note notes that the answer at a path is not checked yet.
+func (f folder) note(path string) error {
+	if err := os.MkdirAll(string(f), 0o755); err != nil {
+		return err
+	}
+	list, err := os.OpenFile(f.file(uncheckedName), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = list.WriteString("\n" + path)
+	return errors.Join(err, list.Close())
+}
+
+// unchecked gives the paths that were noted.
+func (f folder) unchecked() (paths []string, err error) {
+	text, err := os.ReadFile(f.file(uncheckedName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, path := range strings.Fields(string(text)) {
+		if forGood(path) && filepath.IsLocal(path[1:]) {
+			paths = append(paths, path)
+		}
+	}
+	return paths, err
 }
 
 // write writes a file that has its name only when it is whole.

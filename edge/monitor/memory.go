@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"webring/edge/durable"
@@ -13,7 +14,8 @@ import (
 )
 
 // Memory is the folder in which the last verified checkpoint of each ring lies, with the key
-// that it was verified by. "" remembers nothing. A file begins with the verifier, and after an
+// that it was verified by, and which logs each URL has shown: a ring that takes another name does not
+// leave its past behind. "" remembers nothing. A file begins with the verifier, and after an
 // empty line comes the checkpoint as it was signed.
 type Memory string
 
@@ -47,6 +49,29 @@ func (m Memory) remember(origin string, last remembered) error {
 		return nil
 	}
 	return m.write(m.file(origin), append([]byte(last.key+"\n\n"), last.signed...))
+}
+
+// names is the file with the origin lines of the logs that a URL has shown, one a line.
+func (m Memory) names(site string) string {
+	return filepath.Join(string(m), url.PathEscape(strings.TrimRight(site, "/"))+".names")
+}
+
+// shown remembers that a URL shows the log with this origin line, and gives those that it showed
+// before under other names.
+func (m Memory) shown(site, origin string) (others []string, err error) {
+	if m == "" || site == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(m.names(site))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	known := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	others = slices.DeleteFunc(slices.Clone(known), func(name string) bool { return name == origin || name == "" })
+	if slices.Contains(known, origin) {
+		return others, nil
+	}
+	return others, m.write(m.names(site), append(text, origin+"\n"...))
 }
 
 // Keys gives the verifiers by which the ring with this origin line was verified last.

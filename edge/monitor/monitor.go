@@ -72,6 +72,7 @@ type Report struct {
 	At     log.Checkpoint
 	Signed snap.Checkpoint // the statement about the state
 	Before *log.Checkpoint // the one that was remembered, nil for none
+	Others []string        // other logs, by their origin lines, that were verified at the same URL
 	Cosigned
 	Members int
 	Shown   uint64    // events that the leaderboard is of
@@ -109,19 +110,24 @@ type run struct {
 // The error is a [*Contradiction], or wraps [ErrWrong], or says what could not be looked at.
 func Verify(ctx context.Context, c Config) (*Report, error) {
 	r := &run{Config: c}
+	var site *site
 	if c.Site == "" {
 		r.from = folder(c.Save)
 	} else {
-		r.from = newSite(c.Site, c.Save)
+		var err error
+		if site, err = newSite(c.Site, c.Save); err != nil {
+			return nil, err
+		}
+		r.from = site
 	}
 	if err := r.trust(ctx); err != nil {
 		return nil, err
 	}
 	err := r.verify(ctx)
-	if site, ok := r.from.(*site); ok {
+	if site != nil {
 		r.Bytes = site.bytes.Load()
-		if errors.Is(err, ErrWrong) {
-			err = errors.Join(err, site.discard())
+		if bad := errors.Is(err, ErrWrong); bad || err == nil {
+			err = errors.Join(err, site.end(bad))
 		}
 	}
 	return &r.Report, err
@@ -203,6 +209,9 @@ func (r *run) verify(ctx context.Context) error {
 		return err
 	}
 	if err := r.replay(ctx, shown); err != nil {
+		return err
+	}
+	if r.Others, err = r.Memory.shown(r.Site, r.At.Origin); err != nil {
 		return err
 	}
 	if r.Before != nil && r.Before.N > r.At.N {
@@ -296,7 +305,7 @@ func (r *run) checkpoint(ctx context.Context, least uint64) error {
 			r.Cosigned, err = cosigned(signed.body, at, r.Policy)
 			return err
 		case shrunk && second == unsigned:
-			return wrong("the ring shows %d events, and had signed %d before", r.At.N, r.Before.N)
+			return r.shrunk(ctx)
 		case r.offline() || second == unsigned:
 			return wrong("the ring shows %d events, and has signed %d", least, r.At.N)
 		}
@@ -309,17 +318,35 @@ func (r *run) checkpoint(ctx context.Context, least uint64) error {
 	}
 }
 
+// shrunk says what a checkpoint of fewer events than were verified before is: one of another
+// history, if tiles of the longer one can be had that show that, or an older one.
+func (r *run) shrunk(ctx context.Context) error {
+	err := log.Continues(r.signed, r.last.signed, r.verifiers(), log.Get(r.get).Hashes(ctx))
+	if _, ok := errors.AsType[*log.Contradiction](err); ok {
+		return err
+	}
+	older := wrong("the ring shows an older checkpoint, of %d events, and had signed %d before", r.At.N, r.Before.N)
+	if err != nil {
+		return fmt.Errorf("%w; whether the two contradict each other is not known: %w", older, err)
+	}
+	return fmt.Errorf("%w; the two do not contradict each other", older)
+}
+
+// verifiers gives those that are trusted, and those of the last verification.
+func (r *run) verifiers() []string {
+	words := slices.Concat(r.Report.Keys, strings.Fields(r.last.key))
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
 // continues checks that the checkpoint continues the one that was verified last, and the other one
 // that the ring has signed now. That takes a few tiles.
 func (r *run) continues(ctx context.Context) error {
-	words := slices.Concat(r.Report.Keys, strings.Fields(r.last.key))
-	slices.Sort(words)
-	words = slices.Compact(words)
 	if r.Before != nil && r.Before.N <= r.At.N { // a folder that was saved before has no tiles of it
 		r.earlier = append(r.earlier, r.last.signed)
 	}
 	for _, earlier := range r.earlier {
-		err := log.Continues(r.signed, earlier, words, log.Get(r.get).Hashes(ctx))
+		err := log.Continues(r.signed, earlier, r.verifiers(), log.Get(r.get).Hashes(ctx))
 		if _, ok := errors.AsType[*log.Contradiction](err); err != nil && !ok {
 			err = fmt.Errorf("whether the checkpoint continues an earlier one: %w", err)
 		}

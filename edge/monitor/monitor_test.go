@@ -33,6 +33,7 @@ const origin = "ring.example"
 type ring struct {
 	testing.TB
 	mu      sync.Mutex
+	name    string // origin line
 	signer  note.Signer
 	key     string // verifier
 	core    [32]byte
@@ -56,7 +57,7 @@ func newRing(t testing.TB, seed uint64, steps int) *ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &ring{TB: t, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}}
+	r := &ring{TB: t, name: origin, key: key, state: core.NewState(10_000, 1), alter: map[string]func([]byte) []byte{}}
 	if r.signer, err = note.NewSigner(secret); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func (r *ring) root(size int) tlog.Hash {
 }
 
 func (r *ring) checkpoint() []byte {
-	return r.sign(fmt.Sprintf("%s\n%d\n%s\n", origin, len(r.records), r.root(len(r.records))))
+	return r.sign(fmt.Sprintf("%s\n%d\n%s\n", r.name, len(r.records), r.root(len(r.records))))
 }
 
 func (r *ring) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -158,9 +159,9 @@ func (r *ring) answer(header http.Header, path string) ([]byte, error) {
 	size := len(r.records)
 	switch path {
 	case "/sync/keys":
-		return r.sign(snap.Keys{Origin: origin, Time: 1, Current: r.key}.Text()), nil
+		return r.sign(snap.Keys{Origin: r.name, Time: 1, Current: r.key}.Text()), nil
 	case "/sync/checkpoint":
-		return r.sign(snap.Checkpoint{Origin: origin, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest(), Core: r.core}.Text()), nil
+		return r.sign(snap.Checkpoint{Origin: r.name, Size: uint64(size), Root: r.root(size), Time: r.state.LastStamp(), State: r.state.Digest(), Core: r.core}.Text()), nil
 	case "/log/checkpoint":
 		return r.checkpoint(), nil
 	case "/api/leaderboard":
@@ -400,8 +401,81 @@ func TestContradiction(t *testing.T) {
 	c := r.config(t.TempDir())
 	r.verify(c)
 	c.Site = newRing(t, 6, 400).url
-	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "had signed") {
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "an older checkpoint") || !strings.Contains(err.Error(), "is not known") {
 		t.Errorf("a withheld tail: %v", err)
+	}
+}
+
+// A ring that shows fewer events than before shows an older checkpoint, or another history. That is
+// told apart where the tiles of the longer one can be had.
+func TestShorter(t *testing.T) {
+	for _, forked := range []bool{false, true} {
+		r, fork := newRing(t, 6, 400), newRing(t, 6, 400)
+		r.bid(101)
+		if fork.bid(101); forked {
+			fork = newRing(t, 6, 400)
+			fork.bid(102)
+		}
+		r.bid(100)
+		c := r.config(t.TempDir())
+		r.verify(c)
+		tiles := func(path string) {
+			body, err := r.answer(http.Header{}, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fork.paths[path] = func() ([]byte, error) { return body, nil }
+		}
+		if _, err := fork.answer(http.Header{}, "/"); err == nil {
+			t.Fatal("no paths are mapped")
+		}
+		for path := range r.paths {
+			if strings.HasPrefix(path, "/log/tile/0/") || strings.HasPrefix(path, "/log/tile/1/") {
+				tiles(path)
+			}
+		}
+		c.Site = fork.url
+		_, err := Verify(t.Context(), c)
+		found, ok := errors.AsType[*log.Contradiction](err)
+		if ok != forked {
+			t.Fatalf("forked %v: %v", forked, err)
+		}
+		if !forked {
+			if !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "do not contradict") {
+				t.Errorf("%v", err)
+			}
+			continue
+		}
+		keys, _ := log.Keys(r.key)
+		checkEvidence(t, found.Text(), keys)
+	}
+}
+
+// A ring that takes another name does not leave its past behind.
+func TestAnotherName(t *testing.T) {
+	r, renamed := newRing(t, 6, 100), newRing(t, 6, 100)
+	renamed.name = "new.example"
+	secret, key, err := note.GenerateKey(source{rand.New(rand.NewPCG(1, 1))}, renamed.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renamed.key = key
+	if renamed.signer, err = note.NewSigner(secret); err != nil {
+		t.Fatal(err)
+	}
+	c := r.config(t.TempDir())
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { r.ServeHTTP(w, req) }))
+	t.Cleanup(at.Close)
+	c.Site = at.URL
+	if first := r.verify(c); len(first.Others) > 0 {
+		t.Errorf("%q", first.Others)
+	}
+	r = renamed
+	for range 2 {
+		if again := r.verify(c); len(again.Others) != 1 || again.Others[0] != origin {
+			t.Errorf("%q", again.Others)
+		}
+		c.Site = at.URL + "/"
 	}
 }
 
@@ -538,6 +612,39 @@ func TestAWrongBundleIsNotSaved(t *testing.T) {
 	}
 	delete(r.alter, path)
 	r.verify(c)
+}
+
+// The next verification removes a wrong bundle, too, that one which was killed had left unchecked.
+// What was checked stays.
+func TestAWrongBundleOfAKilledRunIsNotSaved(t *testing.T) {
+	r := newRing(t, 3, 700)
+	c := r.config(t.TempDir())
+	c.Save = t.TempDir()
+	r.verify(c)
+	whole := folder(c.Save).file(log.EntriesPath(0, log.TileWidth))
+	for len(r.records) < 4*log.TileWidth {
+		r.bid(100)
+	}
+	killed, err := newSite(r.url, c.Save)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := log.EntriesPath(2, log.TileWidth)
+	r.alter[path] = flip
+	if _, err := killed.get(t.Context(), path, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	delete(r.alter, path)
+	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(whole); err != nil {
+		t.Errorf("what was checked is gone: %v", err)
+	}
+	r.verify(c)
+	if _, err := os.Stat(folder(c.Save).file(uncheckedName)); err == nil {
+		t.Error("something is left as unchecked")
+	}
 }
 
 // What a verification costs, the first time and, from a folder that was saved, the second.

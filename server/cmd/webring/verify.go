@@ -177,6 +177,9 @@ func tell(c *checks, r *monitor.Report) {
 	} else {
 		c.note("memory", "this is your first verification; the next one checks that the log continues this one")
 	}
+	for _, name := range r.Others {
+		c.note("memory", "this URL showed another log before, %q: nothing shows that %q continues it", name, r.At.Origin)
+	}
 	c.ok("state", "the events lead to the state that is signed at %d events, %x", r.Signed.Size, r.Signed.State)
 	c.ok("leaderboard", "the same to the byte, with %d members at %d events and %s", r.Members, r.Shown, r.As.Format(time.RFC3339))
 	tellWitnesses(c, r.Cosigned)
@@ -206,7 +209,7 @@ func (v *verifying) compare(ctx context.Context, c *checks, payments match.Logs,
 		}
 		r := log.Compare(ctx, nodes, signed)
 		say := c.ok
-		if len(r.Wrong)+len(r.Unknown)+r.Unnamed > 0 {
+		if len(r.Wrong)+len(r.Unknown)+len(r.Stray)+r.Unnamed > 0 {
 			say = c.note
 		}
 		say("payments", "%d of %d events on %s have their transfers, by %d nodes", r.Matched, log.Events(), network, len(nodes))
@@ -220,6 +223,12 @@ func (v *verifying) compare(ctx context.Context, c *checks, payments match.Logs,
 			unknown = true
 			c.note("payments", "unknown: %d events on %s name no payee, as a ring of an earlier version wrote them", r.Unnamed, network)
 		}
+		if len(r.Stray) > 0 {
+			c.note("payments", "%s USD came in %d transactions on %s that no event names, without a memo or nonce as for this ring: anyone can send money", form.FormatUSD(r.StrayCents), len(r.Stray), network)
+		}
+		for _, what := range r.Stray[:min(most, len(r.Stray))] {
+			c.note("payments", "no event names it: %s: %s", network, what)
+		}
 		for _, what := range r.Unknown[:min(most, len(r.Unknown))] {
 			unknown = true
 			c.note("payments", "unknown: %s: %s", network, what)
@@ -232,7 +241,7 @@ func (v *verifying) compare(ctx context.Context, c *checks, payments match.Logs,
 	case c.wrong > 0:
 		return coded{c.end(), exitWrong}
 	case unknown:
-		return errUnanswered
+		return errors.New("what is unknown above about payments could not be compared, and nothing was found to be wrong")
 	}
 	return nil
 }
