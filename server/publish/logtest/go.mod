@@ -1,4 +1,4 @@
-// What the tests of server/publish run: other people's readers of transparency logs. It is a
+// What tests run: tools of other people for transparency logs. It is a
 // module of its own, so that no build of webring fetches it.
 module webring/server/publish/logtest
 
