@@ -224,7 +224,7 @@ soak: wasm
 	$(GO) test -count=1 -timeout 60m -v ./core/coretest -histories 1000
 	$(GO) test -count=1 -timeout 60m -run 'TestHistories' -v ./server/paid -histories 200
 	$(GO) test -race -count=1 -timeout 60m -run '$(LONG)' -v ./edge ./edge/front ./server/paid ./server/sites/score/local
-	$(GO) test -count=1 -timeout 60m -run '^(TestPagesInABrowser|TestTheWidgetOnOtherSites|TestAReaderVerifiesTheLeaderboard|TestAWalletPaysInABrowser)$$' -v ./server/cmd/webring -browser.whole
+	$(GO) test -count=1 -timeout 60m -run '^(TestPagesInABrowser|TestTheWidgetOnOtherSites|TestAReaderVerifiesTheLeaderboard|TestAWorkerReadsLogsAsEdgesDo|TestAWalletPaysInABrowser)$$' -v ./server/cmd/webring -browser.whole
 	$(GO) test -count=1 -timeout 20m -run 'TestForeignWitnesses' -v ./server/publish -litewitness
 	$(GO) test -count=1 -timeout 60m -run 'TestCluster/histories' -v ./server/ledger/cluster -history.time 10m
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,31 +14,17 @@ import (
 	"time"
 
 	"webring/edge/tlog"
+	"webring/server"
 )
 
 // An edge is a witness of its ring, the origin asks it, and another edge shows only what it has
 // cosigned.
 func TestAWitnessedRing(t *testing.T) {
 	t.Parallel()
-	keyFile := filepath.Join(t.TempDir(), "witness-key")
-	var key bytes.Buffer
-	if err := run([]string{"key", "witness", "witness.test/ring"}, &key); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(keyFile, key.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	o := ring(t, "--core", "native")
 	pinned := o.verifier()
-	witness := o.follow(t, pinned, "--core", "native", "--witness-key", keyFile)
-	verifier := ""
-	eventually(t, "the key of the witness", longEnough, func() bool {
-		m := regexp.MustCompile(`(?m)^witness key: (\S+)$`).FindStringSubmatch(witness.log.String())
-		if m != nil {
-			verifier = m[1]
-		}
-		return m != nil
-	})
+	t.Run("asked by Tessera", o.asTesseraAsks)
+	witness, verifier := o.witness(t)
 	file := filepath.Join(t.TempDir(), "policy")
 	if err := os.WriteFile(file, fmt.Appendf(nil, "witness w %s %s\nquorum w\n", verifier, witness.base), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,5 +71,74 @@ func TestAWitnessedRing(t *testing.T) {
 		if res.StatusCode != want {
 			t.Errorf("%q: %d", body, res.StatusCode)
 		}
+	}
+}
+
+// witness starts an edge that is a witness of the ring, and gives the witness's key, too.
+func (o *origin) witness(t *testing.T) (e *origin, verifier string) {
+	t.Helper()
+	keyFile := filepath.Join(t.TempDir(), "witness-key")
+	var key bytes.Buffer
+	if err := run([]string{"key", "witness", "witness.test/ring"}, &key); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(keyFile, key.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e = o.follow(t, o.verifier(), "--core", "native", "--witness-key", keyFile)
+	eventually(t, "the key of the witness", longEnough, func() bool {
+		m := regexp.MustCompile(`(?m)^witness key: (\S+)$`).FindStringSubmatch(e.log.String())
+		if m != nil {
+			verifier = m[1]
+		}
+		return m != nil
+	})
+	return e, verifier
+}
+
+// asTesseraAsks has a log of Tessera, which signs with the ring's key, ask a witness that has
+// cosigned nothing yet. That log says what it was answered: see server/publish/logtest.
+func (o *origin) asTesseraAsks(t *testing.T) {
+	folder, program := filepath.Join("..", "..", "publish", "logtest"), filepath.Join(t.TempDir(), "logtest")
+	for _, step := range [][]string{{"mod", "download"}, {"build", "-o", program, "."}} {
+		cmd := exec.Command("go", step...)
+		cmd.Dir = folder
+		if out, err := cmd.CombinedOutput(); err != nil && step[0] == "mod" {
+			t.Skipf("needs the modules of Tessera and Torchwood, which cannot be had: run go mod download in server/publish/logtest where a module proxy can be reached: %v: %s", err, out)
+		} else if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	e, verifier := o.witness(t)
+	cmd := exec.Command(program, "witness", server.SyncKeyPath(o.data), e.base, verifier, t.TempDir())
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, stderr.String())
+	}
+	var checkpoints []string
+	if err := json.Unmarshal(out, &checkpoints); err != nil || len(checkpoints) != 5 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	policy, err := tlog.ParsePolicy(fmt.Appendf(nil, "log %s\nwitness w %s\nquorum w\n", o.verifier(), verifier))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := tlog.Keys(o.verifier())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, size := range []int64{3, 303, 303, 303, 303} {
+		at, err := tlog.OpenCheckpoint([]byte(checkpoints[i]), keys)
+		if err != nil || at.N != size {
+			t.Errorf("%v: %d entries, want %d", err, at.N, size)
+		}
+		if by, err := policy.Check([]byte(checkpoints[i])); err != nil || len(by) != 1 {
+			t.Errorf("%v, %v: %s", by, err, checkpoints[i])
+		}
+	}
+	if !strings.Contains(e.log.String(), "has signed two histories of the same size") {
+		t.Error("the witness does not say that the log has signed another root")
 	}
 }

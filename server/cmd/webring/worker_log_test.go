@@ -77,22 +77,20 @@ type asked struct {
 	want string
 }
 
-// answersOfModules has Node ask the modules that the Worker and /verify read logs with.
+// answersOfModules asks the modules that the Worker and /verify read logs with.
 const answersOfModules = `
-	import { readFileSync } from "node:fs";
 	import { continues, Contradiction } from "./contradiction.js";
 	import { open, readKeys, verified } from "./note.js";
 	import { cutCosigned, Policy } from "./policy.js";
 	import { entries, tilePath } from "./tiles.js";
-	const { base, questions } = JSON.parse(readFileSync(0, "utf8"));
 	const tiles = new Map();
 	const get = async (path) => {
-		if (!tiles.has(path)) tiles.set(path, new Uint8Array(await (await fetch(base + path)).arrayBuffer()));
+		if (!tiles.has(path)) tiles.set(path, new Uint8Array(await (await fetch(answers.base + path)).arrayBuffer()));
 		return tiles.get(path);
 	};
 	const ask = {
 		path: ({ kind, n, width }) => tilePath(kind, n, width),
-		bundle: ({ bytes, width }) => void entries(new Uint8Array(Buffer.from(bytes, "base64")), width),
+		bundle: ({ bytes, width }) => void entries(Uint8Array.from(atob(bytes), (c) => c.charCodeAt(0)), width),
 		note: async ({ signed, keys }) => void (await verified(signed, await readKeys(keys))),
 		policy: ({ policy }) => void new Policy(policy),
 		check: ({ policy, signed }) => new Policy(policy).check(signed),
@@ -132,12 +130,42 @@ const answersOfModules = `
 			return error.evidence ?? (what === "altered" ? String(error) : "refused");
 		}
 	}
-	const answers = [];
-	for (const question of questions) answers.push(await answer(question));
-	console.log(JSON.stringify(answers));`
+	async function answers({ base, questions }) {
+		answers.base = base;
+		const all = [];
+		for (const question of questions) all.push(await answer(question));
+		return all;
+	}`
+
+// inNode prints the answers of modules as Node gives them, and inChromium as Chromium does, where the
+// modules are built as page.mjs builds those of /verify.
+const (
+	inNode = `
+	import { readFileSync } from "node:fs";
+	console.log(JSON.stringify(await answers(JSON.parse(readFileSync(0, "utf8")))));`
+	inChromium = `
+	import { readFileSync } from "node:fs";
+	import { build } from "esbuild";
+	import { launch } from "../browser/chromium.mjs";
+	const body = readFileSync(0, "utf8");
+	const { base, chromium, modules } = JSON.parse(body);
+	const built = await build({
+		stdin: { contents: modules + "; globalThis.answers = answers;", resolveDir: "." },
+		bundle: true, format: "iife", target: "es2022", alias: { "node:crypto": "./sha256.js" }, write: false, logLevel: "warning",
+	});
+	const browser = await launch(chromium);
+	const page = await browser.newPage();
+	await page.route(base + "/asked", (route) => route.fulfill({ contentType: "application/json", body }));
+	await page.route(base + "/", (route) => route.fulfill({ contentType: "text/html", body: "<!doctype html>" }));
+	await page.goto(base + "/");
+	await page.addScriptTag({ content: built.outputFiles[0].text });
+	console.log(JSON.stringify(await page.evaluate(async () => answers(await (await fetch("/asked")).json()))));
+	await browser.close();`
+)
 
 // TestAWorkerReadsLogsAsEdgesDo holds the modules of the Worker and of /verify against the edge's
-// packages: paths, bundles, signed notes, cosignatures, policies and proofs by tiles.
+// packages, in Node and in Chromium: paths, bundles, signed notes, cosignatures, policies and proofs
+// by tiles.
 func TestAWorkerReadsLogsAsEdgesDo(t *testing.T) {
 	t.Parallel()
 	bundled(t)
@@ -183,6 +211,15 @@ func TestAWorkerReadsLogsAsEdgesDo(t *testing.T) {
 			add("refused", "note", map[string]any{"signed": wrong, "keys": otherKey + " " + peter})
 		}
 		add("refused", "note", map[string]any{"signed": signed, "keys": otherKey})
+	}
+
+	// The example of tlog-tiles: a tree of 70 000.
+	for _, c := range []struct {
+		path     string
+		level    int
+		n, width int64
+	}{{"0/272", 0, 272, 256}, {"0/273.p/112", 0, 273, 112}, {"1/000", 1, 0, 256}, {"1/001.p/17", 1, 1, 17}, {"2/000.p/1", 2, 0, 1}} {
+		add("/log/tile/"+c.path, "path", map[string]any{"kind": fmt.Sprint("tile/", c.level), "n": c.n, "width": c.width})
 	}
 
 	// The example of signed-note.
@@ -333,11 +370,24 @@ func TestAWorkerReadsLogsAsEdgesDo(t *testing.T) {
 		}
 	}
 
-	in, err := json.Marshal(map[string]any{"base": h.base, "questions": questions})
+	t.Run("Node", func(t *testing.T) { modulesAnswer(t, h, seed, questions, "", inNode) })
+	t.Run("Chromium", func(t *testing.T) {
+		chromium := browser(t)
+		if !*wholeBrowser { // these take long, and the page's own test alters tiles and bundles, too
+			questions = slices.DeleteFunc(questions, func(q asked) bool { return q.What == "altered" || q.What == "bundle" })
+		}
+		modulesAnswer(t, h, seed, questions, chromium, inChromium)
+	})
+}
+
+// modulesAnswer has a program of Node ask the modules, and holds the answers against what is wanted.
+func modulesAnswer(t *testing.T, h *hostile, seed uint64, questions []asked, chromium, program string) {
+	t.Helper()
+	in, err := json.Marshal(map[string]any{"base": h.base, "questions": questions, "chromium": chromium, "modules": answersOfModules})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("node", "--input-type=module", "-e", answersOfModules)
+	cmd := exec.Command("node", "--input-type=module", "-e", answersOfModules+program)
 	cmd.Dir, cmd.Stdin = workerFolder, bytes.NewReader(in)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -1,7 +1,8 @@
 // Command logtest reads a log with tools that other people have made. It says in one line what it
-// read, or why it could not.
+// read, or why it could not. Or it has a log of Tessera ask a witness, and prints what that cosigned.
 //
 //	logtest URL VERIFIER
+//	logtest witness KEYFILE URL VERIFIER FOLDER
 package main
 
 import (
@@ -31,12 +32,22 @@ import (
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	size, err := read(ctx, os.Args[1], os.Args[2])
-	if err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if args[0] == "witness" {
+		return witnessed(ctx, args[1], args[2], args[3], args[4])
+	}
+	size, err := read(ctx, args[0], args[1])
+	if err != nil {
+		return err
+	}
 	fmt.Printf("read %d entries\n", size)
+	return nil
 }
 
 // read checks the whole log with Tessera, and reads each entry with Torchwood.
