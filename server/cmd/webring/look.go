@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -143,6 +144,9 @@ func contrast(a, b rgb) float64 {
 	return max(light(a), light(b)) / min(light(a), light(b))
 }
 
+// notFollowed are attributes with which a path would look otherwise than its outline.
+var notFollowed = []string{"opacity", "fill-opacity", "display", "visibility", "transform", "style", "clip-path", "mask"}
+
 // logoOf takes the outlines from an SVG file. What would look otherwise in one colour is refused.
 func logoOf(text []byte) (string, error) {
 	if len(text) > maxConfig {
@@ -150,6 +154,7 @@ func logoOf(text []byte) (string, error) {
 	}
 	read := xml.NewDecoder(bytes.NewReader(text))
 	box, outlines := "", []string(nil)
+	ground, colour := "black", "" // of paths that have no colour of their own, and of the paths before
 	for {
 		token, err := read.Token()
 		if errors.Is(err, io.EOF) {
@@ -174,17 +179,24 @@ func logoOf(text []byte) (string, error) {
 			continue
 		case "svg":
 			box = cmp.Or(box, strings.Join(strings.Fields(strings.ReplaceAll(given["viewBox"], ",", " ")), " "))
+			ground = cmp.Or(given["fill"], ground)
 		case "g":
+			ground = cmp.Or(given["fill"], ground)
 		case "path":
-			if given["fill"] == "none" {
+			fill := cmp.Or(given["fill"], ground)
+			switch {
+			case fill == "none":
 				return "", errors.New("a path draws lines; convert strokes to outlines")
+			case colour != "" && fill != colour:
+				return "", fmt.Errorf("it has the colours %s and %s; save the logo in one colour", colour, fill)
 			}
+			colour = fill
 			outlines = append(outlines, strings.Join(strings.Fields(given["d"]), " "))
 		default:
 			return "", fmt.Errorf("it has an element %q; convert all shapes to paths", element.Name.Local)
 		}
 		for name, value := range given {
-			if name == "transform" || name == "style" || name == "clip-path" || name == "mask" || name == "fill-rule" && value != "nonzero" || name == "stroke" && value != "none" {
+			if slices.Contains(notFollowed, name) || name == "fill-rule" && value != "nonzero" || name == "stroke" && value != "none" {
 				return "", fmt.Errorf("it has the attribute %s=%q, which is not followed; save the logo as plain filled paths", name, value)
 			}
 		}
