@@ -78,6 +78,9 @@ func (r *reader) moment(path, at string) *content.Content {
 	}
 	d, ok := r.moments()
 	if !ok {
+		if v.members == 0 {
+			r.fail(api.EmptyRing, "The ring has no members at present.")
+		}
 		return nil
 	}
 	i := d.find(at)
