@@ -154,7 +154,7 @@
       const m = marks.get(slug), item = document.createElement("li"), link = document.createElement("a");
       const name = document.createElement("bdi"), host = document.createElement("small");
       name.textContent = m.name;
-      Object.assign(host, { className: "host", textContent: m.host.slice(0, 28) });
+      Object.assign(host, { className: "host", textContent: m.host.length > 28 ? m.host.slice(0, 27) + "…" : m.host });
       link.href = page(slug);
       link.append(name);
       item.append(link, " ", host);

@@ -164,7 +164,7 @@ func (v Embed) HTML() templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <h2>The widget</h2><p>A custom element under 6 KB. It shows your neighbours and your place in the ring. Without JavaScript, or if the ring does not answer, it shows plain links. It uses your page's fonts and colours, also those of your links.</p><div class=\"preview\"><webring-online")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <h2>The widget</h2><p>A custom element under 6 KB. It shows your neighbours and your place in the ring. Without JavaScript, or if the ring does not answer, it shows plain links. It uses your page's fonts and colours, link colours included.</p><div class=\"preview\"><webring-online")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -89,7 +89,7 @@ func (v Join) HTML() templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</p><p>Type its address. The ring looks at the site and fills in the rest, for free. It may write a report. Anyone with its address can read it. It is kept for a day, permanently if you join.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "</p><p>Type the address of your site. The ring looks at it and fills in the rest, for free. It may write a report, which anyone with the report's address can read. The ring deletes the report after a day, or keeps it permanently if you join.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -187,7 +187,7 @@ func (v Moment) HTML() templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</div><section data-then=\"first\" aria-labelledby=\"first\"><h2 id=\"first\">First then</h2><ol class=\"best\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "</div><section data-then=\"first\" aria-labelledby=\"first\"><h2 id=\"first\">Top ranks then</h2><ol class=\"best\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -63,7 +63,7 @@ func (d *momentsDocument) find(at string) (i int) {
 
 const (
 	noMoments   = "Only the origin can replay the ring, and it does not answer at the moment. Ask again in a few seconds."
-	notReplayed = "The ring has no members yet, or its history is too long to be replayed. See the ring as it is: /ring"
+	notReplayed = "This ring's history is too long to be replayed. See the ring as it is: /ring"
 )
 
 // replay is the document that was read last. Many pages and cards are made of one, and to decode it
@@ -111,6 +111,9 @@ func (r *reader) moment(path, at string) *content.Content {
 	}
 	d := r.moments()
 	if d == nil {
+		if v.members == 0 {
+			r.fail(api.EmptyRing, "The ring has no members at present.")
+		}
 		return nil
 	}
 	i := d.find(at)

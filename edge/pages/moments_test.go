@@ -10,9 +10,11 @@ import (
 
 	"webring/core"
 	"webring/core/api"
+	"webring/core/coretest"
 	"webring/edge/cache"
 	"webring/edge/describe"
 	"webring/edge/edgetest"
+	"webring/wasm/host"
 )
 
 // past replays three moments.
@@ -148,5 +150,23 @@ func TestTheDrawingOfNow(t *testing.T) {
 	}
 	if want := (DrawnMark{Slug: "m45", Name: "Member", Host: "m45.example", Kind: "agent", Position: 45, Paid: 100, Counts: 100}); d.Marks[40] != want {
 		t.Errorf("the newest is %+v", d.Marks[40])
+	}
+}
+
+func TestAnEmptyRingHasNoMoments(t *testing.T) {
+	none := func(context.Context, string, string) api.Document {
+		return api.Document{Status: 200, Media: "application/json", Body: []byte(`{"members":[],"moments":[],"complete":true}`)}
+	}
+	s, c := New(describe.Site{OriginData: none}, time.Now), newCore(t)
+	target, path, query := Target([]byte("/ring?at=first"))
+	if _, failed := s.Get(c, drawRing, target, path, query); failed == nil || failed.Status != api.OriginUnavailable.Status() {
+		t.Errorf("a ring that has members but no moments: %+v", failed)
+	}
+	removed := coretest.NewStep(&core.Removed{Stamp: (epoch + 2) * 1000, Member: "alpha"}, nil)
+	if err := c.Native.Apply([]host.Record{{Event: removed.EventBytes}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, failed := s.Get(c, drawRing, target, path, query); failed == nil || failed.Status != api.EmptyRing.Status() {
+		t.Errorf("an empty ring: %+v", failed)
 	}
 }
