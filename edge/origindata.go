@@ -9,7 +9,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"webring/core"
 	"webring/core/api"
 	"webring/edge/content"
 	"webring/edge/describe"
@@ -42,7 +41,7 @@ const (
 func (s *Shell) isIcon(path []byte) bool {
 	rest, ok := bytes.CutPrefix(path, []byte(iconsPrefix))
 	slug, icon := bytes.CutSuffix(rest, []byte(IconEnd))
-	return ok && icon && s.originData != nil && len(slug) > 0 && len(slug) <= core.MaxSlug && bytes.IndexByte(slug, '/') < 0
+	return ok && icon && s.originData != nil && len(slug) > 0 && len(slug) <= maxOriginParameter && bytes.IndexByte(slug, '/') < 0
 }
 
 // ringPath is the list of members. A core has it, but for a search by words: q.
