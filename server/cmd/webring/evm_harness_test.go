@@ -37,7 +37,7 @@ func baseChain(t *testing.T) *devchain.Chain {
 	base.once.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		base.chain, base.err = devchain.StartBase(ctx, devchain.Options{})
+		base.chain, base.err = devchain.StartBase(ctx, devchain.Options{Accounts: accounts})
 	})
 	if base.err != nil {
 		t.Fatal(base.err)

@@ -137,6 +137,9 @@ func folder(t *testing.T) string {
 	return data
 }
 
+// accounts is how many both development chains have, the same ones, so that tests do not share any.
+const accounts = 400
+
 // chain starts the development chain and the reference client once. Without
 // Node there is none, and the test says so and how to get it.
 func chain(t *testing.T) (*devchain.Chain, *devchain.Client) {
@@ -145,7 +148,7 @@ func chain(t *testing.T) (*devchain.Chain, *devchain.Client) {
 	shared.chainOnce.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		if shared.chain, shared.chainErr = devchain.Start(ctx, devchain.Options{Accounts: 400}); shared.chainErr != nil {
+		if shared.chain, shared.chainErr = devchain.Start(ctx, devchain.Options{Accounts: accounts}); shared.chainErr != nil {
 			return
 		}
 		shared.client, shared.chainErr = devchain.StartClient(ctx, shared.chain.RPC)
