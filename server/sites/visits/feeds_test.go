@@ -142,7 +142,7 @@ func TestFeedsOfMembersThatAreGoneAreNotListed(t *testing.T) {
 					}
 					_, err := tx.Append(e, texts)
 					if err == nil && observed {
-						err = Forget(tx, e)
+						err = ForgetFeed(tx, e)
 					}
 					return err
 				})
