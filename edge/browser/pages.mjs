@@ -173,8 +173,6 @@ async function phone(page, where, base) {
   await client.send("Network.enable");
   await client.send("Network.setCacheDisabled", { cacheDisabled: true });
   const sizes = [];
-  let icons = 0; // of members, which load when all else has
-  client.on("Network.requestWillBeSent", (e) => (icons += e.request.url.endsWith("/icon.png")));
   client.on("Network.loadingFinished", (e) => sizes.push(e.encodedDataLength));
   await page.setViewportSize({ width: 390, height: 844 });
   await page.goto(base + "/", { waitUntil: "networkidle" });
@@ -194,7 +192,7 @@ async function phone(page, where, base) {
     found.expect(where, "a mark says whose it is", tip.length === 1 && /^1./.test(tip[0]), tip.join());
   }
   const bytes = sizes.reduce((a, b) => a + b, 0);
-  found.expect(where, "home takes 6 requests besides icons, and 60 KB at most", sizes.length - icons <= 6 && bytes <= 60 << 10, `${sizes.join(" + ")} = ${bytes}`);
+  found.expect(where, "home takes 6 requests and 60 KB at most", sizes.length <= 6 && bytes <= 60 << 10, `${sizes.join(" + ")} = ${bytes}`);
 }
 
 // low: on a phone no row of a leaderboard takes much, however long the names in it are, and it
