@@ -159,7 +159,7 @@ func TestAnEmptyRingHasNoMoments(t *testing.T) {
 	}
 	s, c := New(describe.Site{OriginData: none}, time.Now), newCore(t)
 	target, path, query := Target([]byte("/ring?at=first"))
-	if _, failed := s.Get(c, drawRing, target, path, query); failed == nil || failed.Status != api.OriginUnavailable.Status() {
+	if _, failed := s.Get(c, drawRing, target, path, query); failed == nil || failed.Status != api.NotFound.Status() {
 		t.Errorf("a ring that has members but no moments: %+v", failed)
 	}
 	removed := coretest.NewStep(&core.Removed{Stamp: (epoch + 2) * 1000, Member: "alpha"}, nil)
