@@ -192,7 +192,7 @@ async function phone(page, where, base) {
     found.expect(where, "a mark says whose it is", tip.length === 1 && /^1./.test(tip[0]), tip.join());
   }
   const bytes = sizes.reduce((a, b) => a + b, 0);
-  found.expect(where, "home takes 6 requests and 60 KB at most", sizes.length <= 6 && bytes <= 60 << 10, `${sizes.join(" + ")} = ${bytes}`);
+  found.expect(where, "home takes 6 requests and 44 KB at most", sizes.length <= 6 && bytes <= 44 << 10, `${sizes.join(" + ")} = ${bytes}`);
 }
 
 // low: on a phone no row of a leaderboard takes much, however long the names in it are, and it
