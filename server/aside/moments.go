@@ -24,7 +24,7 @@ const (
 // Moments replays the ring from its first event, for readers who want to see how it grew. Its
 // functions may be called concurrently.
 type Moments struct {
-	books  Replayed
+	books  Books
 	most   uint64
 	now    func() time.Time
 	making sync.Mutex
@@ -34,14 +34,8 @@ type Moments struct {
 	toldAt uint64
 }
 
-// Replayed is a ledger with its records.
-type Replayed interface {
-	Records(from uint64, n int) ([]ledger.Record, error)
-	View(fn func(v *ledger.View))
-}
-
 // NewMoments replays a ledger of at most so many events. now is its clock.
-func NewMoments(books Replayed, most uint64, now func() time.Time) *Moments {
+func NewMoments(books Books, most uint64, now func() time.Time) *Moments {
 	return &Moments{books: books, most: most, now: now}
 }
 
