@@ -24,7 +24,7 @@ type Picture struct {
 	Seq    uint64 // the position that the picture shows, for it
 
 	Replays bool // readers can see how the ring grew
-	Past    bool // the picture is of a moment, without those who are not among the first
+	Past    bool // it shows a moment of the past, and only the first forty members
 
 	turned map[int]float64 // by position: the angles of rays that would lie over each other
 }

@@ -18,7 +18,7 @@ import (
 // origin has it: no event holds the URL, because events are public.
 type Webhook struct {
 	URL   string       `json:"url,omitempty"` // "" once it is off
-	Owner core.Account `json:"owner"`         // who set it
+	Owner core.Account `json:"owner"`         // that set the URL
 	Seed  []byte       `json:"seed"`          // of the key that signs for this member alone
 	Told  uint64       `json:"told"`          // the number of the last news that was sent, or is too old to be sent
 	Tries int          `json:"tries,omitempty"`

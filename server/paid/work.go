@@ -155,7 +155,7 @@ func (s *Service) claimNonce(w *work) (other *work) {
 
 // counting is a [Method] whose payments can have nonces.
 type counting interface {
-	// Unused refuses a payment whose nonce has been used, as Simulate does.
+	// Unused refuses a payment whose nonce has been used, with the error of Simulate.
 	Unused(ctx context.Context, p mpp.Payment) error
 }
 

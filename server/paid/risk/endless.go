@@ -9,9 +9,9 @@ import (
 
 // A payment without an end is waited for long after it holds anything. So the number of those
 // that are open is bounded, and those that have lapsed count. Accounts that have paid here have
-// a part of their own, which no others can take. An account whose payment comes to nothing is out of
-// it until it pays again, so whoever keeps that part full pays for each account that does so each
-// time, and each account has two at the most: half as many payments an hour as there is room for.
+// a part of their own, which no others can take. An account whose payment lapses or fails leaves it until it
+// pays again, and each account has two open payments at most. So to keep that part full for an
+// hour takes half as many accounts as it has room for payments, and each of them must pay.
 // Each part is divided between the clients that bring the payments, by the rule of edge/share.
 const (
 	maxEndless = 256 // in each part
