@@ -100,7 +100,7 @@ func (n News) words() string {
 func (n News) others() string {
 	words, rest := "", n.Was-n.Rank-1
 	if rest > 0 {
-		words = " and " + grouped(rest) + plural(rest, " other", " others")
+		words = " and " + grouped(rest) + Plural(rest, " other", " others")
 	}
 	if !n.Joined {
 		words += ", now rank " + grouped(n.Rank)

@@ -181,7 +181,7 @@ func (r *Readiness) spoken() string {
 	return fmt.Sprintf("%d of 100 points. Joining takes %d: %s.", r.Score, r.Required, strings.ToLower(r.verdict()[:1])+r.verdict()[1:])
 }
 
-func points(n int) string { return strconv.Itoa(n) + plural(n, " point", " points") }
+func points(n int) string { return strconv.Itoa(n) + Plural(n, " point", " points") }
 
 // gauge is the length of the gauge's arc out of 100.
 func (r *Readiness) gauge() string { return strconv.Itoa(min(max(r.Score, 0), 100)) + " 100" }

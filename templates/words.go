@@ -172,8 +172,8 @@ func (d Draft) JSON() []byte {
 	return []byte(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// plural is the word for so many.
-func plural(n int, one, more string) string {
+// Plural is the word for so many.
+func Plural(n int, one, more string) string {
 	if n == 1 {
 		return one
 	}

@@ -116,24 +116,18 @@ func (s *Source) json(doc any) []byte {
 	return b
 }
 
-// originTime bounds how long a page waits for data of the origin that is not in the ledger, replayTime
-// how long one waits that has nothing to show without it, and originAgain is after how many seconds a
-// page asks again for what it did not get.
+// OriginTime bounds how long a page waits for data of the origin that it can do without, and originAgain
+// is after how many seconds it asks again for what it did not get.
 const (
-	originTime  = 250 * time.Millisecond
-	replayTime  = 4 * time.Second
+	OriginTime  = 250 * time.Millisecond
 	originAgain = 10
 )
 
 // ReadOrigin decodes data of the origin that is not in the ledger into doc, and gives for how many
-// seconds that holds. It reports false when there is none at present: pages do without.
-func (s *Site) ReadOrigin(path, query string, doc any) (seconds int, ok bool) {
+// seconds that holds. It reports false when there is none within wait.
+func (s *Site) ReadOrigin(wait time.Duration, path, query string, doc any) (seconds int, ok bool) {
 	if s.OriginData == nil {
 		return math.MaxInt32, false
-	}
-	wait := originTime
-	if path == MomentsPath {
-		wait = replayTime
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
@@ -147,7 +141,7 @@ func (s *Site) ReadOrigin(path, query string, doc any) (seconds int, ok bool) {
 // origin is ReadOrigin for a document, at a target.
 func (s *Source) origin(target string, doc any) bool {
 	path, query, _ := strings.Cut(target, "?")
-	seconds, ok := s.ReadOrigin(path, query, doc)
+	seconds, ok := s.ReadOrigin(OriginTime, path, query, doc)
 	if until := s.now.Add(time.Duration(seconds) * time.Second); s.until.IsZero() || until.Before(s.until) {
 		s.until = until
 	}
@@ -189,7 +183,7 @@ type Policies struct {
 type Operator struct {
 	Name    string
 	Contact string // a page, or a mailto address
-	Payee   string // who receives what members pay
+	Payee   string // who receives the payments, in words
 }
 
 // Look is how the operator has the ring look; a field is "" where that is not said.

@@ -88,7 +88,13 @@ func (s *Pages) Card(c Core, path, at string) (p *Page, busy bool, failed *api.R
 	r := newReader(s, c)
 	var view drawable
 	named := at
-	r.complete(func() { view, named = r.card(path, at) })
+	r.complete(func() {
+		if at == "" {
+			view = r.card(path)
+		} else {
+			view, named = r.momentCard(at)
+		}
+	})
 	if r.failed != nil {
 		return nil, false, r.failed
 	}
@@ -158,21 +164,18 @@ func (s *cards) begin(most int32) bool {
 	return true
 }
 
-// card fills the view of the card at a path, and spells at as the card's own moment.
-func (r *reader) card(path, at string) (drawable, string) {
+// card fills the view of the card at a path.
+func (r *reader) card(path string) drawable {
 	var first boardDocument
 	v, ok := r.survey()
 	if !ok || !r.document(standings, &first) {
-		return nil, at
-	}
-	if at != "" {
-		return r.momentCard(v, at)
+		return nil
 	}
 	name, isPreview := strings.CutPrefix(path, PreviewsPath)
 	subject := subjects[strings.TrimSuffix(name, ".png")]
 	if isPreview && (subject.title == "" || !strings.HasSuffix(name, ".png")) {
 		r.fail(api.NotFound, noSuchPath)
-		return nil, at
+		return nil
 	}
 	if path == CardPath || isPreview {
 		view := &card.Home{Ring: v.ring(&first), Site: onCards(&v.about), Title: subject.title, Words: cmp.Or(subject.words, inWords(v.about.Fee))}
@@ -180,21 +183,21 @@ func (r *reader) card(path, at string) (drawable, string) {
 			m := &first.Leaderboard[0]
 			view.First, view.Host = m.Name, templates.Where(m.URL)
 		}
-		return view, at
+		return view
 	}
 	slug, ok := strings.CutSuffix(strings.TrimPrefix(path, CardsPath), ".png")
 	if !ok {
 		r.fail(api.NotFound, noSuchPath)
-		return nil, at
+		return nil
 	}
 	var detail struct{ Member describe.Member }
 	if !r.document("/api/ring/"+url.PathEscape(slug), &detail) {
-		return nil, at
+		return nil
 	}
 	m := &detail.Member
 	if m.Slug != slug {
 		r.fail(api.UnknownMember, noSuchMember)
-		return nil, at
+		return nil
 	}
 	var news struct {
 		Events []struct {
@@ -212,20 +215,13 @@ func (r *reader) card(path, at string) (drawable, string) {
 			continue
 		}
 		if n := e.Was - e.Rank; n > 0 && e.Rank > 0 {
-			did = templates.Dollars(e.Amount) + " lifted it " + strconv.Itoa(n) + places(n) + e.At.UTC().Format(" on 2 January 2006")
+			did = templates.Dollars(e.Amount) + " lifted it " + strconv.Itoa(n) + templates.Plural(n, " place", " places") + e.At.UTC().Format(" on 2 January 2006")
 		}
 		break
 	}
 	return &card.Member{Ring: v.ring(&first), Here: onCard(m), Did: did,
 		Site: onCards(&v.about), Name: m.Name, Host: templates.Where(m.URL),
-		Rank: m.BoardRank, Standing: counting(m), Words: aging(r.freshness(m))}, at
-}
-
-func places(n int) string {
-	if n == 1 {
-		return " place"
-	}
-	return " places"
+		Rank: m.BoardRank, Standing: counting(m), Words: aging(r.freshness(m))}
 }
 
 // onCards is what cards show of the ring as a whole.

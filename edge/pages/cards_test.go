@@ -84,8 +84,7 @@ func TestACardSaysWhatABidDid(t *testing.T) {
 			return api.Document{Status: 200, MaxAge: 10, Body: []byte(map[string]string{"/api/ring/alpha/events": `{"events":[` + news + `]}`}[path])}
 		}}, time.Now)
 		r := newReader(s, c)
-		view, _ := r.card(CardsPath+"alpha.png", "")
-		if got := view.(*card.Member).Did; got != want {
+		if got := r.card(CardsPath + "alpha.png").(*card.Member).Did; got != want {
 			t.Errorf("%s: %q, want %q", news, got, want)
 		}
 	}

@@ -61,6 +61,9 @@ func (d *momentsDocument) find(at string) (i int) {
 	return i
 }
 
+// replayTime bounds how long a page waits for the moments, which it cannot do without.
+const replayTime = 4 * time.Second
+
 const (
 	noMoments   = "Only the origin can replay the ring, and it does not answer at the moment. Ask again in a few seconds."
 	notReplayed = "This ring's history is too long to be replayed. See the ring as it is: /ring"
@@ -91,7 +94,7 @@ func (p *replay) decode(text []byte) *momentsDocument {
 // moments reads the moments of the ring. It gives nil when there are none, and the page fails.
 func (r *reader) moments() *momentsDocument {
 	var text json.RawMessage
-	if !r.origin(describe.MomentsPath, "", &text) {
+	if !r.originWithin(replayTime, describe.MomentsPath, "", &text) {
 		r.fail(api.OriginUnavailable, noMoments)
 		return nil
 	}
@@ -145,20 +148,24 @@ const momentRows = 10
 
 // momentCard fills the view of the card of the moment that at names, and spells its at. There is one
 // card for each moment, whichever events name it.
-func (r *reader) momentCard(v *survey, at string) (drawable, string) {
+func (r *reader) momentCard(at string) (view drawable, named string) {
+	v, ok := r.survey()
+	if !ok {
+		return nil, at
+	}
 	d := r.moments()
 	if d == nil {
 		return nil, at
 	}
 	m := &d.Moments[d.find(at)]
-	view := &card.Home{Ring: card.Ring{Members: m.Members}, Site: onCards(&v.about), Title: m.At.UTC().Format("2 January 2006"),
+	home := &card.Home{Ring: card.Ring{Members: m.Members}, Site: onCards(&v.about), Title: m.At.UTC().Format("2 January 2006"),
 		Words: v.about.Name + " as it was at " + m.At.UTC().Format("15:04 UTC") + ", replayed from its public log."}
 	for k, mark := range m.Marks {
 		is := &d.Members[mark[0]]
-		view.Marks = append(view.Marks, card.Mark{Position: int(mark[1]), Total: mark[2], Percent: percent(mark[3], mark[2]), Kind: is.Kind})
+		home.Marks = append(home.Marks, card.Mark{Position: int(mark[1]), Total: mark[2], Percent: percent(mark[3], mark[2]), Kind: is.Kind})
 		if k == 0 {
-			view.First, view.Host = is.Name, templates.Where(is.URL)
+			home.First, home.Host = is.Name, templates.Where(is.URL)
 		}
 	}
-	return view, strconv.FormatUint(m.Seq, 10)
+	return home, strconv.FormatUint(m.Seq, 10)
 }

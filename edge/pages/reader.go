@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -127,7 +128,11 @@ func (r *reader) document(target string, doc any) bool {
 // origin decodes data of the origin that is not in the ledger. Pages do without what they do not
 // get, for a while. It is called after all documents were read.
 func (r *reader) origin(path, query string, doc any) bool {
-	seconds, ok := r.pages.site.ReadOrigin(path, query, doc)
+	return r.originWithin(describe.OriginTime, path, query, doc)
+}
+
+func (r *reader) originWithin(wait time.Duration, path, query string, doc any) bool {
+	seconds, ok := r.pages.site.ReadOrigin(wait, path, query, doc)
 	r.until = min(r.until, r.pages.now().Unix()+int64(seconds))
 	return ok
 }
