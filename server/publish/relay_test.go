@@ -150,8 +150,9 @@ func TestARelayPassesOnWhatItsLedgerHas(t *testing.T) {
 	}
 
 	// The next relay of this node begins with what this one has passed on.
-	y := relay(t, r, books, "", func(c *publish.RelayConfig) { c.Dir, c.Checkpoint, c.SignedKeys = x.dir, x.Checkpoint(), x.Keys() })
-	if !bytes.Equal(y.Checkpoint(), x.Checkpoint()) || !bytes.Equal(y.Keys(), x.Keys()) {
+	checkpoint, keys := x.Checkpoint(), x.Keys() // both may be signed anew meanwhile
+	y := relay(t, r, books, "", func(c *publish.RelayConfig) { c.Dir, c.Checkpoint, c.SignedKeys = x.dir, checkpoint, keys })
+	if !bytes.Equal(y.Checkpoint(), checkpoint) || !bytes.Equal(y.Keys(), keys) {
 		t.Error("it has lost what was passed on")
 	}
 	if f, _, err := y.Snapshot(signed.Snapshot.Digest); err != nil {
@@ -197,6 +198,7 @@ func TestARelayDoesNotGoBack(t *testing.T) {
 func TestARelayFollowsAClockThatIsBehind(t *testing.T) {
 	r := newRing(t, ledgertest.NewStore())
 	r.setTime(time.Now().Add(-time.Hour))
+	r.join("first") // what was being signed before the clock was set back is out of the way
 	x := relay(t, r, r.books, serve(t, publish.Handlers(only(r.Publisher), func() string { return "" })).base)
 	for first := r.present(); r.present().Size < first.Size+3; {
 		r.join(fmt.Sprint("member-", r.present().Size))
