@@ -66,12 +66,12 @@ func (r Row) does() string {
 	case b.Rank == 1:
 		words = "takes first place"
 	case b.Rank < b.Above:
-		words = "passes " + grouped(r.Rank-b.Rank) + " members, to number " + grouped(b.Rank)
+		words = "passes " + grouped(r.Rank-b.Rank) + " members to number " + grouped(b.Rank)
 	default:
 		words = "passes number " + grouped(b.Above)
 	}
 	if r.Faded != "" {
-		words += ", restores " + Dollars(r.Faded)
+		words += " and restores " + Dollars(r.Faded)
 	}
 	return words
 }

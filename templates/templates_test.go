@@ -186,8 +186,8 @@ func TestWhatABidDoes(t *testing.T) {
 		"keeps it first, at $52": {Member: describe.Member{Rank: 1}, Bid: Bid{Rank: 1, Then: "52.00"}},
 		"takes first place":      {Member: describe.Member{Rank: 2}, Bid: Bid{Rank: 1, Above: 1}},
 		"passes number 19":       {Member: describe.Member{Rank: 20}, Bid: Bid{Rank: 19, Above: 19}},
-		"passes 1\u202f100 members, to number 7, restores $1\u202f234.50": {Member: describe.Member{Rank: 1107}, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
-		"takes first place, restores $3":                                  {Member: describe.Member{Rank: 9}, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
+		"passes 1\u202f100 members to number 7 and restores $1\u202f234.50": {Member: describe.Member{Rank: 1107}, Faded: "1234.50", Bid: Bid{Rank: 7, Above: 1106}},
+		"takes first place and restores $3":                                 {Member: describe.Member{Rank: 9}, Faded: "3.00", Bid: Bid{Rank: 1, Above: 8}},
 	} {
 		if got := row.does(); got != want {
 			t.Errorf("%q, want %q", got, want)
