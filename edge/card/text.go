@@ -50,7 +50,7 @@ func (s *setter) spelled(text string) (_ string, ok bool) {
 }
 
 // scripts are those that people know by another word than Unicode's.
-var scripts = map[string]string{"Han": "Chinese or Japanese characters", "Hangul": "Korean letters", "Hiragana": "Japanese characters", "Katakana": "Japanese characters"}
+var scripts = map[string]string{"Han": "Chinese or Japanese", "Hangul": "Korean letters", "Hiragana": "Japanese", "Katakana": "Japanese"}
 
 // writtenIn says in which script the first letter is that the face lacks. Without one, the text is
 // made of symbols, or of letters with marks that the face cannot place.
