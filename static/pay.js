@@ -361,7 +361,7 @@ async function begin(wish, form, ui) {
   let offer = await ask(wish, account), shown;
   do {
     const doubts = doubtsOf(wish, offer, form.dataset.price), terms = summary(wish, offer, doubts);
-    // The button said all of a payment without doubts: the wallet asks at once, beside the terms.
+    // The page has said what is paid, and for what: the wallet asks at once, with the terms beside it.
     if (!pays(wish) || doubts.length || shown) {
       ui.say(shown ? "The terms have changed. Check them again." : "Check before you sign:");
       if (!(await ui.choose([terms], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed or charged.");
