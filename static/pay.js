@@ -352,21 +352,26 @@ async function start(form, ui) {
 // begin asks for a signature.
 async function begin(wish, form, ui) {
   if (allKept().length >= most) throw told(`The answers to ${most} things that were signed in this browser are not known yet. Nothing more is signed until some are.`);
+  ui.beside = [];
   const wallet = await pick(ui);
   const account = await accountOf(wallet, form.dataset.owner, ui);
   wish.key = newKey();
   if ("claim" in form.dataset) await claim(wish, account, ui);
   ui.say("Asking the ring for an offer …");
-  let offer = await ask(wish, account);
-  for (let changed = false; ; changed = true) {
-    ui.say(changed ? "The terms have changed. Check them again." : "Check before you sign:");
-    if (!(await ui.choose([summary(wish, offer, form.dataset.price)], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed or charged.");
+  let offer = await ask(wish, account), shown;
+  do {
+    const doubts = doubtsOf(wish, offer, form.dataset.price), terms = summary(wish, offer, doubts);
+    // The page has said what is paid, and for what: the wallet asks at once, with the terms beside it.
+    if (!pays(wish) || doubts.length || shown) {
+      ui.say(shown ? "The terms have changed. Check them again." : "Check before you sign:");
+      if (!(await ui.choose([terms], [[`Sign in ${wallet.name}`, true], ["Cancel", false]]))) throw told("Nothing was signed or charged.");
+    }
+    ui.beside = [terms];
     await reach(wallet, offer.chain, ui);
-    const shown = termsOf(offer);
+    shown = termsOf(offer);
     if (Date.now() - offer.at > 15_000) offer = await ask(wish, account); // offers end soon: the wallet gets all of their time
-    if (termsOf(offer) === shown) break;
-  }
-  ui.say(`Sign in ${wallet.name}. The offer expires in about a minute.`);
+  } while (termsOf(offer) !== shown);
+  ui.say(`Check the terms, then sign in ${wallet.name}. The offer expires in about a minute.`);
   let signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
   if (!matches(signature, /^0x([0-9a-fA-F]{2})+$/)) throw told("The wallet did not return a signature. Nothing was charged.");
   // Some wallets count the last of 65 bytes from 0, and tokens from 27. Smart accounts sign in any length.
@@ -415,23 +420,29 @@ function proven(wish, account) {
   }
 }
 
-// summary says what a signature is for, what it costs, and what happens next. price is what the
-// page has said, if it has.
-function summary(wish, offer, price) {
-  const { domain, message } = offer.typed_data, paid = pays(wish);
-  const also = allKept().filter((w) => pays(w) && paid && slugOf(w) === slugOf(wish)).map(titled);
-  const notes = [
+// doubtsOf says in sentences what somebody should know before the wallet asks, and cannot know
+// from the page. price is what the page has said, if it has.
+function doubtsOf(wish, offer, price) {
+  const also = allKept().filter((w) => pays(w) && pays(wish) && slugOf(w) === slugOf(wish)).map(titled);
+  return [
     price && price !== offer.amount && `The price has changed. This page showed $${price}.`,
     also.length && `${also.join(", and ")} has no answer yet. This signature adds to it.`,
+    keeps() || "This browser stores nothing for this page, as in some private windows. Keep the page open until the ring answers.",
+  ].filter((doubt) => typeof doubt === "string");
+}
+
+// summary says what a signature is for, what it costs, and what happens next.
+function summary(wish, offer, doubts) {
+  const { domain, message } = offer.typed_data, paid = pays(wish);
+  const notes = [...doubts,
     paid
       ? "You sign a message, not a transaction: no gas needed. The ring then moves exactly this amount, once, and shows the receipt within seconds. If it fails, nothing is charged, and the signature expires in about a minute."
       : "The wallet shows these words as challengeId. The signature works for this one request and moves no money.",
-    keeps() || "This browser stores nothing for this page, as in some private windows. Keep the page open until the ring answers.",
   ];
   return el("div", {}, el("dl", { className: "terms" }, ...wanted(wish),
     ...(paid ? [line("You pay", `$${offer.amount} in ${cut(domain.name, 40)}`), line("To", cut(message.to))] : [line("The wallet shows", el("bdi", {}, cut(message.challengeId, 700))), line("You pay", "nothing")]),
     line(paid ? "From" : "You sign as", cut(offer.account)), line("Network", `${cut(offer.chain.chainName, 60)} (chain id ${Number(offer.chain.chainId)})`)),
-  ...notes.filter((n) => typeof n === "string").map((n) => el("p", {}, n)));
+  ...notes.map((n) => el("p", {}, n)));
 }
 
 // settle sends a kept wish until the answer says what became of it, or it is given up.
@@ -557,7 +568,7 @@ function referenceOf(receipt) {
 // UI says what happens in two elements: a line that is read out, and what can be done.
 class UI {
   constructor(said, step) {
-    Object.assign(this, { said, step, extra: "" });
+    Object.assign(this, { said, step, extra: "", beside: [] });
   }
   say(words, wrong = false) {
     const text = this.extra + words;
@@ -586,9 +597,9 @@ class UI {
       if (nodes.length) this.step.focus();
     });
   }
-  // unlessCancelled waits for a wallet, which may never answer.
+  // unlessCancelled waits for a wallet, which may never answer. The nodes beside are shown meanwhile.
   async unlessCancelled(asked) {
-    const cancelled = this.choose([], [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent or charged. If the wallet still asks, decline there.", stopped); });
+    const cancelled = this.choose(this.beside, [["Stop waiting for the wallet", null]]).then(() => { throw told("Nothing was sent or charged. If the wallet still asks, decline there.", stopped); });
     try {
       return await Promise.race([asked, cancelled]);
     } finally {

@@ -260,9 +260,10 @@ async function lively(page, where) {
   const events = [{ ...whole, seq: whole.seq + 1 }, { seq: whole.seq + 2, members: whole.members + 1, first: ["newcomer", ...whole.first].slice(0, 3), marks: [newcomer] }];
   let told = 1;
   await page.route(live, (r) => r.fulfill({ headers: { "Content-Type": "text/event-stream" }, body: "retry: 100\n\n" + events.slice(0, told).map((e) => `data: ${JSON.stringify(e)}\n\n`).join("") }));
+  await page.clock.install();
   await page.goto(page.url());
   const drawn = await rays();
-  await page.evaluate(() => document.head.append(Object.assign(document.createElement("script"), { src: document.querySelector(".picture").dataset.script })));
+  await page.clock.fastForward(4000); // the page loads the script late
   await page.waitForFunction(() => document.querySelector(".mark[href^=http]") || !document.querySelector(".mark"));
   const same = await rays();
   found.expect(where, "the script draws the ring as the server does", same === drawn, `${drawn}\n\n${same}`);

@@ -1,9 +1,9 @@
 // Pays and proves in a browser as a person does, with a wallet that is a real signer: its
 // provider is announced to the pages (EIP-6963), and answers come from this process. The one
-// argument is JSON: { chromium, firefox?, base, edge, owner, payer, poor, smart, shots? }: owner,
+// argument is JSON: { chromium, firefox?, base, edge, owner, payer, poor, smart, whole?, shots? }: owner,
 // payer and poor are private keys, and smart is an account for which the payer's key signs. It prints lines of JSON: { do } asks
-// whoever started it for something, such as to end the origin, and waits for a line; the last
-// one says what is wrong, as the other programs do.
+// whoever started it for something, such as to end the origin or to note how much a person has to do, and waits for a line;
+// the last one says what is wrong, as the other programs do.
 import { createInterface } from "node:readline";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -28,15 +28,22 @@ const launch = (browser, executablePath) => puppeteer.launch({
 
 const fail = (code, message) => { throw { code, message }; };
 
-// Wallet is what stands behind a provider. behave changes how it answers one method.
+// Wallet is what stands behind a provider: for the account of a key, or for a smart account, on
+// the ring's network or on another one. behave changes how it answers one method.
 class Wallet {
   signed = 0;
   asked = [];
-  constructor(key) {
-    Object.assign(this, { account: privateKeyToAccount(key), chain: "0x1", knows: new Set(["0x1"]), behave: {} });
+  confirmed = 0; // how often its owner had to agree
+  sites = new Set(); // with which it is connected
+  behave = {};
+  constructor(key, { smart, chain = "0x2105" } = {}) {
+    const account = privateKeyToAccount(key);
+    Object.assign(this, { account: smart ? { ...account, address: smart } : account, chain, knows: new Set([chain]) });
   }
-  async request({ method, params = [] }) {
+  async request({ method, params = [] }, site) {
     this.asked.push(method);
+    if ({ eth_requestAccounts: !this.sites.has(site), wallet_switchEthereumChain: this.knows.has(params[0]?.chainId), wallet_addEthereumChain: true, eth_signTypedData_v4: true }[method]) this.confirmed++;
+    if (method === "eth_requestAccounts") this.sites.add(site);
     if (this.behave[method]) return this.behave[method](params);
     switch (method) {
       case "eth_requestAccounts": return [this.account.address.toLowerCase()];
@@ -52,6 +59,13 @@ class Wallet {
       case "eth_signTypedData_v4": return this.sign(params);
     }
     fail(4200, "unsupported");
+  }
+  // hold has signatures wait until what it gives is called.
+  hold() {
+    let release;
+    const released = new Promise((go) => (release = go));
+    this.behave = { eth_signTypedData_v4: async (params) => { await released; return this.sign(params); } };
+    return () => { this.behave = {}; release(); };
   }
   sign([account, text]) {
     const { types: { EIP712Domain, ...types }, domain, primaryType, message } = JSON.parse(text);
@@ -74,7 +88,7 @@ async function visit(browser, wallet, url, announced = true) {
   page.on("request", (r) => page.sent.push([r.method(), r.url(), r.headers().authorization ?? ""]));
   if (wallet) {
     await page.exposeFunction("answer", async (text) => {
-      try { return JSON.stringify({ result: await wallet.request(JSON.parse(text)) }); } catch (e) { return JSON.stringify({ error: { code: e.code, message: String(e.message) } }); }
+      try { return JSON.stringify({ result: await wallet.request(JSON.parse(text), new URL(page.url()).origin) }); } catch (e) { return JSON.stringify({ error: { code: e.code, message: String(e.message) } }); }
     });
     await page.evaluateOnNewDocument((announced) => {
       const provider = { async request(r) {
@@ -92,11 +106,31 @@ async function visit(browser, wallet, url, announced = true) {
     }, announced);
   }
   await page.goto(url, { waitUntil: "load" });
+  page.wallet = wallet;
+  counts(page);
   return page;
 }
 
-const press = (page, selector) => page.$eval(selector, (e) => e.click());
-const type = (page, selector, value) => page.$eval(selector, (e, value) => (e.value = value), value);
+// counts begins to count what a person does on a page: what is pressed, what is typed, and what
+// the wallet asks. counted says how much it was, and how many seconds the page and the ring took.
+function counts(page) {
+  Object.assign(page, { actions: 0, unseen: [], before: page.wallet?.confirmed ?? 0, begun: performance.now() });
+}
+async function counted(page, who, flow, most) {
+  const actions = page.actions + (page.wallet?.confirmed ?? 0) - page.before, seconds = (performance.now() - page.begun) / 1000;
+  found.expect(who, `${flow}: at most ${most} actions, with what is seen`, actions <= most && (actions > 0 || !page.wallet) && !page.unseen.length, `${actions} ${page.unseen} ${page.wallet?.asked.slice(-6)}`);
+  await wants(`note ${who} | ${flow} | ${actions} actions | ${seconds.toFixed(1)} s`);
+}
+async function acts(page, selector, value) {
+  page.actions++;
+  if (!(await page.$eval(selector, (e, value) => {
+    const seen = e.checkVisibility({ visibilityProperty: true });
+    value === null ? e.click() : (e.value = value);
+    return seen;
+  }, value))) page.unseen.push(selector);
+}
+const press = (page, selector) => acts(page, selector, null);
+const type = acts;
 const words = (page, selector) => page.$eval(selector, (e) => e.innerText || e.textContent).catch(() => "");
 
 // says waits until the line of a part of the page holds words.
@@ -106,10 +140,11 @@ async function says(page, part, what, pattern) {
   return holds;
 }
 
-// button presses the button of a step once it is there.
+// button presses the button of a step once it is there. "Sign in" names a wallet, too.
 async function button(page, part, label) {
+  page.actions++;
   const there = await page.waitForFunction((part, label) => {
-    const b = [...document.querySelectorAll(`${part} .step button`)].find((b) => b.textContent.startsWith(label));
+    const b = [...document.querySelectorAll(`${part} .step button`)].find((b) => b.textContent === label || (label === "Sign in" && b.textContent.startsWith(label)));
     b?.click();
     return !!b;
   }, { timeout: 30_000, polling: 100 }, part, label).then(() => true, () => false);
@@ -186,6 +221,7 @@ async function walletless(page, where, part, holds) {
   }, part);
   found.expect(where, "without a wallet the page says so, and leads to four other ways", !seen.button && seen.none && seen.ways === 4 && seen.open, seen);
   found.expect(where, "the address for a phone holds what was begun", seen.address?.includes(holds), seen.address);
+  found.expect(where, "the address for a phone leads on", (await fetch(seen.address).catch(() => 0)).status === 200, seen.address);
   return seen.address;
 }
 
@@ -204,15 +240,13 @@ async function finished(page, where) {
   await page.close();
 }
 
-// draft fills in the join page, has it checked, and goes on to what the wallet is to sign.
-async function draft(page, name, url, price) {
-  await type(page, "#name", name);
+// draft has an address checked on the join page, with a name or with the one that the site has, and
+// presses the button that pays.
+async function draft(page, url, name) {
   await type(page, "#url", url);
-  await press(page, "#kind-website");
-  await Promise.all([page.waitForNavigation(), press(page, "form[method=post] button[type=submit]")]);
-  if (price) await page.$eval("#pay-join", (form, price) => (form.dataset.price = price), price);
+  if (name) await type(page, "#name", name);
+  await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
   await press(page, "#pay-join button[type=submit]");
-  await page.waitForSelector("#pay-join .terms", { timeout: 60_000 });
 }
 
 // joined waits for the receipt of who has joined, and gives its slug.
@@ -225,17 +259,18 @@ async function joined(page, what) {
 
 async function chromium() {
   const browser = await launch("chrome", plan.chromium);
-  const owner = new Wallet(plan.owner), payer = new Wallet(plan.payer), poor = new Wallet(plan.poor);
+  const owner = new Wallet(plan.owner), payer = new Wallet(plan.payer, { chain: "0x1" }), poor = new Wallet(plan.poor, { chain: "0x1" });
 
-  // Join, from the check of a draft to the receipt, with a wallet that has to be told of the network.
+  // Join, from an address alone to the receipt.
   let page = await visit(browser, owner, plan.base + "/join");
-  await draft(page, "<img src=x onerror=alert(1)>", "http://by-hand.strangers.test/", "9.99");
+  let release = owner.hold();
+  await draft(page, "http://by-hand.strangers.test/");
+  await page.waitForSelector("#pay-join .terms", { timeout: 60_000 });
   const offered = await page.$eval("#pay-join .step", (e) => e.textContent);
-  found.expect("join", "it is said what is joined, and that the price is another one than was shown",
-    ["You join as", "<img src=x onerror=alert(1)>", "http://by-hand.strangers.test/", "showed $9.99"].every((w) => offered.includes(w)), offered);
-  await button(page, "#pay-join", "Sign in");
+  found.expect("join", "it is said what is joined", ["You join as", "<img src=x onerror=alert(1)>", "http://by-hand.strangers.test/"].every((w) => offered.includes(w)), offered);
+  release();
   const slug = await joined(page, "joining ends with the receipt");
-  found.expect("join", "the wallet was told of the network", owner.asked.includes("wallet_addEthereumChain") && owner.chain === "0x2105", owner.asked);
+  await counted(page, "Chromium, plain account", "join by an address alone", 6);
   found.expect("join", "one signature", owner.signed === 1, owner.signed);
   found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
   await shows(page, "#pay-join", "join", plan.base, slug);
@@ -245,15 +280,13 @@ async function chromium() {
 
   // A bid: first refused, then by a wallet that answers with nonsense, then signed.
   page = await visit(browser, payer, place);
-  payer.knows.add("0x2105");
   payer.behave.eth_signTypedData_v4 = () => fail(4001, "User rejected <b>");
   await bid(page, "2.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "a refused signature is said", /declined in the wallet.*Nothing was signed or charged/i);
+  found.expect("bid", "the wallet was told of the network", payer.asked.includes("wallet_addEthereumChain") && payer.chain === "0x2105", payer.asked);
   for (const nonsense of ["0x", "<script>alert(1)</script>", { r: 1 }, "0x" + "11".repeat(64) + "0", ["0x" + "11".repeat(65)]]) {
     payer.behave.eth_signTypedData_v4 = () => nonsense;
     await bid(page, "2.00");
-    await button(page, "#pay-bid", "Sign in");
     await says(page, "#pay-bid", "a wrong signature is said", /did not return a signature/);
   }
   for (const nobody of [["<img src=x onerror=alert(1)>"], [[payer.account.address]], [], null, "0x" + "11".repeat(20)]) {
@@ -263,7 +296,7 @@ async function chromium() {
   }
   payer.behave = { eth_requestAccounts: () => new Promise(() => {}) };
   await bid(page, "2.00");
-  await button(page, "#pay-bid", "Stop waiting");
+  await button(page, "#pay-bid", "Stop waiting for the wallet");
   await says(page, "#pay-bid", "a wallet that does not answer can be left", /Nothing was sent or charged/);
   payer.behave = {};
   for (const [amount, pattern] of [["0.10", /at least|minimum/], ["1e3", /amount/], ["99999999", /amount/], ["<b>", /amount/]]) {
@@ -272,12 +305,13 @@ async function chromium() {
     await says(page, "#pay-bid", `an amount of ${amount} is refused in words`, pattern);
   }
   found.expect("refused", "nothing was sent or kept", paidFor(page).length === 0 && (await stored(page)).length === 0);
+  release = payer.hold();
   await bid(page, "2.00");
   await page.waitForSelector("#pay-bid .terms");
   const shown = await page.$eval("#pay-bid .terms", (e) => e.textContent);
   found.expect("bid", "the terms are shown", ["You bid on", "<img src=x onerror=alert(1)>", "$2.00 in USD Coin", "Base (chain id 8453)", "0x", payer.account.address].every((w) => shown.includes(w)), shown);
   await accessible(page, "the terms of a bid");
-  await button(page, "#pay-bid", "Sign in");
+  release();
   await says(page, "#pay-bid", "a bid ends with the receipt", /Your bid of \$2\.00 on .* counts\. It is at rank/);
   await shows(page, "#pay-bid", "bid", plan.base, slug);
   await shoot(page, "bid");
@@ -287,36 +321,44 @@ async function chromium() {
 
   // Without a wallet: a bid with another amount, and a draft that goes on on a phone.
   page = await visit(browser, null, place);
-  await page.$eval("#pay-bid-amount", (e) => { e.value = "7.5"; e.dispatchEvent(new Event("input", { bubbles: true })); });
+  await type(page, "#pay-bid-amount", "7.5");
+  await page.$eval("#pay-bid-amount", (e) => e.dispatchEvent(new Event("input", { bubbles: true })));
   await page.waitForFunction(() => document.querySelector("[data-buys=words]").textContent.startsWith("$7.50 "), { timeout: 30_000, polling: 100 }).catch(() => {});
   found.expect("no wallet", "the command and the prompt have the typed amount", (await page.$$eval(".pay-ways code", (all) => all.every((e) => !e.textContent.includes("amount") || e.textContent.includes('"7.50"')))));
   await walletless(page, "no wallet", "#pay-bid", "?amount=7.50#bid");
+  await counted(page, "Chromium, no wallet", "bid, to the next step", 3);
   await accessible(page, "without a wallet");
   await finished(page, "no wallet");
   page = await visit(browser, null, plan.base + "/join");
   await type(page, "#url", "http://on-a-phone.strangers.test/");
+  await press(page, "form.draft summary");
   await type(page, "#name", "\u540d <b>");
   await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
   const brought = await walletless(page, "draft", "#pay-join", "/join?draft=");
+  await counted(page, "Chromium, no wallet", "join by an address and a name, to the next step", 6);
   await page.close();
   page = await visit(browser, payer, "about:blank");
   await Promise.all([page.waitForFunction(() => document.querySelector("#pay-join button[type=submit]"), { timeout: 60_000, polling: 200 }).catch(() => {}), page.goto(brought)]);
   found.expect("draft", "on the phone one tap is left", (await page.$eval("#name", (e) => e.value).catch(() => "")) === "\u540d <b>" && !!(await page.$("#pay-join button[type=submit]")), page.url());
+  await page.$eval("#pay-join", (form) => (form.dataset.price = "9.99"));
+  await press(page, "#pay-join button[type=submit]");
+  await page.waitForSelector("#pay-join .terms");
+  const dearer = await words(page, "#pay-join .step");
+  found.expect("draft", "it is said that the price is another one than was shown", dearer.includes("showed $9.99"), dearer);
+  await button(page, "#pay-join", "Cancel");
+  await says(page, "#pay-join", "nothing is signed before a changed price is agreed to", /Nothing was signed or charged/);
   await finished(page, "draft");
 
   // An empty wallet, and one that stays on another network.
   page = await visit(browser, poor, place);
   poor.behave.wallet_switchEthereumChain = () => fail(4001, "no");
   await bid(page, "1.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "a refused network is said, and how to switch", /declined to switch.*chain id 8453/i);
   poor.behave.wallet_switchEthereumChain = () => null;
   await bid(page, "1.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "a network that stays is said", /stayed on another network/);
   poor.behave = {};
   await bid(page, "1.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "an empty wallet is said", /has too little/);
   await finished(page, "empty wallet");
 
@@ -324,7 +366,6 @@ async function chromium() {
   page = await visit(browser, payer, place);
   payer.behave.eth_signTypedData_v4 = async (params) => { await wants("kill"); return payer.sign(params); };
   await bid(page, "3.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "a lost origin is said, and that the signature is kept", /cannot be reached.*kept in this browser/i);
   found.expect("lost origin", "the wish is kept", (await stored(page)).length === 1);
   await page.close();
@@ -355,17 +396,18 @@ async function chromium() {
 
   // Two tabs want the same at once: the second one is told, until the first one has let go.
   const other = await visit(browser, payer, place);
+  payer.hold();
   await bid(page, "5.00");
   await page.waitForSelector("#pay-bid .terms");
   await bid(other, "5");
   await says(other, "#pay-bid", "a second tab is told of the first", /Another tab, or another part/);
-  await button(page, "#pay-bid", "Cancel");
-  await says(page, "#pay-bid", "the first tab lets go", /Nothing was signed/);
+  await button(page, "#pay-bid", "Stop waiting for the wallet");
+  await says(page, "#pay-bid", "the first tab lets go", /Nothing was sent or charged/);
+  payer.behave = {};
   await finished(other, "second tab");
   // Given up without an answer: nothing else is signed, nor sent by other pages, until it is known.
   await between(page, (method, url, credential) => credential && "abort");
   await bid(page, "5.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "no answer is said", /cannot be reached/);
   await button(page, "#pay-bid", "Stop waiting");
   await says(page, "#pay-bid", "what is known of the money is said", /stopped waiting.*\$5\.00 can still be made until .*signs nothing else/);
@@ -387,7 +429,6 @@ async function chromium() {
   page = await visit(browser, payer, place);
   await between(page, (method, url, credential) => credential && "abort");
   await bid(page, "6.00");
-  await button(page, "#pay-bid", "Sign in");
   await button(page, "#pay-bid", "Stop waiting");
   await says(page, "#pay-bid", "it is given up", /stopped waiting/);
   await between(page, (method, url, credential) => (method === "HEAD" ? { status: 200, headers: { Date: new Date(Date.now() + 600_000).toUTCString() } } : credential && problem(402, "payment_expired", { reason: "expired" })));
@@ -400,7 +441,6 @@ async function chromium() {
   const late = new Promise((resolve) => (answered = resolve));
   await between(page, (method, url, credential) => credential && late);
   await bid(page, "7.00");
-  await button(page, "#pay-bid", "Sign in");
   await button(page, "#pay-bid", "Stop waiting");
   await says(page, "#pay-bid", "it is given up while its answer is open", /stopped waiting/);
   await page.evaluate(() => {
@@ -456,28 +496,24 @@ async function chromium() {
   page = await visit(browser, payer, place, "late");
   await type(page, "#pay-bid-amount", "1.05");
   await page.evaluate(() => { document.querySelector("#pay-bid button[type=submit]").click(); setTimeout(window.announceTwo, 300); });
-  await button(page, "#pay-bid", "Two");
   payer.behave.eth_signTypedData_v4 = ([, text]) => Object.assign(poor, { chain: "0x2105" }).sign([poor.account.address, text]);
-  await button(page, "#pay-bid", "Sign in Two");
+  await button(page, "#pay-bid", "Two");
   await says(page, "#pay-bid", "the signature of another account is said", /not this account's.*Nothing was charged/);
   payer.behave = {};
   await finished(page, "late wallets");
 
   // A smart account pays like any other. What it signs may have any length.
-  const smart = new Wallet(plan.payer);
-  smart.account = { ...smart.account, address: plan.smart };
-  smart.knows.add("0x2105");
+  const smart = new Wallet(plan.payer, { smart: plan.smart });
   page = await visit(browser, smart, place);
   smart.behave.eth_signTypedData_v4 = async (params) => (await smart.sign(params)) + "00".repeat(65);
   await bid(page, "1.20");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "what its code refuses is said", /not this account's.*Nothing was charged/);
   await finished(page, "smart account refuses");
   smart.behave = {};
   page = await visit(browser, smart, place);
   await bid(page, "1.20");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "a smart account pays", /Your bid of \$1\.20 .* counts/);
+  await counted(page, "Chromium, smart account", "bid an amount of one's own", 3);
   await finished(page, "smart account");
   const before = payer.signed;
 
@@ -485,7 +521,6 @@ async function chromium() {
   await wants("doom");
   page = await visit(browser, payer, place);
   await bid(page, "4.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "the origin is lost with the payment", /kept in this browser/);
   await wants("relaunch");
   await says(page, "#pay-bid", "the payment counts once it is back", /Your bid of \$4\.00 .* counts/);
@@ -539,10 +574,10 @@ async function chromium() {
   await finished(page, "claim");
 
   // Through an edge.
-  page = await visit(browser, payer, `${plan.edge}/members/${slug}`);
-  await bid(page, "1.50");
-  await button(page, "#pay-bid", "Sign in");
+  page = await visit(browser, new Wallet(plan.payer), `${plan.edge}/members/${slug}?amount=1.50`);
+  await press(page, "#pay-bid button[type=submit]");
   await says(page, "#pay-bid", "an edge takes a bid", /Your bid of \$1\.50 .* counts/);
+  await counted(page, "Chromium, plain account, edge", "bid what a link offers, first visit", 3);
   await shows(page, "#pay-bid", "edge", plan.edge, slug);
   await finished(page, "edge");
 
@@ -557,23 +592,91 @@ async function chromium() {
   await page.waitForFunction(() => document.querySelector("dialog [data-buys]").textContent.startsWith("$1.25 lifts it to"), { timeout: 30_000, polling: 100 }).catch(() => {});
   const buys = await words(page, "dialog [data-buys]");
   found.expect("row", "the dialog says what the typed amount does", /^\$1\.25 lifts it to \$[0-9.]+ in total and rank 1 of [0-9]+\. It counts in full for .*, until .*, then fades to \$0 by /.test(buys), buys);
+  payer.hold();
   await press(page, "#pay-row button[type=submit]");
   await page.waitForSelector("#pay-row .terms");
   await accessible(page, "a dialog");
-  await button(page, "#pay-row", "Sign in");
-  await says(page, "#pay-row", "a row takes a bid", /Your bid of \$1\.25 .* counts/);
+  await button(page, "#pay-row", "Stop waiting for the wallet");
+  await says(page, "#pay-row", "a bid on a row can be left", /Nothing was sent or charged/);
+  payer.behave = {};
+  await press(page, "dialog form[method=dialog] button");
+  counts(page);
+  const amount = await row(page, "a[data-bid]", "a row takes a bid");
+  await counted(page, "Chromium, plain account", "bid on a row of the leaderboard", 3);
   await shows(page, "#pay-row", "row", plan.base, slug);
   await shoot(page, "row");
   await accessible(page, "a receipt in a dialog");
   await finished(page, "row");
-  await wants("count 20.05 9");
+  await moved(18.8 + amount, 9);
+  if (plan.whole) {
+    await flows(browser, "Chromium");
+    await moved(18.8 + amount, 9);
+  }
   if (!plan.firefox) await leaves(await visit(browser, payer, place), "the owner leaves");
   await browser.close();
-  return slug;
+  return { slug, bids: 18.8 + amount };
 }
 
-// leaves presses the button with which the owner takes the member out of the ring.
+// row bids what a row of the leaderboard offers, and gives the amount.
+async function row(page, link, what) {
+  await press(page, link);
+  await page.waitForSelector("dialog.pay-dialog[open]");
+  const amount = Number(await page.$eval("#pay-row-amount", (e) => e.value));
+  await press(page, "#pay-row button[type=submit]");
+  await says(page, "#pay-row", what, new RegExp(`Your bid of \\$${amount.toFixed(2)} .* counts`));
+  return amount;
+}
+
+// moved says how many dollars the ledger counts and the chain has moved, and in how many
+// transactions, besides those of flows.
+const flown = { dollars: 0, count: 0 };
+const moved = (dollars, count) => wants(`count ${(dollars + flown.dollars).toFixed(2)} ${count + flown.count}`);
+
+// flows does what a new visitor does, and counts it, with a plain and a smart account and without a
+// wallet: join by an address alone, and bid on a member's page and on a row.
+async function flows(browser, engine) {
+  let page, slug;
+  for (const account of ["plain", "smart"]) {
+    const who = `${engine}, ${account} account`, fresh = () => new Wallet(plan.payer, account === "smart" ? { smart: plan.smart } : {});
+    const paid = (dollars) => { flown.dollars += dollars; flown.count++; };
+    page = await visit(browser, fresh(), plan.base + "/join");
+    await draft(page, `${engine}-${account}.test`);
+    slug = await joined(page, `${who}: joining ends with the receipt`);
+    await counted(page, who, "join by an address alone", 6);
+    await finished(page, who);
+    paid(1);
+    const wallet = fresh();
+    page = await visit(browser, wallet, `${plan.base}/members/${slug}`);
+    const offered = Number(await page.$eval("#pay-bid-amount", (e) => e.value));
+    await press(page, "#pay-bid button[type=submit]");
+    await says(page, "#pay-bid", `${who}: a bid counts`, new RegExp(`Your bid of \\$${offered.toFixed(2)} .* counts`));
+    await counted(page, who, "bid what a member's page offers, first visit", 3);
+    await finished(page, who);
+    paid(offered);
+    page = await visit(browser, wallet, `${plan.base}/leaderboard`);
+    await page.reload({ waitUntil: "load" }); // the browser may have it from before the join
+    counts(page);
+    paid(await row(page, `a[data-bid="${slug}"]`, `${who}: a row takes a bid`));
+    await counted(page, who, "bid on a row of the leaderboard", 3);
+    await finished(page, who);
+  }
+  const who = `${engine}, no wallet`;
+  page = await visit(browser, null, plan.base + "/join");
+  await type(page, "#url", `${engine}-nobody.test`);
+  await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
+  await walletless(page, who, "#pay-join", "/join?draft=");
+  await counted(page, who, "join by an address alone, to the next step", 6);
+  await finished(page, who);
+  page = await visit(browser, null, `${plan.base}/members/${slug}`);
+  await walletless(page, who, "#pay-bid", `/members/${slug}?amount=`);
+  await counted(page, who, "bid what a member's page offers, to the next step", 3);
+  await finished(page, who);
+}
+
+// leaves presses the button with which the owner takes the member out of the ring. The page is loaded
+// again: browsers keep one for seconds, and that of before may name the owner of before.
 async function leaves(page, what) {
+  await page.reload({ waitUntil: "load" });
   await press(page, "#pay-leave button[type=submit]");
   await button(page, "#pay-leave", "Sign in");
   await says(page, "#pay-leave", what, /has left the ring/);
@@ -582,27 +685,26 @@ async function leaves(page, what) {
 
 // firefox does the short round: a bid over a lost tab, a join, an empty wallet, and the owner's
 // leaving.
-async function firefox(slug) {
+async function firefox({ slug, bids }) {
   const browser = await launch("firefox", plan.firefox);
-  const payer = new Wallet(plan.payer), poor = new Wallet(plan.poor);
+  const payer = new Wallet(plan.payer, { chain: "0x1" }), poor = new Wallet(plan.poor, { chain: "0x1" });
   payer.knows.add("0x2105");
   poor.knows.add("0x2105");
   let page = await visit(browser, payer, `${plan.edge}/members/${slug}`, false);
   payer.behave.eth_signTypedData_v4 = () => fail(4001, "no");
   await bid(page, "2.50");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "Firefox: a refused signature is said", /declined in the wallet/);
+  payer.hold();
   await bid(page, "2.50");
   await page.waitForSelector("#pay-bid .terms");
   const other = await visit(browser, payer, `${plan.edge}/members/${slug}`, false);
   await bid(other, "2.5");
   await says(other, "#pay-bid", "Firefox: a second tab is told of the first", /Another tab, or another part/);
   await other.close();
-  await button(page, "#pay-bid", "Cancel");
-  await says(page, "#pay-bid", "Firefox: the first tab lets go", /Nothing was signed/);
+  await button(page, "#pay-bid", "Stop waiting for the wallet");
+  await says(page, "#pay-bid", "Firefox: the first tab lets go", /Nothing was sent or charged/);
   payer.behave.eth_signTypedData_v4 = async (params) => { await wants("kill"); return payer.sign(params); };
   await bid(page, "2.50");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "Firefox: a lost origin is said", /kept in this browser/);
   await page.close();
   await wants("launch");
@@ -610,25 +712,25 @@ async function firefox(slug) {
   await says(page, ".resumed", "Firefox: a page goes on with what was begun", /Your bid of \$2\.50 .* counts/);
   found.expect("firefox", "one signature", payer.signed === 1, payer.signed);
   await finished(page, "firefox");
-  await wants("count 22.55 10");
+  await moved(bids + 2.5, 10);
   payer.behave = {};
   page = await visit(browser, poor, `${plan.base}/members/${slug}`);
   await bid(page, "1.00");
-  await button(page, "#pay-bid", "Sign in");
   await says(page, "#pay-bid", "Firefox: an empty wallet is said", /has too little/);
   await finished(page, "firefox, empty wallet");
   page = await visit(browser, payer, plan.base + "/join");
-  await draft(page, "\u05e9\u05dc\u05d5\u05dd <b>", "http://in-firefox.strangers.test/");
-  await button(page, "#pay-join", "Sign in");
+  await draft(page, "http://in-firefox.strangers.test/", "\u05e9\u05dc\u05d5\u05dd <b>");
   await shows(page, "#pay-join", "firefox joins", plan.base, await joined(page, "Firefox: joining ends with the receipt"));
   found.expect("firefox joins", "one signature", payer.signed === 2, payer.signed);
   await finished(page, "firefox joins");
-  await wants("count 23.55 11");
+  await moved(bids + 3.5, 11);
+  await flows(browser, "Firefox");
+  await moved(bids + 3.5, 11);
   await leaves(await visit(browser, payer, `${plan.base}/members/${slug}`, false), "Firefox: the owner leaves");
   await browser.close();
 }
 
-const slug = await chromium();
-if (plan.firefox) await firefox(slug);
+const left = await chromium();
+if (plan.firefox) await firefox(left);
 console.log(JSON.stringify({ checks: found.checks, findings: found.list }));
 process.exit();

@@ -13,12 +13,14 @@ import (
 
 // TestAWalletPaysInABrowser joins, bids and changes a member in real browsers, with a wallet
 // that is a real signer, against a real chain: through an origin that ends in the middle, and
-// through an edge. What the chain has moved is what the ledger counts, once each.
+// through an edge. What the chain has moved is what the ledger counts, once each. What a person
+// has to do for it is counted: at most six actions to join, and three to bid.
 func TestAWalletPaysInABrowser(t *testing.T) {
 	t.Parallel()
 	chromium := browser(t)
 	sites, secret := newOwnSites(t), secretFile(t)
-	s := evmShop(t, append([]string{"--edge-secret-file", secret}, sites.args()...)...)
+	sites.show(sites.pages, "by-hand.strangers.test", "<title>&lt;img src=x onerror=alert(1)&gt;</title>")
+	s := evmShop(t, append([]string{"--edge-secret-file", secret, "--fetch-map", "*.test=" + sites.server.Listener.Addr().String()}, sites.args()...)...)
 	e := s.follow(t, s.verifier(), "--core", "native", "--edge-secret-file", secret)
 	owner, payer, poor := s.payer(), s.payer(), freshWallet(t)
 	key := func(w paytest.EVM) string { return "0x" + hex.EncodeToString(crypto.FromECDSA(w.Key)) }
@@ -46,6 +48,8 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 			s.launch()
 		case "show": // a token, which the site of the member shows
 			sites.show(sites.files, "by-hand.strangers.test", rest)
+		case "note": // actions and seconds of a person
+			t.Log(rest)
 		case "count":
 			paid, count, _ := strings.Cut(rest, " ")
 			total := 0
