@@ -426,6 +426,7 @@ function doubtsOf(wish, offer, price) {
   const also = allKept().filter((w) => pays(w) && pays(wish) && slugOf(w) === slugOf(wish)).map(titled);
   return [
     price && price !== offer.amount && `The price has changed. This page showed $${price}.`,
+    pays(wish) && offer.amount.length > "99.99".length && `You pay $${offer.amount}. A payment cannot be taken back.`,
     also.length && `${also.join(", and ")} has no answer yet. This signature adds to it.`,
     keeps() || "This browser stores nothing for this page, as in some private windows. Keep the page open until the ring answers.",
   ].filter((doubt) => typeof doubt === "string");
