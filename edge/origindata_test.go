@@ -57,6 +57,27 @@ func TestRedirectsAreCounted(t *testing.T) {
 	}
 }
 
+// Icons, of which a page shows many, leave a reader's requests alone, and are bounded as well.
+func TestIconsAreCountedApart(t *testing.T) {
+	icon := func(context.Context, string, string) api.Document {
+		return api.Document{Status: 200, Media: "image/png", Body: []byte("\x89PNG")}
+	}
+	s := serve(t, Config{Core: newRing(t), RateLimit: 2, Now: newClock().Now, OriginData: icon})
+	for i := range 20 {
+		r := s.Get("/members/alpha/icon.png")
+		if wantFields(t, r, "RateLimit-Limit", "20", "RateLimit-Remaining", itoa(19-i)); r.Status != 200 {
+			t.Fatalf("icon %d: %d", i, r.Status)
+		}
+	}
+	wantProblem(t, s.Get("/members/alpha/icon.png?again"), api.RateLimited)
+	for _, path := range []string{"/next?from=alpha", "/members/alpha"} {
+		if r := s.Get(path); r.Status >= 400 {
+			t.Errorf("%s after icons: %d", path, r.Status)
+		}
+	}
+	wantProblem(t, s.Get("/members/alpha/icon.gif"), api.RateLimited)
+}
+
 // What the origin keeps next to the ledger is served with validators. A node without it
 // serves nothing.
 func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
@@ -118,6 +139,9 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	wantProblem(t, s.Do("POST", "/members/alpha/icon.png", ""), api.MethodNotAllowed)
 	for _, path := range []string{"/members/a/b/icon.png", "/members//icon.png", "/members/alpha/icon.png/x", "/members/" + strings.Repeat("a", 99) + "/icon.png", "/members/alpha/other.png"} {
 		wantProblem(t, s.Get(path), api.NotFound)
+	}
+	if home := s.Get("/").Body; strings.Count(home, "/icon.png") != 1 {
+		t.Errorf("the front page has more than one icon: %s", home)
 	}
 	for _, path := range []string{"/", "/leaderboard", "/ring", "/members/alpha"} {
 		icon := `<img class="favicon" src="` + strings.Repeat("../", strings.Count(path[1:], "/")) + `members/alpha/icon.png" width="16" height="16" alt="" loading="lazy">`

@@ -128,7 +128,9 @@ func New(c Config) (*Origin, error) {
 // icon and the webhook of a member that is gone by it.
 func observe(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 	news := aside.ObserveNews(tx, e)
-	return func(seq uint64) error { return errors.Join(news(seq), visits.Forget(tx, e), aside.DropWebhook(tx, e)) }
+	return func(seq uint64) error {
+		return errors.Join(news(seq), visits.Forget(tx, e), aside.DropWebhook(tx, e))
+	}
 }
 
 // Node is this origin as a node of a cluster, nil for the only origin.

@@ -67,7 +67,7 @@ async function visit({ name, path, base = plan.base, fill, rows, like, status = 
         found.expect(where, "nothing is missing without script", javaScriptEnabled || now === texts[name], now);
         texts[name] = now;
         if (!javaScriptEnabled && !fill) {
-          const more = seen.requests.slice(1).filter((p) => !/^\/(badge|cards)\/|^\/static\/(icon|face)-/.test(p));
+          const more = seen.requests.slice(1).filter((p) => !/^\/(badge|cards)\/|^\/static\/(icon|face)-|\/icon\.png$/.test(p));
           found.expect(where, "it takes one style sheet and one face to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));
         }
       }

@@ -14,8 +14,10 @@ import (
 	"image/jpeg"
 	"image/png"
 	"io"
+	"math"
 	"net/http"
 
+	"golang.org/x/image/bmp"
 	"golang.org/x/image/draw"
 	"golang.org/x/image/webp"
 )
@@ -25,8 +27,8 @@ const (
 	Side = 32
 	// MaxSide is how wide and how high an icon may be, in pixels.
 	MaxSide = 512
-	// MaxSmall is how many bytes a small picture has at most: its pixels and what frames them.
-	MaxSmall = Side*Side*4 + 512
+	// MaxSmall is how many bytes a small picture has at most.
+	MaxSmall = 2 << 10
 	// Media is the media type of a small picture.
 	Media = "image/png"
 )
@@ -46,10 +48,11 @@ var formats = map[string]format{
 	"image/gif":  {gif.DecodeConfig, gif.Decode}, // the first picture
 	"image/jpeg": {jpeg.DecodeConfig, jpeg.Decode},
 	"image/webp": {webp.DecodeConfig, webp.Decode},
+	"image/bmp":  {bmp.DecodeConfig, bmp.Decode},
 }
 
-// Small draws an icon as a PNG of [Side] by [Side] pixels, without anything else that its file
-// has. It fails with [ErrIcon].
+// Small draws an icon as a PNG of [Side] by [Side] pixels and at most [MaxSmall] bytes, without
+// anything else that its file has. It fails with [ErrIcon].
 func Small(file []byte) ([]byte, error) {
 	var m image.Image
 	var err error
@@ -69,7 +72,15 @@ func Small(file []byte) ([]byte, error) {
 	w, h := max(1, Side*from.Dx()/long), max(1, Side*from.Dy()/long)
 	small := image.NewNRGBA(image.Rect(0, 0, Side, Side))
 	draw.CatmullRom.Scale(small, image.Rect(0, 0, w, h).Add(image.Pt((Side-w)/2, (Side-h)/2)), m, from, draw.Src, nil)
-	return encode(small), nil
+	file = encode(small)
+	// With fewer colours it takes fewer bytes: with two of each kind, it takes a quarter of the bound.
+	for most := 1 << 5; len(file) > MaxSmall; most >>= 1 {
+		for i, v := range small.Pix {
+			small.Pix[i] = uint8((int(v)*(most-1) + math.MaxUint8/2) / math.MaxUint8 * math.MaxUint8 / (most - 1))
+		}
+		file = encode(small)
+	}
+	return file, nil
 }
 
 // decode reads a picture whose size is within bounds before any of it is made.

@@ -163,8 +163,7 @@ func TestIconsAreDrawnSmall(t *testing.T) {
 		{"GIF", asGIF(filled(16, 16, red)), red, red},
 		{"GIF, animated", asGIF(filled(48, 48, blue), filled(48, 48, red)), blue, blue},
 		{"WebP", webp8L(40, 40, blue), blue, blue},
-		{"ICO of a PNG", asICO(onPNG(16, red), onPNG(48, blue), onPNG(128, red)), blue, blue},
-		{"ICO of small ones", asICO(onPNG(24, blue), onPNG(16, red)), blue, blue},
+		{"ICO, the largest", asICO(onPNG(16, red), onPNG(48, blue), onPNG(24, red)), blue, blue},
 		{"ICO of 256", asICO(entry{0, 32, encode(filled(256, 256, blue))}), blue, blue},
 		{"ICO, the one of more colours", asICO(dib(32, 1, 0), onPNG(32, blue), dib(32, 8, 0)), blue, blue},
 		{"ICO of 1 bit", asICO(dib(32, 1, 0)), red, color.NRGBA{}},
@@ -221,7 +220,7 @@ func TestWhatIsNoIconIsRefused(t *testing.T) {
 	emptyGIF := changed(asGIF(filled(1, 1, red)), 6, 0, 0, 0, 0)
 	for about, file := range map[string][]byte{
 		"nothing": nil, "text": []byte("Not found"), "HTML": []byte("<!doctype html><title>Hello</title>"), "SVG": []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`),
-		"XML and SVG": []byte(`<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>`), "a BMP": []byte("BM" + strings.Repeat("\x00", 100)),
+		"XML and SVG": []byte(`<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"/>`), "half a BMP": []byte("BM" + strings.Repeat("\x00", 100)),
 		"half a PNG": whole[:len(whole)/2], "its head": whole[:8], "half an ICO": ico[:len(ico)/2], "an ICO's head": ico[:4], "an ICO of nothing": asICO(),
 		"a wide PNG": encode(filled(MaxSide+1, 1, red)), "a high one": encode(filled(1, MaxSide+1, red)), "a huge one": hugePNG(1<<31-1, 1<<31-1), "a flat one": hugePNG(0, 10),
 		"a huge PNG in an ICO": asICO(entry{32, 32, hugePNG(1<<15, 1<<15)}), "a huge WebP": webp8L(1<<14, 1<<14, red), "a GIF without pixels": emptyGIF,

@@ -3,7 +3,6 @@ package visits
 import (
 	"context"
 	"errors"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"webring/server/ledger"
 	"webring/server/sites/fetch"
 	"webring/server/sites/icon"
+	"webring/static"
 )
 
 // icon gives what a member's icon is: "none", "small" or the code of a problem, and its position.
@@ -49,10 +49,7 @@ func visitOf(t *testing.T, v *Visitor, slug string) {
 }
 
 func TestIconsAreFetchedOnceAWeek(t *testing.T) {
-	favicon, err := os.ReadFile("../../../static/favicon.ico")
-	if err != nil {
-		t.Fatal(err)
-	}
+	favicon := static.Icons[0].Body
 	synctest.Test(t, func(t *testing.T) {
 		b := open(t, "a.example")
 		head := ""
