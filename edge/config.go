@@ -135,8 +135,8 @@ type Config struct {
 
 	// RateLimit is how many requests a client may send in 60 seconds, and a trusted
 	// proxy itself ten times as many. 0 switches the limiter off, and then no answer
-	// carries RateLimit fields: there is no policy to state. [Shell.SetRateLimit]
-	// changes it.
+	// carries RateLimit fields: there is no policy to state. Icons of members, of which a page
+	// shows many, are counted apart, ten times as many. [Shell.SetRateLimit] changes it.
 	RateLimit int
 	// TrustedProxies may name the client that they forward for, in one field that they
 	// have to set: [front.Proxies.NameClientsIn].

@@ -22,12 +22,26 @@ type OriginData func(ctx context.Context, path, query string) api.Document
 
 // originPaths are what [OriginData] answers, with the parameters that it looks at.
 var originPaths = map[string][]string{
-	"/api/hops":               {"days"},
-	"/api/ring/{slug}/hops":   {"days"},
-	"/api/events":             {"since", "limit"},
-	"/api/ring/{slug}/events": {},
-	describe.FeedsPath:        {},
-	describe.MomentsPath:      {},
+	"/api/hops":                      {"days"},
+	"/api/ring/{slug}/hops":          {"days"},
+	"/api/events":                    {"since", "limit"},
+	"/api/ring/{slug}/events":        {},
+	describe.FeedsPath:               {},
+	describe.MomentsPath:             {},
+	iconsPrefix + "{slug}" + IconEnd: {},
+}
+
+// The path of a member's icon lies below its page, between these two.
+const (
+	iconsPrefix = "/members/"
+	IconEnd     = "/icon.png"
+)
+
+// isIcon says whether a path is that of a member's icon.
+func (s *Shell) isIcon(path []byte) bool {
+	rest, ok := bytes.CutPrefix(path, []byte(iconsPrefix))
+	slug, icon := bytes.CutSuffix(rest, []byte(IconEnd))
+	return ok && icon && s.originData != nil && len(slug) > 0 && len(slug) <= maxOriginParameter && bytes.IndexByte(slug, '/') < 0
 }
 
 // ringPath is the list of members. A core has it, but for a search by words: q.
@@ -169,7 +183,9 @@ func (s *Shell) contentOf(path string, d *api.Document) *content.Content {
 	case describe.MomentsPath:
 		long = &s.moments
 	default:
-		return content.New(d.Media, d.Body)
+		c := content.New(d.Media, d.Body)
+		c.Plain = strings.HasSuffix(path, IconEnd)
+		return c
 	}
 	c := long.Load()
 	if c == nil || !bytes.Equal(c.Body(), d.Body) {

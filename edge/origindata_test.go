@@ -57,6 +57,27 @@ func TestRedirectsAreCounted(t *testing.T) {
 	}
 }
 
+// Icons, of which a page shows many, leave a reader's requests alone, and are bounded as well.
+func TestIconsAreCountedApart(t *testing.T) {
+	icon := func(context.Context, string, string) api.Document {
+		return api.Document{Status: 200, Media: "image/png", Body: []byte("\x89PNG")}
+	}
+	s := serve(t, Config{Core: newRing(t), RateLimit: 2, Now: newClock().Now, OriginData: icon})
+	for i := range 20 {
+		r := s.Get("/members/alpha/icon.png")
+		if wantFields(t, r, "RateLimit-Limit", "20", "RateLimit-Remaining", itoa(19-i)); r.Status != 200 {
+			t.Fatalf("icon %d: %d", i, r.Status)
+		}
+	}
+	wantProblem(t, s.Get("/members/alpha/icon.png?again"), api.RateLimited)
+	for _, path := range []string{"/next?from=alpha", "/members/alpha"} {
+		if r := s.Get(path); r.Status >= 400 {
+			t.Errorf("%s after icons: %d", path, r.Status)
+		}
+	}
+	wantProblem(t, s.Get("/members/alpha/icon.gif"), api.RateLimited)
+}
+
 // What the origin keeps next to the ledger is served with validators. A node without it
 // serves nothing.
 func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
@@ -73,7 +94,9 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
 		case "/feeds.opml":
 			return api.Document{Status: 200, Media: "text/x-opml; charset=utf-8", MaxAge: 60, Seq: 7, Body: []byte(`<opml version="2.0"/>`)}
-		case "/api/ring/nobody/hops":
+		case "/members/alpha/icon.png":
+			return api.Document{Status: 200, Media: "image/png", MaxAge: 3600, Seq: 7, Body: []byte(strings.Repeat("\x89PNG", 500))}
+		case "/members/nobody/icon.png", "/api/ring/nobody/hops":
 			return api.Refusal(base, api.UnknownMember, "No.", "")
 		case "/api/ring/beta/hops":
 			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
@@ -106,6 +129,29 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 		t.Errorf("%d %s, asked for %s", r.Status, r.Body, last)
 	}
 	wantProblem(t, s.Do("POST", "/feeds.opml", ""), api.MethodNotAllowed)
+	r = s.Get("/members/alpha/icon.png?x=1", "Accept-Encoding", "gzip")
+	wantCommon(t, r)
+	wantFields(t, r, "Content-Type", "image/png", "Webring-Seq", "7", "X-Content-Type-Options", "nosniff", "Content-Encoding", "", "Cache-Control", "public, max-age=3600, stale-while-revalidate=60, stale-if-error=86400")
+	if last := asked[len(asked)-1]; r.Status != 200 || len(r.Body) != 2000 || last != "/members/alpha/icon.png?" || s.Get("/members/alpha/icon.png", "If-None-Match", r.Header.Get("ETag")).Status != 304 {
+		t.Errorf("%d %q, asked for %s", r.Status, r.Body, last)
+	}
+	wantProblem(t, s.Get("/members/nobody/icon.png"), api.UnknownMember)
+	wantProblem(t, s.Do("POST", "/members/alpha/icon.png", ""), api.MethodNotAllowed)
+	for _, path := range []string{"/members/a/b/icon.png", "/members//icon.png", "/members/alpha/icon.png/x", "/members/" + strings.Repeat("a", 99) + "/icon.png", "/members/alpha/other.png"} {
+		wantProblem(t, s.Get(path), api.NotFound)
+	}
+	if home := s.Get("/").Body; strings.Count(home, "/icon.png") != 1 {
+		t.Errorf("the front page has more than one icon: %s", home)
+	}
+	for _, path := range []string{"/", "/leaderboard", "/ring", "/members/alpha"} {
+		icon := `<img class="favicon" src="` + strings.Repeat("../", strings.Count(path[1:], "/")) + `members/alpha/icon.png" width="16" height="16" alt="" loading="lazy">`
+		if r := s.Get(path); !strings.Contains(r.Body, icon) {
+			t.Errorf("%s shows no icon: %s", path, r.Body)
+		}
+		if r := s.Get(path, "Accept", "text/markdown"); r.Status != 200 || strings.Contains(r.Body, "/icon.png") {
+			t.Errorf("%s: %d %s", path, r.Status, r.Body)
+		}
+	}
 	for _, path := range []string{"/docs", "/llms.txt"} {
 		if r := s.Get(path); !strings.Contains(r.Body, "/feeds.opml") {
 			t.Errorf("%s leads to no list of feeds", path)
@@ -148,6 +194,10 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	wantProblem(t, without.Get("/api/ring/alpha/hops"), api.NotFound)
 	wantProblem(t, without.Get("/api/hops"), api.NotFound)
 	wantProblem(t, without.Get("/feeds.opml"), api.NotFound)
+	wantProblem(t, without.Get("/members/alpha/icon.png"), api.NotFound)
+	if r := without.Get("/leaderboard"); strings.Contains(r.Body, "/icon.png") {
+		t.Errorf("icons that nobody has: %s", r.Body)
+	}
 	wantProblem(t, without.Get("/feeds/members/alpha.atom"), api.NotFound)
 }
 

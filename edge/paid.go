@@ -88,14 +88,18 @@ func jsonBody(h *fasthttp.RequestHeader) bool {
 
 // limiters count requests, each request in one of them. proxied counts the requests of
 // trusted proxies themselves, followers those below /sync/ and /log/ and edges those of them that come
-// with a voucher, forwarded those that edges pass on, and all the others.
-type limiters struct{ all, proxied, followers, edges, forwarded *share.Limiter }
+// with a voucher, icons those for icons of members, forwarded those that edges pass on, and all the
+// others.
+type limiters struct{ all, proxied, followers, edges, icons, forwarded *share.Limiter }
 
 // SetRateLimit changes [Config.RateLimit] while requests are answered. All counts begin
 // anew.
 func (s *Shell) SetRateLimit(requests int) {
 	now := s.now()
 	l := &limiters{all: share.NewLimiter(requests, now), proxied: share.NewLimiter(10*requests, now)}
+	if s.originData != nil {
+		l.icons = share.NewLimiter(10*requests, now) // a page may show many
+	}
 	if s.followed {
 		l.followers = share.NewSilentLimiter(40*requests, now)
 	}
@@ -122,6 +126,11 @@ func (s *Shell) limiter(ctx *fasthttp.RequestCtx) (*share.Limiter, front.Client)
 		return limits.edges, c.AsEdge()
 	case limits.followers != nil && forFollowers(ctx.Request.Header.RequestURI()):
 		return limits.followers, c
+	case s.isIcon(front.Path(ctx.Request.Header.RequestURI())):
+		if vouched {
+			c = from.Client
+		}
+		return limits.icons, c
 	case vouched:
 		return limits.forwarded, from.Client
 	}

@@ -212,7 +212,7 @@ func (s *Shell) findRead(ctx *fasthttp.RequestCtx, path []byte) fasthttp.Request
 			return nil // the wildcard below this prefix takes more than the core has
 		}
 	}
-	if pages.LeadsDeeper(path) {
+	if pages.LeadsDeeper(path) && !s.isIcon(path) {
 		return nil
 	}
 	if !bytes.HasPrefix(path, syncPrefix) {

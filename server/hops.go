@@ -19,6 +19,7 @@ import (
 	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
+	"webring/server/sites/visits"
 )
 
 // HopsPath is where edges report hops.
@@ -41,7 +42,7 @@ func SendHops(f *forward.Forwarder) func(ctx context.Context, report []byte) err
 }
 
 // takeHops has the shell count hops, take the reports of edges, and answer from what is kept of
-// hops, news, words and feeds.
+// hops, news, words, feeds and icons.
 func (o *Origin) takeHops(cfg *edge.Config) {
 	cfg.Hops, cfg.OriginData = hops.NewCounter(), o.originData
 	here, anywhere := receiveHops(o.hops.Receive, o.Core.BaseURL), receiveHops(o.deliverHops, o.Core.BaseURL)
@@ -92,6 +93,9 @@ func (o *Origin) originData(ctx context.Context, path, query string) (d api.Docu
 		return o.feeds.Document()
 	case path == describe.MomentsPath:
 		return o.moments.Document()
+	case strings.HasSuffix(path, edge.IconEnd):
+		o.Books.View(func(v *ledger.View) { d = visits.Icon(v, path) })
+		return d
 	}
 	if path == "/api/events" {
 		o.best.Look()

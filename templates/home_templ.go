@@ -436,7 +436,7 @@ func holder(v Home) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = site(*v.Leader).Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = site(v.Page, *v.Leader).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

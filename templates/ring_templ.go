@@ -493,7 +493,7 @@ func (v Ring) HTML() templ.Component {
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
-					templ_7745c5c3_Err = site(r).Render(ctx, templ_7745c5c3_Buffer)
+					templ_7745c5c3_Err = site(v.Page, r).Render(ctx, templ_7745c5c3_Buffer)
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

@@ -101,7 +101,7 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	p := drawing(rows)
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
-	front.Ring, front.Description, front.Canonical = `</script><b>"`, "A ring & its <members>.", "https://ring.example/"
+	front.Ring, front.Description, front.Canonical, front.Icons = `</script><b>"`, "A ring & its <members>.", "https://ring.example/", true
 	front.Operator = Operator{Name: "Ada & <Co>", Contact: "mailto:ada@ring.example", Payee: "Ada's shop"}
 	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Dollar: &ranked(rows).Rows[1], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
 		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p,

@@ -49,6 +49,7 @@ type Page struct {
 	Face        string // path of the display face, or ""
 	Script      string // path of the script that refreshes numbers, or ""
 	Icon        string // path of the icon, or ""
+	Icons       bool   // the node has the icons of members
 	Synthetic   bool   // the ring was made for measurement, not by payments
 	Policies    Policies
 	Operator    Operator

@@ -88,6 +88,7 @@ func (r *reader) list(path, category string, query *fasthttp.Args) *content.Cont
 		Kind: kind, Category: category, Query: words, Newest: newest, Search: state,
 		Members: some.Total, Categories: v.categories, Picture: v.picture(&board),
 	}
+	view.Icons = r.pages.site.OriginData != nil
 	if category == "" && words == "" {
 		view.Picture.Script, view.Picture.Seq = static.Ring.Path, r.seq
 		view.Picture.Replays = r.pages.site.OriginData != nil && v.members > 0 && r.seq <= describe.MostReplayed
@@ -278,7 +279,7 @@ func drawLeaderboard(r *reader, path string, query *fasthttp.Args) *content.Cont
 		holders = r.named(slugs, doc.Leaderboard)
 	}
 	view := templates.Leaderboard{Page: frame(&v.about, path, "Leaderboard – "+v.about.Name, subjects["leaderboard"].words)}
-	view.Feeds, view.Wallet = feeds, wallet(&v.about, r.core.BaseURL())
+	view.Feeds, view.Icons, view.Wallet = feeds, r.pages.site.OriginData != nil, wallet(&v.about, r.core.BaseURL())
 	view.Board = r.board(v, &doc)
 	if first {
 		view.Reigns = r.reigns(&leads, holders)

@@ -117,7 +117,7 @@ func prepare(n *html.Node, at *url.URL, inCell bool) {
 			continue
 		}
 		switch class := attribute(child, "class"); {
-		case slices.Contains([]string{"svg", "form", "dialog", "webring-online"}, child.Data), attribute(child, "aria-hidden") == "true",
+		case slices.Contains([]string{"svg", "form", "dialog", "webring-online"}, child.Data), child.Data == "img" && attribute(child, "alt") == "", attribute(child, "aria-hidden") == "true",
 			slices.Contains([]string{"unseen", "skip", "contents", "picture", "pay-owner"}, class):
 			n.RemoveChild(child)
 			continue

@@ -37,7 +37,7 @@ func drawHome(r *reader, path string, _ *fasthttp.Args) *content.Content {
 		Base: r.core.BaseURL(), Members: board.Total, Categories: v.categories,
 		Fee: v.about.Fee, JoinAtFirst: board.Rules.JoinAtFirst,
 	}
-	home.Canonical, home.Feeds = home.Base+"/", feeds
+	home.Canonical, home.Feeds, home.Icons = home.Base+"/", feeds, r.pages.site.OriginData != nil
 	home.Share = templates.Share{URL: home.Canonical, Image: home.Base + CardPath, Alt: v.about.Name + ": " + home.Description}
 	var sent templates.Hops
 	if r.origin("/api/hops", "", &sent) {
@@ -156,7 +156,7 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.OriginData != nil {
-		view.Feeds = memberFeeds(m.Slug)
+		view.Feeds, view.Icons = memberFeeds(m.Slug), true
 	}
 	here := mark(m, cents(v.about.Fee))
 	view.Picture.Here = &here

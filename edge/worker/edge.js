@@ -21,6 +21,7 @@ const PATHS = new Set([
 ]);
 const MEMBER = /^\/api\/ring\/[0-9a-z-]+$/;
 const MEMBER_PAGE = /^\/members\/([0-9a-z-]+)$/;
+const ICON = /^\/members\/[^/]+\/icon\.png$/;
 /** The longest target that the core is asked; the origin answers longer ones. */
 const MOST_TARGET = 16 << 10;
 const RATE_LIMIT = "120";
@@ -63,6 +64,7 @@ export class Edge {
 	#origin;
 	#hops;
 	#limiter;
+	#icons;
 	#build;
 	#documents = new Documents();
 	#forms = new Forms();
@@ -78,6 +80,7 @@ export class Edge {
 		this.#replica = new Replica(module, env, this.#origin.ask);
 		this.#hops = new Hops(this.#origin.ask);
 		this.#limiter = new Limiter(Number(env.RATE_LIMIT || RATE_LIMIT));
+		this.#icons = new Limiter(10 * this.#limiter.limit); // a page may show many
 	}
 
 	/**
@@ -100,7 +103,7 @@ export class Edge {
 		const path = query < 0 ? target : target.slice(0, query);
 		/** @type {Asked} */
 		const asked = { request, path, base: this.#base(request), links: () => this.#onward(path, asked.base) };
-		if (this.#limiter.take(client, fields)) {
+		if ((ICON.test(path) ? this.#icons : this.#limiter).take(client, fields)) {
 			const detail = "This client has used up its requests for now. Retry-After says in how many seconds it has new ones.";
 			return problem(asked, fields, "rate_limited", detail);
 		}

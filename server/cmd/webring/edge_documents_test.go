@@ -88,7 +88,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 			t.Errorf("%s without the origin: %v %s", what, r.Header, r.Body)
 		}
 	}
-	for _, target := range []string{"/api/ring?q=al", "/api/events?since=77", "/api/ring/zeta/events", "/api/hops?days=99", "/api/ring/alpha/hops?days=99", "/feeds.opml", "/reports/1"} {
+	for _, target := range []string{"/api/ring?q=al", "/api/events?since=77", "/api/ring/zeta/events", "/api/hops?days=99", "/api/ring/alpha/hops?days=99", "/feeds.opml", "/members/zeta/icon.png", "/reports/1"} {
 		unavailable(target, e.get(target))
 	}
 	unavailable("/join", e.send(http.MethodPost, "/join", []byte("name=x"), "Content-Type", "application/x-www-form-urlencoded"))
@@ -105,7 +105,7 @@ func TestEdgesShowWhatTheOriginDoes(t *testing.T) {
 }
 
 // relayed are what an edge passes on and caches, for pages and tools.
-var relayed = []string{"/ring/moments", "/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/events?limit=1", "/api/ring/beta/events",
+var relayed = []string{"/ring/moments", "/api/hops", "/api/hops?days=2", "/api/ring/alpha/hops", "/api/ring/beta/hops", "/api/events?since=0&limit=2", "/api/events?limit=1", "/api/ring/beta/events", "/members/beta/icon.png",
 	"/api/ring?q=BET+app&limit=2", "/api/ring?q=bet&kind=website&limit=20"}
 
 // sameID names the requests that are to be answered alike: error pages show it.

@@ -82,12 +82,13 @@ var importLaw = map[string][]string{
 	"webring/server/pay/x402":                {"std", "webring/server/pay/mpp"},
 	"webring/server/publish":                 {"std", "webring/edge/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd", "webring/edge/follow", "webring/edge/share", "webring/edge/tlog", "webring/edge/witness"},
 	"webring/server/sites/fetch":             {"std", "code.dny.dev/ssrf", "golang.org/x/net/publicsuffix", "golang.org/x/sync/semaphore", "webring/server/sites/markup", "webring/edge/share", "webring/edge/idn"},
+	"webring/server/sites/icon":              {"std", "golang.org/x/image/bmp", "golang.org/x/image/draw", "golang.org/x/image/webp"},
 	"webring/server/sites/markup":            {"std", "golang.org/x/net/html", "golang.org/x/net/html/", "golang.org/x/text/"},
 	"webring/server/sites/score":             {"std", "github.com/cenkalti/backoff/v5", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/singleflight", "golang.org/x/net/http/httpguts", "github.com/shopspring/decimal", "github.com/go-json-experiment/json/jsontext", "webring/edge/share"},
 	"webring/server/sites/score/exemplar":    {"std"},
 	"webring/server/sites/score/local":       {"std", "webring/server/sites/fetch", "webring/server/sites/markup", "webring/server/sites/score", "github.com/santhosh-tekuri/jsonschema/v6", "github.com/jellydator/ttlcache/v3", "golang.org/x/sync/errgroup", "webring/server/ledger", "webring/edge/share"},
 	"webring/server/sites/siteproof":         {"std", "webring/core", "webring/server/sites/fetch", "webring/server/sites/markup"},
-	"webring/server/sites/visits":            {"std", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/server/ledger", "webring/server/sites/markup", "webring/server/sites/siteproof"},
+	"webring/server/sites/visits":            {"std", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/server/ledger", "webring/server/sites/icon", "webring/server/sites/markup", "webring/server/sites/siteproof"},
 	"webring/server/sites/webhooks":          {"std", "golang.org/x/sync/errgroup", "webring/server/aside", "webring/server/ledger", "webring/server/sites/fetch"},
 }
 

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"image"
+	"image/png"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +16,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"webring/server/devchain"
+	"webring/static"
 )
 
 // ownSites are sites on this machine, by host, and the name server that knows them.
@@ -35,6 +39,10 @@ func newOwnSites(t *testing.T) *ownSites {
 		defer s.mu.Unlock()
 		if file := s.files[r.Host]; file != "" && r.URL.Path == "/.well-known/webring-online.txt" {
 			fmt.Fprint(w, file)
+			return
+		}
+		if s.pages[r.Host] != "" && r.URL.Path == static.Icons[0].Path {
+			w.Write(static.Icons[0].Body)
 			return
 		}
 		if page := s.pages[r.Host]; page != "" && r.URL.Path == "/" {
@@ -261,6 +269,14 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 	e.prove(squatter, http.MethodPost, mine+"/visit", "{}").does(t, 403, "not_owner")
 	e.prove(stranger, http.MethodPost, mine+"/visit", "{}").does(t, 200, "")
 	eventually(t, "verified by its link", longEnough, func() bool { return at(t, e.get(mine).document(t), "member", "verified") == "link" })
+	// The visit has seen its icon. The ring draws it anew.
+	for _, n := range []*origin{o, e} {
+		icon := n.get("/members/mine/icon.png").does(t, 200, "")
+		n.fields(icon, "Content-Type", "image/png", "X-Content-Type-Options", "nosniff")
+		if m, err := png.Decode(bytes.NewReader(icon.Body)); err != nil || m.Bounds() != image.Rect(0, 0, 32, 32) || string(icon.Body) == string(n.get("/members/also-mine/icon.png").Body) {
+			t.Errorf("%v: %v %q", err, icon.Header, icon.Body)
+		}
+	}
 	if slug := o.list(squatter, "Mine", "one.strangers.test"); slug != "mine-2" {
 		t.Errorf("the slug is %s", slug)
 	}

@@ -150,6 +150,10 @@ func TestAWorkerLimitsClients(t *testing.T) {
 	if r.code(t) != "rate_limited" || r.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %v %s", r.Status, r.Header, r.Body)
 	}
+	// Icons, of which a page shows many, are counted apart.
+	if r := w.get("/members/alpha/icon.png", "CF-Connecting-IP", "192.0.2.1"); r.Status == http.StatusTooManyRequests || r.Header.Get("RateLimit-Limit") != "30" {
+		t.Errorf("%d %v", r.Status, r.Header)
+	}
 	// What edges follow is not handed on: the origin would take its reader for an edge.
 	for i, path := range []string{"/sync/checkpoint", "/%73ync/checkpoint", "//sync/keys", "/x/../sync/checkpoint", "/%2e%2e/sync/checkpoint", "/x/%2E./%73ync/hops"} {
 		for _, r := range []reply{

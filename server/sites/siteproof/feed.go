@@ -18,27 +18,42 @@ var feedTypes = []string{"application/rss+xml", "application/atom+xml", "applica
 // <link rel="alternate"> with a type of feeds. Addresses that the ring would not take from a
 // member are passed over. The feed is not fetched.
 func Feed(page []byte, contentType string, at *url.URL) string {
-	base, based, templates := at, false, 0
-	for t := range head(page, contentType) {
-		href := strings.TrimSpace(t.Attributes["href"])
-		switch {
-		case t.Name == "template" && t.Kind == markup.Start:
-			templates++
-		case t.Name == "template" && t.Kind == markup.End:
-			templates--
-		case t.Kind != markup.Start || templates > 0 || href == "":
-		case t.Name == "base" && !based: // the first counts
-			if u, err := at.Parse(href); err == nil {
-				base = u
-			}
-			based = true
-		case t.Name == "link" && alternate(t.Attributes["rel"]) && slices.Contains(feedTypes, markup.MediaType(t.Attributes["type"])):
-			if feed := feedAt(base, href, at.Hostname()); feed != "" {
+	for base, link := range headLinks(page, contentType, at) {
+		if alternate(link["rel"]) && slices.Contains(feedTypes, markup.MediaType(link["type"])) {
+			if feed := linkAt(base, link["href"], at.Hostname()); feed != "" {
 				return feed
 			}
 		}
 	}
 	return ""
+}
+
+// headLinks gives the attributes of the <link> elements in the head of a page that have an address,
+// with what it is relative to.
+func headLinks(page []byte, contentType string, at *url.URL) iter.Seq2[*url.URL, map[string]string] {
+	return func(yield func(*url.URL, map[string]string) bool) {
+		base, based, templates := at, false, 0
+		for t := range head(page, contentType) {
+			href := strings.TrimSpace(t.Attributes["href"])
+			switch {
+			case t.Name == "template" && t.Kind == markup.Start:
+				templates++
+			case t.Name == "template" && t.Kind == markup.End:
+				templates--
+			case t.Kind != markup.Start || templates > 0 || href == "":
+			case t.Name == "base" && !based: // the first counts
+				if u, err := at.Parse(href); err == nil {
+					base = u
+				}
+				based = true
+			case t.Name == "link":
+				t.Attributes["href"] = href
+				if !yield(base, t.Attributes) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // alternate says whether a link leads to the same content in another form.
@@ -47,25 +62,25 @@ func alternate(rel string) bool {
 	return slices.Contains(all, "alternate") && !slices.Contains(all, "stylesheet")
 }
 
-// feedAt gives an address as the ring spells it, "" if the ring does not take it. Its host is the page's, which
+// linkAt gives an address as the ring spells it, "" if the ring does not take it. Its host is the page's, which
 // was reached, or a public name.
-func feedAt(base *url.URL, href, reached string) string {
+func linkAt(base *url.URL, href, reached string) string {
 	u, err := base.Parse(href)
 	if err != nil || u.Hostname() == "" || u.User != nil {
 		return ""
 	}
-	feed, err := core.AppendURL(nil, []byte(u.String()))
+	spelled, err := core.AppendURL(nil, []byte(u.String()))
 	if err != nil {
 		return ""
 	}
-	if u, err = url.Parse(string(feed)); err != nil {
+	if u, err = url.Parse(string(spelled)); err != nil {
 		return ""
 	}
 	host := u.Hostname()
 	if host != reached && (fetch.EndsInNumber(host) || !fetch.PublicHost(host)) {
 		return ""
 	}
-	return string(feed)
+	return string(spelled)
 }
 
 // head gives the tokens of the head of a page. What readers write on a page is in its body.

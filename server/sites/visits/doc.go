@@ -44,9 +44,13 @@
 //	            found no proof, and a checksum of the URL and the kind that they are about, as
 //	            varints. Without any there is no row
 //	'f' slug    that checksum, as a varint, and the address of the site's feed
+//	'i' slug    that checksum, the second of the look at the site's icon and a checksum of its
+//	            address, as varints, and the icon as a small PNG, empty if there is none
 //
 // A page that a visit reads may link to a feed in its head. [Feeds] lists the feeds of members as
-// OPML. [ForgetFeed] deletes the row of a member that moves, leaves, is removed or is hidden.
+// OPML. The icon that the page names, or /favicon.ico, is fetched once a week, and [Icon] shows it as
+// package icon has drawn it. [Forget] deletes both of a member that moves, leaves, is removed or is
+// hidden.
 //
 // One process at a time visits: the one that writes the ledger.
 package visits

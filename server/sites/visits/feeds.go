@@ -27,26 +27,29 @@ const (
 
 // keepFeed writes the row of the feed of a member, or deletes it if feed is "".
 func keepFeed(tx *ledger.Tx, m target, feed string) error {
-	before, err := tx.View().Value(ledger.Visits, feedPrefix+m.slug)
-	if err != nil {
-		return err
-	}
 	var now []byte
 	if feed != "" {
 		now = append(binary.AppendUvarint(nil, aboutOf(m)), feed...)
 	}
-	if bytes.Equal(now, before) {
-		return nil
-	}
-	return tx.Put(ledger.Visits, feedPrefix+m.slug, now)
+	return keep(tx, feedPrefix+m.slug, now)
 }
 
-// ForgetFeed deletes the feed of the member of an event, if the member's page is no longer in the
-// ring by it. It is called after the event was applied. A row that is left is not listed.
-func ForgetFeed(tx *ledger.Tx, e core.Event) error {
+// keep writes a row, or deletes it if now is nil, unless it is so already.
+func keep(tx *ledger.Tx, key string, now []byte) error {
+	before, err := tx.View().Value(ledger.Visits, key)
+	if err != nil || bytes.Equal(now, before) {
+		return err
+	}
+	return tx.Put(ledger.Visits, key, now)
+}
+
+// Forget deletes the feed and the icon of the member of an event, if the member's page is no longer in
+// the ring by it. It is called after the event was applied. A row that is left is not shown.
+func Forget(tx *ledger.Tx, e core.Event) error {
 	switch e.(type) {
 	case *core.Moved, *core.Left, *core.Departed, *core.Removed, *core.Hidden:
-		err := keepFeed(tx, target{slug: core.MemberOf(e)}, "")
+		slug := core.MemberOf(e)
+		err := errors.Join(keep(tx, feedPrefix+slug, nil), keep(tx, iconPrefix+slug, nil))
 		if !errors.Is(err, ledger.ErrTurn) {
 			return err
 		}

@@ -142,7 +142,7 @@ func TestFeedsOfMembersThatAreGoneAreNotListed(t *testing.T) {
 					}
 					_, err := tx.Append(e, texts)
 					if err == nil && observed {
-						err = ForgetFeed(tx, e)
+						err = Forget(tx, e)
 					}
 					return err
 				})

@@ -14,6 +14,7 @@ import (
 	"webring/core"
 	"webring/server/ledger"
 	"webring/server/sites/fetch"
+	"webring/server/sites/icon"
 	"webring/server/sites/markup"
 	"webring/server/sites/siteproof"
 )
@@ -45,6 +46,9 @@ type sight struct {
 
 	fed  bool   // the site was asked for a feed
 	feed string // the address of its feed, "" if it has none
+
+	iconAt string   // the address of its icon, "" if no page names one
+	icon   *iconRow // what its icon is now, nil if that is not known
 }
 
 // alive says whether the site is there.
@@ -123,6 +127,7 @@ func (v *Visitor) look(ctx context.Context, m target) sight {
 			v.findLink(&s, page)
 		}
 	}
+	v.lookAtIcon(ctx, &s)
 	return s
 }
 
@@ -207,7 +212,7 @@ func (m *target) byToken() bool { return m.Proof == core.ByFile || m.Proof == co
 // verified it, or can do so again.
 func (m *target) wantsToken() bool { return m.byToken() || m.Proof == 0 && m.Claimed }
 
-// findLink looks for a link back, and for a feed, in a page.
+// findLink looks for a link back, a feed and an icon in a page.
 func (v *Visitor) findLink(s *sight, page *fetch.Response) {
 	if !isHTML(page) {
 		return
@@ -224,6 +229,9 @@ func (v *Visitor) findLink(s *sight, page *fetch.Response) {
 	if s.feed == "" { // of the first page that has one
 		s.feed = siteproof.Feed(page.Body, page.Header.Get("Content-Type"), page.URL)
 		s.fed = s.feed != "" || !page.Truncated
+	}
+	if s.iconAt == "" {
+		s.iconAt = siteproof.Icon(page.Body, page.Header.Get("Content-Type"), page.URL, icon.Side, icon.MaxSide)
 	}
 	if page.Truncated && !s.linked {
 		s.read = false // the link may be in the rest

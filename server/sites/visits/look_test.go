@@ -8,10 +8,12 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"webring/core"
 	"webring/server/sites/fetch"
+	"webring/static"
 )
 
 // TestWhatAVisitFinds visits sites over the client that is used, and real connections.
@@ -31,6 +33,12 @@ func TestWhatAVisitFinds(t *testing.T) {
 		}
 	}
 	var ended sync.Map
+	var reached atomic.Bool
+	inner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reached.Store(true)
+		w.Write(static.Icons[0].Body)
+	}))
+	t.Cleanup(inner.Close)
 	sites := map[string]struct {
 		kind core.Kind
 		site http.HandlerFunc
@@ -57,6 +65,20 @@ func TestWhatAVisitFinds(t *testing.T) {
 			}
 			html(w, `<img src="https://ring.example/badge/within.svg">`)
 		}, Answered, "", true},
+		"iconic": {core.Website, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/i" {
+				w.Write(static.Icons[0].Body)
+				return
+			}
+			html(w, `<link rel=icon href=/i>`)
+		}, Answered, "", false},
+		"luring": {core.Website, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == iconPath {
+				http.Redirect(w, r, inner.URL, http.StatusFound)
+				return
+			}
+			html(w, `<link rel=icon href="`+inner.URL+`"><link rel=icon href="http://[::ffff:127.0.0.1]/"><link rel=icon href=http://localhost/>`)
+		}, Answered, "", false},
 		"parked": {core.Website, words("text/html", `<html><script src="//www.sedoparking.com/x.js"></script>`), Failed, "the domain is parked or for sale", false},
 		"sold":   {core.Website, words("text/html", `<title>sold.example - This Domain Is For Sale</title>`), Failed, "the domain is parked or for sale", false},
 		"broker": {core.Website, words("text/html", `<title>Names</title><a href="https://dan.com/x">This domain is for sale</a>`), Answered, "", false},
@@ -164,6 +186,13 @@ func TestWhatAVisitFinds(t *testing.T) {
 	}
 	if s := look("keyed", core.MCP); s.feed != "" || s.fed {
 		t.Errorf("%q %v, and no page was read", s.feed, s.fed)
+	}
+	if s := look("iconic", core.Website); s.icon == nil || len(s.icon.png) == 0 {
+		t.Errorf("%+v is the icon of a site that has one", s.icon)
+	}
+	// The page names private addresses, and /favicon.ico leads to one.
+	if s := look("luring", core.Website); s.iconAt != "" || s.icon != nil || reached.Load() {
+		t.Errorf("%q, %+v, and a private address was reached: %v", s.iconAt, s.icon, reached.Load())
 	}
 	if _, is := ended.Load("s-1"); !is {
 		t.Error("the session of an MCP server is not ended")

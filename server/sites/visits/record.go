@@ -24,8 +24,8 @@ const (
 	nextKey      = "at"
 	memberPrefix = "m"
 
-	// recorded is how many visits are recorded in one turn.
-	recorded = 200
+	// recorded is how many visits are recorded in one turn, which holds the rows of so many.
+	recorded = 100
 	// writeRetry is the wait after a turn that has failed.
 	writeRetry = time.Minute
 )
@@ -149,6 +149,7 @@ func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err e
 	switch {
 	case !there:
 		n, s.fed, s.feed = note{}, true, ""
+		s.icon = &iconRow{}
 	case m.URL != s.URL || m.Kind != s.Kind:
 		return nil, nil
 	default:
@@ -159,6 +160,11 @@ func judgeVisit(tx *ledger.Tx, s *sight, asked bool) (events []core.Event, err e
 	}
 	if s.fed {
 		if err := keepFeed(tx, s.target, s.feed); err != nil {
+			return nil, err
+		}
+	}
+	if s.icon != nil {
+		if err := keep(tx, iconPrefix+s.slug, s.icon.encode()); err != nil {
 			return nil, err
 		}
 	}

@@ -57,6 +57,9 @@ func (w *web) Get(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 	if err != nil {
 		return nil, err
 	}
+	if u.Path == iconPath { // what is counted below are visits
+		return page(404, ""), nil
+	}
 	w.mu.Lock()
 	host := u.Hostname()
 	w.asked[host]++
