@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -146,7 +147,25 @@ func originQuery(given *fasthttp.Args, parameters []string, longest int) (query 
 // readOriginData answers with a document that no core has.
 func (s *Shell) readOriginData(ctx *fasthttp.RequestCtx, parameters []string) {
 	target, _ := front.Target(&ctx.Request.Header)
-	s.answerOriginData(ctx, string(front.DecodePath(front.Path(target))), originQuery(ctx.QueryArgs(), parameters, maxOriginParameter))
+	path := string(front.DecodePath(front.Path(target)))
+	if slug, icon := strings.CutSuffix(strings.TrimPrefix(path, iconsPrefix), IconEnd); icon && !s.hasMember(ctx, slug) {
+		return
+	}
+	s.answerOriginData(ctx, path, originQuery(ctx.QueryArgs(), parameters, maxOriginParameter))
+}
+
+// hasMember reports whether the core has a member, and answers if it does not: icons are asked for
+// often, and the origin is not asked about slugs that are made up.
+func (s *Shell) hasMember(ctx *fasthttp.RequestCtx, slug string) bool {
+	g := s.core.enter()
+	defer g.leave()
+	var r api.Response
+	g.Ask(append(slices.Clone(ringPrefix), url.PathEscape(slug)...), &r)
+	if r.Status == fasthttp.StatusOK {
+		return true
+	}
+	s.write(ctx, g, &r)
+	return false
 }
 
 // answerOriginData answers with the document that no core has for a path and a query.

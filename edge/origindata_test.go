@@ -96,7 +96,7 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 			return api.Document{Status: 200, Media: "text/x-opml; charset=utf-8", MaxAge: 60, Seq: 7, Body: []byte(`<opml version="2.0"/>`)}
 		case "/members/alpha/icon.png":
 			return api.Document{Status: 200, Media: "image/png", MaxAge: 3600, Seq: 7, Body: []byte(strings.Repeat("\x89PNG", 500))}
-		case "/members/nobody/icon.png", "/api/ring/nobody/hops":
+		case "/api/ring/nobody/hops":
 			return api.Refusal(base, api.UnknownMember, "No.", "")
 		case "/api/ring/beta/hops":
 			return api.Refusal(base, api.OriginUnavailable, "Later.", "")
@@ -134,6 +134,12 @@ func TestWhatLiesBesideTheLedgerIsServed(t *testing.T) {
 	wantFields(t, r, "Content-Type", "image/png", "Webring-Seq", "7", "X-Content-Type-Options", "nosniff", "Content-Encoding", "", "Cache-Control", "public, max-age=3600, stale-while-revalidate=60, stale-if-error=86400")
 	if last := asked[len(asked)-1]; r.Status != 200 || len(r.Body) != 2000 || last != "/members/alpha/icon.png?" || s.Get("/members/alpha/icon.png", "If-None-Match", r.Header.Get("ETag")).Status != 304 {
 		t.Errorf("%d %q, asked for %s", r.Status, r.Body, last)
+	}
+	before := len(asked)
+	for _, slug := range []string{"nobody", "alpha%3Fx", "%01", "%0d%0a", "Alpha%20"} {
+		if r := s.Get("/members/" + slug + "/icon.png"); r.Status != 404 || len(asked) != before {
+			t.Errorf("the icon of %s: %d, and the origin was asked about %q", slug, r.Status, asked[before:])
+		}
 	}
 	wantProblem(t, s.Get("/members/nobody/icon.png"), api.UnknownMember)
 	wantProblem(t, s.Do("POST", "/members/alpha/icon.png", ""), api.MethodNotAllowed)

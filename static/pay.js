@@ -358,9 +358,10 @@ async function begin(wish, form, ui) {
   wish.key = newKey();
   if ("claim" in form.dataset) await claim(wish, account, ui);
   ui.say("Asking the ring for an offer …");
-  let offer = await ask(wish, account), shown;
+  let offer = await ask(wish, account), shown, doubts;
   do {
-    const doubts = doubtsOf(wish, offer, form.dataset.price), terms = summary(wish, offer, doubts);
+    doubts = doubtsOf(wish, offer, form.dataset.price);
+    const terms = summary(wish, offer, doubts);
     // The page has said what is paid, and for what: the wallet asks at once, with the terms beside it.
     if (!pays(wish) || doubts.length || shown) {
       ui.say(shown ? "The terms have changed. Check them again." : "Check before you sign:");
@@ -370,7 +371,7 @@ async function begin(wish, form, ui) {
     await reach(wallet, offer.chain, ui);
     shown = termsOf(offer);
     if (Date.now() - offer.at > 15_000) offer = await ask(wish, account); // offers end soon: the wallet gets all of their time
-  } while (termsOf(offer) !== shown);
+  } while (termsOf(offer) !== shown || `${doubtsOf(wish, offer, form.dataset.price)}` !== `${doubts}`);
   ui.say(`Check the terms, then sign in ${wallet.name}. The offer expires in about a minute.`);
   let signature = await request(wallet, ui, "eth_signTypedData_v4", account, JSON.stringify(offer.typed_data));
   if (!matches(signature, /^0x([0-9a-fA-F]{2})+$/)) throw told("The wallet did not return a signature. Nothing was charged.");

@@ -16,6 +16,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"webring/core/api"
 	"webring/core/snap"
 	"webring/edge"
 	"webring/edge/cache"
@@ -283,13 +284,22 @@ func hasBundle(r *follow.Replica, path string) bool {
 // the ledger, except words that r has seen withdrawn. Without a secret the origin takes no
 // reports. run reports until its context ends.
 func countHops(cfg *edge.Config, f *forward.Forwarder, r *follow.Replica) (run func(ctx context.Context)) {
-	cfg.OriginData = cache.NewRelay(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
-		a, err := f.Own(ctx, http.MethodGet, target, nil)
-		if err != nil {
-			return 0, nil, nil, err
+	relay := func() *cache.Relay {
+		return cache.NewRelay(func(ctx context.Context, target string) (int, http.Header, []byte, error) {
+			a, err := f.Own(ctx, http.MethodGet, target, nil)
+			if err != nil {
+				return 0, nil, nil, err
+			}
+			return a.Status, a.Header, a.Body, nil
+		}, cfg.Core.BaseURL, r.Withdrawn, time.Now)
+	}
+	icons, others := relay(), relay() // many icons leave the others their room
+	cfg.OriginData = func(ctx context.Context, path, query string) api.Document {
+		if strings.HasSuffix(path, edge.IconEnd) {
+			return icons.Document(ctx, path, query)
 		}
-		return a.Status, a.Header, a.Body, nil
-	}, cfg.Core.BaseURL, r.Withdrawn, time.Now).Document
+		return others.Document(ctx, path, query)
+	}
 	if cfg.EdgeSecrets == nil {
 		return func(context.Context) {}
 	}

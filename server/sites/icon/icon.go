@@ -16,6 +16,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"sync"
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/draw"
@@ -29,6 +30,8 @@ const (
 	MaxSide = 512
 	// MaxSmall is how many bytes a small picture has at most.
 	MaxSmall = 2 << 10
+	// maxScans is how many passes a JPEG may take over its pixels. Common ones take ten.
+	maxScans = 32
 	// Media is the media type of a small picture.
 	Media = "image/png"
 )
@@ -51,9 +54,14 @@ var formats = map[string]format{
 	"image/bmp":  {bmp.DecodeConfig, bmp.Decode},
 }
 
+// drawing has one icon drawn at a time: the processor is for readers.
+var drawing sync.Mutex
+
 // Small draws an icon as a PNG of [Side] by [Side] pixels and at most [MaxSmall] bytes, without
 // anything else that its file has. It fails with [ErrIcon].
 func Small(file []byte) ([]byte, error) {
+	drawing.Lock()
+	defer drawing.Unlock()
 	var m image.Image
 	var err error
 	if media := http.DetectContentType(file); media == "image/x-icon" {
@@ -95,6 +103,9 @@ func decode(media string, file []byte) (image.Image, error) {
 	}
 	if c.Width < 1 || c.Height < 1 || c.Width > MaxSide || c.Height > MaxSide {
 		return nil, fmt.Errorf("%d by %d pixels", c.Width, c.Height)
+	}
+	if media == "image/jpeg" && bytes.Count(file, []byte("\xff\xda")) > maxScans {
+		return nil, fmt.Errorf("more than %d scans", maxScans)
 	}
 	return f.decode(bytes.NewReader(file))
 }
