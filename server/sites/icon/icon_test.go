@@ -225,7 +225,7 @@ func TestWhatIsNoIconIsRefused(t *testing.T) {
 		"a wide PNG": encode(filled(MaxSide+1, 1, red)), "a high one": encode(filled(1, MaxSide+1, red)), "a huge one": hugePNG(1<<31-1, 1<<31-1), "a flat one": hugePNG(0, 10),
 		"a huge PNG in an ICO": asICO(entry{32, 32, hugePNG(1<<15, 1<<15)}), "a huge WebP": webp8L(1<<14, 1<<14, red), "a GIF without pixels": emptyGIF,
 		"a JPEG of many scans": append(asJPEG(filled(8, 8, red)), strings.Repeat("\xff\xda", maxScans)...),
-		"an ICO in an ICO": asICO(entry{32, 32, ico}), "a JPEG in an ICO": asICO(entry{32, 32, asJPEG(filled(8, 8, red))}),
+		"an ICO in an ICO":     asICO(entry{32, 32, ico}), "a JPEG in an ICO": asICO(entry{32, 32, asJPEG(filled(8, 8, red))}),
 		"an entry beyond the file": changed(ico, icoHead+8, 0xff, 0xff, 0xff, 0xff), "one behind it": changed(ico, icoHead+12, 0xff, 0xff, 0xff, 0xff),
 		"a long bitmap head": changed(ico, bitmap, 0xff, 0xff, 0xff, 0xff), "a short one": changed(ico, bitmap, 12), "a wide bitmap": changed(ico, bitmap+4, 0, 0, 1), "a negative width": changed(ico, bitmap+4, 0xff, 0xff, 0xff, 0xff),
 		"a high bitmap": changed(ico, bitmap+8, 0, 0, 1), "one from the top down": changed(ico, bitmap+8, 0xc0, 0xff, 0xff, 0xff), "16 bits": changed(ico, bitmap+14, 16), "compressed": changed(ico, bitmap+16, 1),
