@@ -178,7 +178,7 @@ func (v About) HTML() templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if v.Policies != (Policies{}) {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<h2>Contact</h2><p>The footer links to the operator's terms, privacy policy and report address, if set.</p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<h2>Contact</h2><p>Terms, privacy policy and report address are in the footer.</p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -343,6 +343,8 @@ func clipped(s string, most int) string {
 func (p Picture) words() string {
 	const key = " The longer the ray, the more counts now."
 	switch {
+	case p.Past && p.Members <= firstRanks:
+		return "In order of joining, from the top. The longer the ray, the more counted."
 	case p.Past:
 		return "The top " + strconv.Itoa(firstRanks) + " then, in order of joining. The longer the ray, the more counted."
 	case p.Members == 0:

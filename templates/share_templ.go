@@ -176,7 +176,7 @@ func showIt(v Member) templ.Component {
 			templ_7745c5c3_Var9 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<details class=\"show\"><summary>Show it: a card to post, a button and links for your page</summary><div id=\"show\"><p>Share your page and this card appears. It updates itself.</p><p><a href=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "<details class=\"show\"><summary>Share it: card, button and links</summary><div id=\"show\"><p>Share your page and this card appears. It updates itself.</p><p><a href=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

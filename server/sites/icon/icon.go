@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	"image/color"
 	"image/gif"
 	"image/jpeg"
 	"image/png"
@@ -119,16 +118,5 @@ func encode(m image.Image) []byte {
 	return b.Bytes()
 }
 
-// None is shown of a site that has no icon: a small ring.
-var None = func() []byte {
-	m := image.NewPaletted(image.Rect(0, 0, Side, Side), color.Palette{color.NRGBA{}, color.NRGBA{128, 128, 128, 160}})
-	for y := range Side {
-		for x := range Side {
-			dx, dy := 2*x+1-Side, 2*y+1-Side // twice the distance from the middle
-			if d := dx*dx + dy*dy; d >= 16*16 && d <= 24*24 {
-				m.SetColorIndex(x, y, 1)
-			}
-		}
-	}
-	return encode(m)
-}()
+// None is shown of a site that has no icon: nothing.
+var None = encode(image.NewNRGBA(image.Rect(0, 0, Side, Side)))
