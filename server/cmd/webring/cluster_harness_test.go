@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -76,12 +77,37 @@ func makeCluster(t *testing.T, nodes int, args ...string) *testCluster {
 // launch starts all nodes. The first one leads.
 func (c *testCluster) launch() {
 	c.t.Helper()
-	for _, o := range c.nodes {
+	for i, o := range c.nodes {
 		o.launch()
 		c.t.Cleanup(o.kill)
-		c.leader(c.nodes[0])
+		if i == 0 {
+			c.leader(o)
+		}
 	}
-	c.leader()
+	c.leads(c.nodes[0])
+}
+
+// leads has a node lead that may have lost its lease, since the machine is busy.
+func (c *testCluster) leads(o *origin) {
+	c.t.Helper()
+	if now, _ := c.leader(); now != o {
+		c.handOver(o)
+	}
+}
+
+// handOver has the leader hand over to a node.
+func (c *testCluster) handOver(to *origin) {
+	c.t.Helper()
+	tool, err := cluster.Open(c.config("", ""))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer tool.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
+	defer cancel()
+	if err := tool.Handover(ctx, string(rune('a'+slices.Index(c.nodes, to)))); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // runsAlone holds that nothing of a cluster runs in a process without --etcd. A process answers

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/ledger"
-	"webring/server/ledger/cluster"
 )
 
 // bidder pays for a member in dollars, as a client does that is told to wait: it repeats what
@@ -202,17 +200,8 @@ func TestAClusterOutlivesItsLeader(t *testing.T) {
 
 	// Handed over on purpose, to a node that is named.
 	to := others[0]
-	tool, err := cluster.Open(c.config("", ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tool.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), longEnough)
-	defer cancel()
 	began := time.Now()
-	if err := tool.Handover(ctx, string(rune('a'+index(to)))); err != nil {
-		t.Fatal(err)
-	}
+	c.handOver(to)
 	t.Logf("handed over within %s", time.Since(began).Round(time.Millisecond))
 	body, proof = b.sign(leads, "Ada after the leader has handed over")
 	if err := b.rename(leads, body, proof); err != nil {
