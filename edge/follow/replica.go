@@ -270,7 +270,7 @@ func (r *Replica) Run(ctx context.Context) {
 
 // tick passes the time of day on, and tells when answers become stale.
 func (r *Replica) tick(ctx context.Context) {
-	second := time.NewTicker(time.Second)
+	second := time.NewTimer(UntilNextSecond())
 	defer second.Stop()
 	for stale := false; ; {
 		select {
@@ -278,6 +278,7 @@ func (r *Replica) tick(ctx context.Context) {
 			return
 		case now := <-second.C:
 			r.tickCore(now)
+			second.Reset(UntilNextSecond())
 			age, known := r.Age()
 			if !known || r.Unreached() != nil || r.Stale() == stale {
 				continue // nothing is shown, or the log has said why it is stale
@@ -289,6 +290,12 @@ func (r *Replica) tick(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// UntilNextSecond is how long the clock still shows this second. Nodes pass the time on as the next
+// one begins, so that all of them show the same standings.
+func UntilNextSecond() time.Duration {
+	return time.Second - time.Duration(time.Now().Nanosecond())
 }
 
 // tickCore tells the core that is shown the time. That may take milliseconds, so it does

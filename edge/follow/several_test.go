@@ -340,6 +340,25 @@ func TestACoreBeginsNoEarlierThanTheOneBefore(t *testing.T) {
 	}
 }
 
+// All nodes show a second as it begins, whenever they were started.
+func TestNodesTickTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(440 * time.Millisecond)
+		o := newOrigin(t)
+		o.join("a")
+		o.sign()
+		f := o.newReplica()
+		defer f.following(t)()
+		for range 100 {
+			time.Sleep(990 * time.Millisecond)
+			synctest.Wait()
+			if _, second := f.Replica.shown.Head(); second != time.Now().Unix() {
+				t.Fatalf("it shows second %d at %s", second, time.Now())
+			}
+		}
+	})
+}
+
 // Whatever comes, readers see positions and seconds that never decrease: events,
 // ticks of a clock that steps back a little now and then, refusals, and other cores.
 func TestReadersNeverGoBack(t *testing.T) {

@@ -209,13 +209,14 @@ func (n *originNode) answer(ctx context.Context) error {
 // attend keeps the core's clock, and stops when ctx is done. ended gets the errors of
 // listeners.
 func (n *originNode) attend(ctx context.Context, shell *edge.Shell, ended <-chan error) error {
-	second := time.NewTicker(time.Second)
+	second := time.NewTimer(follow.UntilNextSecond())
 	defer second.Stop()
 	stopping, stopped := ctx.Done(), chan error(nil)
 	for {
 		select {
 		case <-second.C:
 			n.origin.Core.Tick(n.o.now())
+			second.Reset(follow.UntilNextSecond())
 		case <-n.origin.Failed():
 			// What is stored is no longer known for sure: the next start reads it.
 			n.log.Error("this process ends", "err", n.origin.Err())
