@@ -107,7 +107,9 @@ func (n *edgeNode) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
+	if folder != nil {
+		defer folder.Close()
+	}
 	defer n.logs.listenEdge(n.o.data)()
 	digest, err := module.Digest()
 	if err != nil && !errors.Is(err, module.ErrMissing) {
@@ -181,9 +183,9 @@ func replicaPath(data string) string { return filepath.Join(data, "replica") }
 // other's files. Where the folder cannot be locked the log says so, and the edge goes on:
 // it does without one that cannot be made or opened, and where the file system has no
 // locks only the operator can keep others away.
-func holdFolder(dir string, log *slog.Logger) (*os.File, error) {
+func holdFolder(dir string, log *slog.Logger) (*badgerstore.FolderLock, error) {
 	err := os.MkdirAll(dir, 0o700)
-	var lock *os.File
+	var lock *badgerstore.FolderLock
 	if err == nil {
 		lock, err = badgerstore.Lock(dir)
 	}

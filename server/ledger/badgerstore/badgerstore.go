@@ -40,7 +40,7 @@ type Store struct {
 	db   *badger.DB
 	dir  string
 	log  *slog.Logger
-	lock *os.File
+	lock *FolderLock
 	// trial says that db is a copy of what was found, which therefore deletes
 	// nothing, and copied that it never becomes anything else.
 	trial, copied bool
@@ -166,24 +166,33 @@ func configuration(dir string, log *slog.Logger) badger.Options {
 
 // Lock takes the lock of a folder, and fails with [ErrLocked] while another process has it.
 // [Open] holds the lock of a store's folder; other callers need it to read the files
-// there, or for a folder without a store. Closing the file releases the lock.
+// there, or for a folder without a store. Closing it releases the lock.
 //
 // It is the lock that Badger would take itself. Taken here, it also covers trial and
 // inspection, and its error is distinct.
-func Lock(dir string) (*os.File, error) {
+func Lock(dir string) (*FolderLock, error) {
 	d, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("badgerstore: %w", err)
 	}
 	err = unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
-		return d, nil
+		return &FolderLock{d}, nil
 	}
 	d.Close()
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil, fmt.Errorf("%w (%s)", ErrLocked, dir)
 	}
 	return nil, fmt.Errorf("badgerstore: lock %s: %w", dir, err)
+}
+
+// FolderLock is the lock of a folder.
+type FolderLock struct{ d *os.File }
+
+// Close releases the lock. It unlocks the file before it closes it: a process that is being started
+// has a copy of the file for a moment, and would hold the lock as long.
+func (l *FolderLock) Close() error {
+	return errors.Join(unix.Flock(int(l.d.Fd()), unix.LOCK_UN), l.d.Close())
 }
 
 // Get implements [ledger.Store].

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
 )
@@ -33,6 +35,12 @@ func TestSecondProcessIsToldThatTheOriginRuns(t *testing.T) {
 	if _, err := Open(dir, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrLocked) {
 		t.Errorf("opening twice = %v, want ErrLocked", err)
 	}
+	// A process that was begun meanwhile has a copy of each open file until it runs its program.
+	inherited, err := unix.Dup(int(s.lock.d.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(inherited)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
