@@ -129,7 +129,11 @@ func TestSIGINTEndsAProcessThatWasToIgnoreIt(t *testing.T) {
 	o := start(t, "--core", "native")
 	o.stop()
 	script := filepath.Join(t.TempDir(), "background")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\ntrap '' INT\nexec "+binary(t)+` "$@"`+"\n"), 0o700); err != nil {
+	words := "#!/bin/sh\ntrap '' INT\nexec " + binary(t) + ` "$@"` + "\n"
+	syscall.ForkLock.RLock() // a process of another test that is being started would have the file open for writing, and so it could not run
+	err := os.WriteFile(script, []byte(words), 0o700)
+	syscall.ForkLock.RUnlock()
+	if err != nil {
 		t.Fatal(err)
 	}
 	o.program = script
