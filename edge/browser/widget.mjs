@@ -144,7 +144,10 @@ async function visit([name, c, scheme]) {
     await until(() => page.evaluate((n) => [...document.querySelectorAll("webring-online")].filter((e) => e.shadowRoot?.textContent.includes("Next: ")).length === n, count));
   else if (c.query !== undefined)
     await until(async () => (await page.evaluate(look)).every((w) => w.links.some((l) => l.href === base + "/next" + c.query)));
-  else if (c.javaScriptEnabled !== false) await page.waitForLoadState("networkidle");
+  else if (c.javaScriptEnabled !== false) {
+    if (c.at) await until(() => seen.requests.some((p) => p.startsWith("/api/")));
+    await page.waitForLoadState("networkidle");
+  }
   const widgets = await page.evaluate(look);
   found.expect(where, "the widgets are there", widgets.length === count, widgets.length);
   for (const w of widgets) {
