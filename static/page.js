@@ -7,7 +7,7 @@
   const cells = (doc) => new Map([...doc.querySelectorAll("[data-live]")].map((e) => [e.dataset.live, e]));
   const refresh = async () => {
     if (document.hidden || !cells(document).size) return;
-    const answer = await fetch(location.href, { credentials: "omit", headers: { Accept: "text/html" } });
+    const answer = await fetch(location.href, { credentials: "omit", cache: "no-cache", headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const fresh = cells(new DOMParser().parseFromString(await answer.text(), "text/html"));
     const shown = cells(document);
@@ -23,6 +23,7 @@
   const quietly = () => refresh().catch(() => {});
   setInterval(quietly, every);
   document.addEventListener("visibilitychange", quietly);
+  document.addEventListener("paid", quietly); // by pay.js
 })();
 
 // The theme that the reader chooses is kept, and applied to the open pages. The head of each
@@ -70,15 +71,18 @@ copies(document);
 document.addEventListener("added", (event) => copies(event.target));
 
 // What an amount buys is said by the page that the ring draws for that amount: its parts with
-// data-buys take the place of those around the field. An amount that the ring does not take
-// has none.
+// data-buys take the place of those around the field. For what is no amount that the ring takes,
+// they say what is, and offer no way to pay.
 let asked = 0;
+// People write 2,50 and $2.50, too, as pay.js knows.
+const dollars = (text) => text.replace(/^\s*\$?\s*(\d{1,7})(?:[.,](\d{1,2}))?\s*$/, (_, whole, cents) => whole + (cents ? "." + cents : ""));
 const buys = async (part) => {
-  const turn = ++asked, choice = part.querySelector("input[type=radio]:checked")?.value ?? "own";
-  const amount = Number(choice === "own" ? part.querySelector("input[type=text]").value : choice) || 0;
+  const turn = ++asked, choice = part.querySelector("input[type=radio]:checked")?.value ?? "own", field = part.querySelector("input[type=text]");
+  const text = choice === "own" ? dollars(field.value) : choice === "none" ? "0" : choice;
+  const amount = /^\d{1,7}(\.\d{1,2})?$/.test(text) ? Number(text) : NaN;
   await new Promise((go) => setTimeout(go, 250));
   if (turn !== asked) return;
-  const answer = await fetch(`${part.dataset.asks}?amount=${amount.toFixed(2)}`, { credentials: "omit", headers: { Accept: "text/html" } });
+  const answer = await fetch(`${part.dataset.asks}?amount=${(amount || 0).toFixed(2)}`, { credentials: "omit", cache: "no-cache", headers: { Accept: "text/html" } });
   if (!answer.ok || turn !== asked) return;
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const known = Number(page.querySelector("[data-buys][data-amount]")?.dataset.amount) === amount;
@@ -86,7 +90,10 @@ const buys = async (part) => {
     const now = document.importNode(page.querySelector(`[data-buys=${old.dataset.buys}]`), true);
     const open = [...old.querySelectorAll("details")].map((e) => e.open);
     now.querySelectorAll("details").forEach((e, i) => (e.open = open[i]));
-    if (known || old.dataset.amount) old.replaceChildren(...(known ? now.childNodes : []));
+    if (known) old.replaceChildren(...now.childNodes);
+    else if ("not" in old.dataset) old.textContent = text && now.dataset.not;
+    else old.hidden = true;
+    if (known) old.hidden = false;
     copies(old);
   }
 };
@@ -94,6 +101,18 @@ document.addEventListener("input", (event) => {
   const part = event.target.closest("[data-asks]");
   if (part) buys(part).catch(() => {});
 });
+
+// What is offered for a draft that was checked counts for that draft alone.
+const checked = document.querySelector("[data-offered]");
+const differs = () => {
+  const changed = [...document.querySelector("form.draft").elements].some((e) => (e.type === "radio" ? e.checked !== e.defaultChecked : e.value !== (e.defaultValue ?? e.value)));
+  checked.hidden = changed;
+  checked.nextElementSibling.hidden = !changed;
+};
+if (checked) {
+  document.querySelector("form.draft").addEventListener("input", differs);
+  addEventListener("pageshow", differs); // a browser may have filled the form in again
+}
 
 // A category takes its form as it is typed.
 document.getElementById("category")?.addEventListener("input", ({ target }) => {

@@ -247,9 +247,9 @@ function gaveUp(wish) {
     (unkept.has(nameIn(wish)) ? `This browser stores nothing for this page: check the member's page${ended ? "" : ` after ${until}`}.` : `Come back ${ended ? "later" : `after ${until}`} to see what happened.`);
 }
 
-// usd spells an amount as the ring does, so that 2 and 2.00 are one wish.
+// usd spells an amount as the ring does, so that 2 and 2.00 are one wish. People write 2,50 and $2.50, too.
 function usd(text) {
-  const [, whole, part = ""] = /^0*(\d+)(?:\.(\d{1,2}))?$/.exec(text) ?? [];
+  const [, whole, part = ""] = /^\$?\s*0*(\d+)(?:[.,](\d{1,2}))?$/.exec(text) ?? [];
   return whole ? `${whole}.${part.padEnd(2, "0")}` : text;
 }
 
@@ -300,7 +300,7 @@ const open = ({ doc, status }) => !doc || status >= 500 || status === 429 || ["r
 const reasons = {
   insufficient_funds: "The account has too little of this token on this network. Nothing was charged.",
   expired: "The offer expired before you signed. Nothing was charged. Start again.",
-  wrong_signer: "The signature is not this account's. Nothing was charged.",
+  wrong_signer: "The signature is not this account's. Nothing was charged. A smart account can pay only on a network where its contract is: otherwise use another account.",
   wasted_gas: "A recent payment from this account failed. Nothing was charged. Try again in an hour, or use another account.",
 };
 const codes = {
@@ -497,6 +497,7 @@ function done(wish, a, ui) {
     // The page is the success: nothing on it pays again.
     if (form) {
       succeed(form, true);
+      if (wish.what === "Join") history.replaceState(null, "", page); // or a reload would send the draft again
       receipt.append(el(form.closest("dialog") ? "h3" : "h1", {}, words));
     }
     if (Number(doc.member?.ring_position)) lines.push(line("Member", `No. ${Number(doc.member.ring_position)}`));
@@ -531,7 +532,7 @@ function succeed(form, yes) {
 // was, or none, and is asked again.
 async function showIt(page, seq, receipt, rank) {
   for (let turn = 1; ; turn++) {
-    const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "no-store" });
+    const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "reload" }); // what the browser has of before goes
     const shown = r.headers.get("Webring-Seq");
     if (r.ok && Number(shown) >= seq) {
       const drawn = new DOMParser().parseFromString(await r.text(), "text/html"), part = drawn.getElementById("show");
@@ -545,6 +546,7 @@ async function showIt(page, seq, receipt, rank) {
         }
       receipt.append(el("h2", {}, "Show it"), ...document.importNode(part, true).childNodes);
       added(receipt);
+      document.dispatchEvent(new Event("paid"));
       return;
     }
     if (turn > 4) throw new Error(r.status);

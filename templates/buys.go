@@ -19,11 +19,19 @@ func (b Buys) words(whose, minBid string) string {
 	}
 	s += "It counts in full for " + b.For + ", until " + b.Fades.Words
 	if b.First {
-		s += ". From " + whose + " first bid on, the total fades unless it is renewed: " + Dollars(b.Total) + " today, $0 on " + b.Gone.Words
-	} else {
-		s += ", then fades to $0 by " + b.Gone.Words
+		return s + ". " + b.fades(whose, minBid)
 	}
-	return s + ". " + renewal(minBid, b.For) + "."
+	return s + ", then fades to $0 by " + b.Gone.Words + ". " + renewal(minBid, b.For) + "."
+}
+
+// fades says what a first bid begins.
+func (b Buys) fades(whose, minBid string) string {
+	return "From " + whose + " first bid on, the total fades unless it is renewed: " + Dollars(b.Total) + " today, $0 on " + b.Gone.Words + ". " + renewal(minBid, b.For) + "."
+}
+
+// notAnAmount says which amounts a field takes.
+func notAnAmount(minBid string) string {
+	return "Type dollars, such as 2.50. The least bid is " + Dollars(minBid) + "."
 }
 
 // renewal says what keeps a total from fading: the least bid, each time that the last one has

@@ -134,3 +134,7 @@ func code(text string) (path string, side int) {
 	}
 	return b.String(), side
 }
+
+// codeWidth is the width of a QR code in pixels of the page: whole ones for each module, and enough for
+// a camera.
+func codeWidth(side int) string { return strconv.Itoa(side * max(3, (176+side-1)/side)) }

@@ -275,6 +275,9 @@ async function chromium() {
   found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
   await shows(page, "#pay-join", "join", plan.base, slug);
   await shoot(page, "join");
+  found.expect("join", "the page has the member's address", page.url() === `${plan.base}/members/${slug}`, page.url());
+  await page.reload();
+  found.expect("join", "a reload leads to the member", page.url() === `${plan.base}/members/${slug}` && !!(await page.$("#pay-bid")), page.url());
   await finished(page, "join");
   const place = `${plan.base}/members/${slug}`;
 
@@ -325,6 +328,12 @@ async function chromium() {
   await page.$eval("#pay-bid-amount", (e) => e.dispatchEvent(new Event("input", { bubbles: true })));
   await page.waitForFunction(() => document.querySelector("[data-buys=words]").textContent.startsWith("$7.50 "), { timeout: 30_000, polling: 100 }).catch(() => {});
   found.expect("no wallet", "the command and the prompt have the typed amount", (await page.$$eval(".pay-ways code", (all) => all.every((e) => !e.textContent.includes("amount") || e.textContent.includes('"7.50"')))));
+  const retyped = (text) => page.$eval("#pay-bid-amount", (e, text) => { e.value = text; e.dispatchEvent(new Event("input", { bubbles: true })); }, text);
+  const said = (begin) => page.waitForFunction((begin) => document.querySelector("[data-buys=words]").textContent.startsWith(begin) && document.querySelector(".pay-ways").hidden === begin.startsWith("Type"), { timeout: 30_000, polling: 100 }, begin).then(() => true, () => false);
+  for (const [text, begin] of [["0.5", "Type dollars, such as 2.50. The least bid is $1."], ["1e2", "Type dollars"], ["7,5.", "Type dollars"], ["8,5", "$8.50 lifts"], [" $7.50 ", "$7.50 lifts"]]) {
+    await retyped(text);
+    found.expect("no wallet", `of “${text}” it is said what it does, and nothing else is offered`, await said(begin), await words(page, "[data-buys=words]"));
+  }
   await walletless(page, "no wallet", "#pay-bid", "?amount=7.50#bid");
   await counted(page, "Chromium, no wallet", "bid, to the next step", 3);
   await accessible(page, "without a wallet");
@@ -340,6 +349,13 @@ async function chromium() {
   page = await visit(browser, payer, "about:blank");
   await Promise.all([page.waitForFunction(() => document.querySelector("#pay-join button[type=submit]"), { timeout: 60_000, polling: 200 }).catch(() => {}), page.goto(brought)]);
   found.expect("draft", "on the phone one tap is left", (await page.$eval("#name", (e) => e.value).catch(() => "")) === "\u540d <b>" && !!(await page.$("#pay-join button[type=submit]")), page.url());
+  const rename = (name) => page.$eval("#name", (e, name) => {
+    e.value = name;
+    e.dispatchEvent(new Event("input", { bubbles: true }));
+    return [document.querySelector("#pay-join"), document.querySelector("button[form=draft]")].map((e) => e.checkVisibility()).join();
+  }, name);
+  const [renamed, restored] = [await rename("Other"), await rename("\u540d <b>")];
+  found.expect("draft", "what is offered counts for the draft that was checked", renamed === "false,true" && restored === "true,false", `${renamed} ${restored}`);
   await page.$eval("#pay-join", (form) => (form.dataset.price = "9.99"));
   await press(page, "#pay-join button[type=submit]");
   await page.waitForSelector("#pay-join .terms");
@@ -478,7 +494,7 @@ async function chromium() {
   ];
   let at = -1;
   await between(page, (method, url, credential) => credential && spoiled[++at]?.[0]);
-  await bid(page, "1.10");
+  await bid(page, "$1,10");
   await page.waitForSelector("#pay-bid .terms");
   const warned = await words(page, "#pay-bid .step");
   found.expect("spoiled", "a browser that keeps nothing is said", /stores nothing for this page/.test(warned), warned);
@@ -606,6 +622,12 @@ async function chromium() {
   await shows(page, "#pay-row", "row", plan.base, slug);
   await shoot(page, "row");
   await accessible(page, "a receipt in a dialog");
+  await press(page, "dialog form[method=dialog] button");
+  await press(page, "a[data-bid]");
+  await page.waitForSelector("dialog [data-buys] strong");
+  const total = (words) => Number(/lifts it to \$([0-9.,]+) in/.exec(words)?.[1].replaceAll(",", "")), next = await words(page, "dialog [data-buys]");
+  const wanted = total(buys) - 1.25 + amount + Number(await page.$eval("#pay-row-amount", (e) => e.value));
+  found.expect("row", "the dialog begins anew with what was paid", Math.abs(total(next) - wanted) < 0.005, `${next} | ${wanted}`);
   await finished(page, "row");
   await moved(18.8 + amount, 9);
   if (plan.whole) {

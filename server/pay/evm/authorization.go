@@ -167,7 +167,7 @@ func (p spelled) read(signed string) (*authorization, error) {
 	own, wrapped, err := unwrap(signature)
 	switch {
 	case err != nil:
-		return nil, mpp.Refuse(mpp.ReasonForm, "what wraps the signature (ERC-6492) cannot be read")
+		return nil, mpp.Refuse(mpp.ReasonForm, "what wraps the signature (ERC-6492) cannot be read; pay from another account, or with a wallet that writes it as ERC-6492 says")
 	case len(own) > maxSignature:
 		return nil, mpp.Refuse(mpp.ReasonForm, fmt.Sprintf("the signature is longer than %d bytes", maxSignature))
 	}
