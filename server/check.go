@@ -78,13 +78,21 @@ func CheckDraft(s *paid.Service, body func(*fasthttp.RequestCtx) []byte) func(ct
 func Check(s *paid.Service, sites *fetch.Client, base func() string, reports *local.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
 	return func(ctx context.Context, client string, draft templates.Draft) templates.Checked {
 		draft, guessed := addressed(draft)
-		draft = introduced(ctx, sites, client, draft, guessed)
+		draft = introduced(ctx, sites, client, draft, guessed, s.RefusesName)
 		d := s.Check(ctx, client, draft.JSON())
 		c := templates.Checked{Draft: draft, Wrong: map[string]string{}, Price: form.FormatUSD(d.Price), Slug: d.Slug}
 		for _, f := range d.Fields {
 			name := strings.TrimPrefix(f.Pointer, "/")
 			if c.Wrong[name] == "" {
 				c.Wrong[name] = sentence(name, f.Detail)
+			}
+		}
+		if draft.URL != "" && c.Wrong["url"] != "" {
+			c.Wrong["url"] = aboutAddress(draft.URL, c.Wrong["url"])
+			for field, typed := range map[string]string{"name": draft.Name, "kind": draft.Kind} {
+				if typed == "" { // the site would have filled it in
+					delete(c.Wrong, field)
+				}
 			}
 		}
 		if d.Score != nil {
@@ -156,6 +164,7 @@ var plainly = []struct{ field, begins, says string }{
 	{"bid", "must be US dollars", "Enter the opening bid in dollars, such as 2.50."},
 	{"url", core.ErrURLRelative.Error(), "The address must begin with https:// or http://."},
 	{"url", core.ErrURLScheme.Error(), "The address must begin with https:// or http://."},
+	{"url", core.ErrURLUserinfo.Error(), "The address must have no @ before the host: leave out the user name and password."},
 	{"url", core.ErrURLNoHost.Error(), "The address has no host name, such as example.com."},
 	{"url", core.ErrURLHost.Error(), "The host in the address is no valid name."},
 	{"url", "the url's host is an IP address", "The address must have a name, such as example.com, and not an IP address."},
@@ -163,6 +172,18 @@ var plainly = []struct{ field, begins, says string }{
 	{"url", "the url's host is a single label", "The address must have a public name with a dot, such as example.com."},
 	{"url", "the url's host is a reserved name", "Names such as .local or .test lead nowhere from here. The address must be public."},
 	{"url", "the url's host is not a name under", "The address must have a name of its own, such as example.com, and not one under which others register theirs."},
+}
+
+// aboutAddress says to people what is wrong with an address as they typed it, where that says more
+// than the sentence about its fault.
+func aboutAddress(typed, sentence string) string {
+	switch {
+	case email.MatchString(typed):
+		return "An e-mail address is no site. Enter the address of a site, such as https://example.com."
+	case strings.HasPrefix(strings.ToLower(typed), "http") && scheme.MatchString(typed) && !strings.Contains(typed, "://"):
+		return "The address must begin with https:// or http://, with two slashes."
+	}
+	return sentence
 }
 
 // sentence says to people what a [form.FieldError] says to programs.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -22,14 +23,21 @@ const introduceTime = 8 * time.Second
 const longestName, longestDescription = 80, 300
 
 // addressed is a draft with its address and category as the ring takes them from a form: people
-// write example.com, and Home & Garden. guessed says that the scheme is not theirs.
+// write example.com, and Home & Garden. guessed says that the scheme is not theirs. A scheme or an
+// e-mail address that somebody typed stays, so that the answer is about what was typed.
 func addressed(d templates.Draft) (_ templates.Draft, guessed bool) {
 	d.URL, d.Category = strings.TrimSpace(d.URL), slugified(d.Category)
-	if guessed = d.URL != "" && !strings.Contains(d.URL, "://"); guessed {
+	if guessed = d.URL != "" && !strings.Contains(d.URL, "://") && !scheme.MatchString(d.URL) && !email.MatchString(d.URL); guessed {
 		d.URL = "https://" + d.URL
 	}
 	return d, guessed
 }
+
+// scheme begins an address such as http:/knit.dev. A host with a port, such as localhost:8080, has none.
+var scheme = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+-]*:(\D|$)`)
+
+// email is an e-mail address, which people type in place of a site's.
+var email = regexp.MustCompile(`^((?i)mailto:)?[^\s/:@]+@[^\s/@]*$`)
 
 // slugified is a category in the form of one: small letters, digits and single hyphens.
 func slugified(s string) string {
@@ -40,9 +48,9 @@ func slugified(s string) string {
 
 // introduced is a draft without a name or a kind whose empty fields the site has filled in, as far as it introduces
 // itself: an MCP server by its protocol, an agent by its card, and others by their page. client
-// is whoever asks. What a site does not say of its name, its host says. With a guessed scheme a site
+// is whoever asks. refused says why a member may not have a name. With a guessed scheme a site
 // that has no page over https is asked over http.
-func introduced(ctx context.Context, sites *fetch.Client, client string, d templates.Draft, guessed bool) templates.Draft {
+func introduced(ctx context.Context, sites *fetch.Client, client string, d templates.Draft, guessed bool, refused func(name string) error) templates.Draft {
 	at, err := url.Parse(d.URL)
 	if d.Name != "" && d.Kind != "" || err != nil || at.Hostname() == "" {
 		return d
@@ -71,12 +79,28 @@ func introduced(ctx context.Context, sites *fetch.Client, client string, d templ
 			*field = clip(plain(with), most)
 		}
 	}
-	fill(&d.Name, said.name, longestName)
-	fill(&d.Name, strings.TrimPrefix(at.Hostname(), "www."), longestName)
+	for _, name := range append([]string{said.name}, hostNames(at.Hostname())...) {
+		if name = clip(plain(name), longestName); name != "" && refused(name) == nil {
+			fill(&d.Name, name, longestName)
+		}
+	}
 	fill(&d.Kind, kind, len(kind))
 	fill(&d.Description, said.description, longestDescription)
 	fill(&d.Category, slugified(said.keyword), longestName)
 	return d
+}
+
+// hostNames are the names that a host can give its site: the whole host, its first labels, and its last,
+// the longer ones first.
+func hostNames(host string) (all []string) {
+	labels := strings.Split(strings.TrimPrefix(host, "www."), ".")
+	for n := len(labels); n > 0; n-- {
+		all = append(all, strings.Join(labels[:n], "."))
+	}
+	for n := range labels[1:] {
+		all = append(all, strings.Join(labels[n+1:], "."))
+	}
+	return all
 }
 
 // speaksMCP says whether there is an MCP server at an address whose path or host names one, or

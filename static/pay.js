@@ -261,7 +261,7 @@ function wishOf(form) {
   for (const f of form.elements) {
     if (!f.name) continue;
     const value = f.value.replace(/\s+/g, " ").trim();
-    const changed = f.options ? !f.selectedOptions[0]?.defaultSelected : value !== f.defaultValue.replace(/\s+/g, " ").trim();
+    const changed = f.type === "checkbox" ? f.checked : f.options ? !f.selectedOptions[0]?.defaultSelected : value !== f.defaultValue.replace(/\s+/g, " ").trim();
     if (method === "PATCH" ? changed : value) body[f.name] = f.name === "amount" ? usd(value) : value, changes++;
   }
   if (method === "PATCH" && !changes) throw told("You have changed nothing yet.");
@@ -405,7 +405,7 @@ function wanted(wish) {
   switch (wish.what) {
     case "Join": return [line("You join as", name(f.name)), line("Address", cut(f.url, 600)), line("Opening bid", f.bid ? `$${cut(f.bid, 20)}` : "none")];
     case "Bid": return [line("You bid on", who)];
-    case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600))))];
+    case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600) || "none")))];
     case "Own": return [line("You become the owner of", who)];
     default: return [line("You take out of the ring", who)];
   }
@@ -514,6 +514,7 @@ function done(wish, a, ui) {
   if (slug && paid && navigator.share) go.append(el("button", { type: "button", className: "plain", onclick: () => navigator.share({ text: words, url: String(page) }).catch(() => {}) }, "Share"));
   go.append(el("a", { href: new URL(paid ? "leaderboard" : "", root) }, paid ? "See the leaderboard" : "Back to the ring"));
   receipt.append(go);
+  if (slug && wish.what === "Join") receipt.append(el("p", {}, el("a", { href: page + "#told" }, "Get told when you are outbid"), ", by a feed or a webhook."));
   ui.show(receipt);
   if (paid) ui.step.focus();
   if (slug && paid)

@@ -50,6 +50,14 @@ func TestTheFaceIsSmallAndNamedByTheStyleSheet(t *testing.T) {
 	}
 }
 
+// Only what has faded of a bar is pale: where a bar is empty it has a border alone.
+func TestOnlyWhatHasFadedOfABarIsPale(t *testing.T) {
+	rule := regexp.MustCompile(`(?m)^\.lb-bar \{.*$`).Find(Style.Body)
+	if rule == nil || bytes.Contains(rule, []byte("background")) {
+		t.Errorf("%q", rule)
+	}
+}
+
 // Pages on which a wallet may be used have this script besides the others.
 func TestTheScriptThatAsksWalletsIsSmall(t *testing.T) {
 	if small := compressed(t, Pay.Body); small > 12<<10 {

@@ -102,7 +102,7 @@ func TestHomeOfAFilledRing(t *testing.T) {
 	p.Kinds = []Kind{{"agent", 1}, {"mcp", 1}, {"website", 1}}
 	front := page
 	front.Ring, front.Description, front.Canonical, front.Icons = `</script><b>"`, "A ring & its <members>.", "https://ring.example/", true
-	front.Operator = Operator{Name: "Ada & <Co>", Contact: "mailto:ada@ring.example", Payee: "Ada's shop"}
+	front.Operator = Operator{Name: "Ada & <Co>.", Contact: "mailto:ada@ring.example", Payee: "Ada's shop"}
 	golden(t, "home", textOf(Home{Page: front, Base: "https://ring.example", Members: 4, Leader: &rows[0], Dollar: &ranked(rows).Rows[1], Board: ranked(rows), Fee: "1.00", JoinAtFirst: "11.01",
 		Categories: []Category{{"news", 2}, {"general", 1}}, Picture: p,
 		News: []News{{Member: rows[0].Member, Amount: "50.00", Was: 5, Rank: 1, Passed: rows[1].Member, At: rows[1].LastBid}, {Joined: true, Member: rows[1].Member, Rank: 2}}}.HTML()))
@@ -749,6 +749,28 @@ func TestRaysPointOutwards(t *testing.T) {
 			t.Errorf("%d cents: a ray of %f after one of %f", cents, l, before)
 		} else {
 			before = l
+		}
+	}
+}
+
+// Pages say how to be told, and of a hub where feeds name one.
+func TestPagesSayHowToBeTold(t *testing.T) {
+	feeds := page
+	feeds.Feeds = []Feed{{Type: "application/atom+xml", Title: "News as Atom", Path: "/feeds/members/a.atom"}}
+	for _, hub := range []bool{false, true} {
+		member, docs := textOf(Member{Page: feeds, Row: Row{Member: describe.Member{Slug: "a", Score: "1"}}, Hub: hub}.HTML()), textOf(Docs{Page: page, Hub: hub}.HTML())
+		for _, want := range []string{`<p id="told">Get told when it is outbid`, "News as Atom", "a webhook</a>"} {
+			if !strings.Contains(member, want) {
+				t.Errorf("a member's page has no %s", want)
+			}
+		}
+		for _, want := range []string{"/feeds/members/SLUG.atom", "<code>v1a</code> (ed25519)", "<code>webhook.key</code> in <code>/api/ring/SLUG/events</code>", "ten failed tries", "410", "set the URL again", "deletes it"} {
+			if !strings.Contains(docs, want) {
+				t.Errorf("the docs do not say %s", want)
+			}
+		}
+		if strings.Contains(member, "WebSub hub") != hub || strings.Contains(docs, `<code>rel="hub"</code>`) != hub {
+			t.Errorf("a hub is named: %t", !hub)
 		}
 	}
 }

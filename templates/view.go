@@ -228,6 +228,7 @@ type Member struct {
 	Picture    Picture
 	Hops       *Hops // nil when they are not known
 	Proofs     []Proof
+	Hub        bool // feeds name a WebSub hub
 }
 
 // Proof is an event about a member's money that is in the log.
@@ -324,6 +325,7 @@ type Docs struct {
 	Member  string            // slug in the examples, "" in an empty ring
 	Answers map[string]string // to the examples, by the ids of operations
 	Feeds   bool              // the node has [describe.FeedsPath]
+	Hub     bool              // feeds name a WebSub hub
 }
 
 func (v Docs) verifications() string {

@@ -24,6 +24,14 @@ func kindName(kind string) string {
 
 func kindNames(kind string) string { return kindName(kind) + "s" }
 
+// stop ends a sentence whose last word is a name: names such as Knot & Co. bring the full stop.
+func stop(name string) string {
+	if strings.HasSuffix(name, ".") {
+		return ""
+	}
+	return "."
+}
+
 // kindCount is what so many members of one kind are called.
 func kindCount(kind string, n int) string {
 	name := kindName(kind)

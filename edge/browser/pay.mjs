@@ -565,13 +565,27 @@ async function chromium() {
   await press(page, "#pay-change button[type=submit]");
   await page.waitForSelector("#pay-change .terms");
   const change = await page.$eval("#pay-change .terms", (e) => e.textContent);
-  found.expect("change", "it is said what changes, and that nothing is paid", ["You change", "Its new description", "<b>boldly</b>", `Change ${slug}: description 'Changed in a browser b boldly /b' #`, "nothing"].every((w) => change.includes(w)), change);
+  found.expect("change", "it is said what changes, and that nothing is paid", ["You change", "Its new description", "<b>boldly</b>", `Change ${slug}: description 'Changed in a browser b boldly /b' #`, "nothing"].every((w) => change.includes(w)) && !change.includes("webhook"), change);
   await button(page, "#pay-change", "Sign in");
   await says(page, "#pay-change", "the owner changes the member", /Changed\./);
   await shoot(page, "change");
   await page.reload({ waitUntil: "load" });
   found.expect("change", "the page shows it", (await words(page, "main")).includes("Changed in a browser, <b>boldly</b>"));
-  await finished(page, "change");
+  // The webhook alone, and its end.
+  const hook = () => page.evaluate(async (url) => (await (await fetch(url, { cache: "no-store" })).json()).webhook?.state ?? "none", `${plan.base}/api/ring/${slug}/events`);
+  for (const [does, shown, state] of [[() => type(page, "#pay-change-webhook", "https://told.dev/at"), "https://told.dev/at", "on"], [() => page.$eval("#pay-change input[type=checkbox]", (e) => e.click()), "none", "none"]]) {
+    page = await visit(browser, owner, place);
+    await does();
+    await press(page, "#pay-change button[type=submit]");
+    await page.waitForSelector("#pay-change .terms");
+    const asked = await page.$eval("#pay-change .terms", (e) => e.textContent);
+    found.expect("webhook", "it alone is signed for", asked.includes("Its new webhook" + shown) && !asked.includes("Its new description"), asked);
+    await button(page, "#pay-change", "Sign in");
+    await says(page, "#pay-change", "the owner changes the webhook", /Changed\./);
+    const now = await hook();
+    found.expect("webhook", "the ring has it", now === state, now);
+    await finished(page, "webhook");
+  }
 
   // The site names another wallet as the owner: not before it shows the token.
   page = await visit(browser, payer, place);

@@ -156,7 +156,7 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	}
 	view.Share = templates.ShareMember(view.Base, v.about.Name, view.Row, view.Members)
 	if r.pages.site.OriginData != nil {
-		view.Feeds, view.Icons = memberFeeds(m.Slug), true
+		view.Feeds, view.Icons, view.Hub = memberFeeds(m.Slug), true, r.pages.site.Hub != ""
 	}
 	here := mark(m, cents(v.about.Fee))
 	view.Picture.Here = &here
@@ -392,7 +392,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if !ok {
 		return nil
 	}
-	view := templates.Docs{About: v.about, Feeds: r.pages.site.OriginData != nil,
+	view := templates.Docs{About: v.about, Feeds: r.pages.site.OriginData != nil, Hub: r.pages.site.Hub != "",
 		Page: frame(&v.about, path, "API – "+v.about.Name, subjects["docs"].words)}
 	if len(v.marks) > 0 {
 		view.Member = v.marks[0].Slug

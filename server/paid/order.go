@@ -112,6 +112,12 @@ type Draft struct {
 // checkTime bounds the check of a draft: a scorer reads a whole site for it.
 const checkTime = 25 * time.Second
 
+// RefusesName says why no member of the ring can have a name, nil if one can.
+func (s *Service) RefusesName(name string) (err error) {
+	s.Ledger.View(func(v *ledger.View) { err = s.Names.In(v.State().Rules().Name)("name", name) })
+	return err
+}
+
 // Check says what would become of a registration with this body. It applies the
 // validation, limits and scores of a request that is to be paid, but makes no challenge
 // and reserves nothing. It does not ask whether a payment network answers at the moment. It

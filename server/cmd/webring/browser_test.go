@@ -376,6 +376,7 @@ func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
 	for form, want := range map[string][]string{
 		"":                            {"Enter the name of the site.", "Enter the address of the site", "Choose what it is", "3 things to correct"},
 		"name=x&url=ftp://a&kind=cat": {"Choose what it is", "must begin with https://", `href="#url"`, `href="#kind-agent"`},
+		"url=anna%40x.dev":            {"One thing to correct", "An e-mail address is no site."},
 		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp&bid=0.5&category=A+%26+B": {"The opening bid must be at least 1.00 USD.", `name="category" class="short" type="text" maxlength="64" autocomplete="off" list="categories" value="a-b"`, `id="opening-own" value="own" checked`},
 		"name=x&url=https%3A%2F%2Fwww.first-member.dev%2F&kind=mcp":        {"This site is already in the ring", `href="members/` + member + `"`, "already_registered"},
 		"name=x&url=https%3A%2F%2Fx.dev&kind=mcp":                          {"You're eligible", "72 of 100", "<dd>$1 <small>the fee alone</small>", `Your rank</dt><dd>2 <small>of 2`},
