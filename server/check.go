@@ -135,7 +135,7 @@ func readiness(s *score.Result, reports *local.Store, log *slog.Logger) *templat
 func shown(g local.Group) (checks []templates.ReportCheck) {
 	for _, c := range g.Checks {
 		checks = append(checks, templates.ReportCheck{Title: c.Title, Evidence: c.Evidence, Fix: c.Fix, Earned: c.Earned, Points: c.Points,
-			Optional: g.Name == local.Bonus, Interface: g.Name == local.Interfaces, Effort: local.Effort(c.ID)})
+			Optional: g.Name == local.Bonus, Interface: local.OnlyForAgents(g.Name, c), Effort: local.Effort(c)})
 	}
 	return checks
 }

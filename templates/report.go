@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -36,7 +37,7 @@ type ReportCheck struct {
 	Title, Evidence, Fix string
 	Earned, Points       int
 	Optional             bool // it counts on top of the 100 points
-	Interface            bool // it asks for an interface that only agents and MCP servers have
+	Interface            bool // only agents and MCP servers have a use for it
 	Effort               int  // of the change, from 1 for a line in a page; 0 when it is not known
 }
 
@@ -66,7 +67,14 @@ type Readiness struct {
 // missing is how many points the site needs to join, 0 for none.
 func (r *Readiness) missing() int { return max(r.Required-r.Score, 0) }
 
-// split gives the checks that passed, and those that failed with most points first.
+// useless says whether a site of this kind has no use for a check: a website need not become an MCP
+// server.
+func (r *Readiness) useless(c ReportCheck) bool {
+	return c.Interface && r.Kind != "agent" && r.Kind != "mcp"
+}
+
+// split gives the checks that passed, and those that failed: those of use first, and of these those
+// with most points.
 func (r *Readiness) split() (passed, failed []ReportCheck) {
 	for _, c := range r.Checks {
 		if c.passed() {
@@ -75,14 +83,17 @@ func (r *Readiness) split() (passed, failed []ReportCheck) {
 			failed = append(failed, c)
 		}
 	}
-	slices.SortStableFunc(failed, func(a, b ReportCheck) int {
-		if a.Optional != b.Optional {
-			if a.Optional {
-				return 1
-			}
-			return -1
+	later := func(c ReportCheck) int {
+		switch {
+		case r.useless(c):
+			return 2
+		case c.Optional:
+			return 1
 		}
-		return b.Points - a.Points
+		return 0
+	}
+	slices.SortStableFunc(failed, func(a, b ReportCheck) int {
+		return cmp.Or(later(a)-later(b), b.Points-a.Points)
 	})
 	return passed, failed
 }
@@ -90,13 +101,10 @@ func (r *Readiness) split() (passed, failed []ReportCheck) {
 // mostFixes is how many changes are named first to a site that has enough points.
 const mostFixes = 3
 
-// advisable are the checks that failed and are worth an effort for a site of this kind: a website
-// need not become an MCP server.
+// advisable are the checks that failed and are worth an effort for a site of this kind.
 func (r *Readiness) advisable() (all []ReportCheck) {
 	_, failed := r.split()
-	return slices.DeleteFunc(failed, func(c ReportCheck) bool {
-		return c.Interface && r.Kind != "agent" && r.Kind != "mcp"
-	})
+	return slices.DeleteFunc(failed, r.useless)
 }
 
 // fixes are the changes of the least effort, together, that bring what is missing, those that

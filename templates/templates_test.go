@@ -362,6 +362,17 @@ func TestReadiness(t *testing.T) {
 			t.Errorf("with %d points a website is told to become an MCP server", score)
 		}
 	}
+	// What only agents and MCP servers have a use for stands last for others, and is nothing to do for them.
+	for kind, want := range map[string]string{"mcp": "The MCP server introduces itself", "agent": "The MCP server introduces itself", "website": "llms.txt", "": "llms.txt"} {
+		r := ready(34)
+		r.Kind = kind
+		_, failed := r.split()
+		html := textOf(r.checks(failed))
+		last := failed[len(failed)-1].Interface && strings.Contains(html, "Nothing to do: only an agent") && !strings.Contains(html, "Have it answer.")
+		if failed[0].Title != want || last != (want == "llms.txt") {
+			t.Errorf("a site of kind %q failed %+v: %s", kind, failed, html)
+		}
+	}
 	for score, want := range map[int]string{0: "0 of 100 points. Joining takes 40: 40 points missing.", 39: "39 of 100 points. Joining takes 40: 1 point missing.",
 		40: "40 of 100 points. Joining takes 40: enough to join.", 100: "100 of 100 points. Joining takes 40: enough to join."} {
 		if got := ready(score).spoken(); got != want {

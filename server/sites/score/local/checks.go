@@ -16,8 +16,10 @@ import (
 	"webring/server/sites/markup"
 )
 
-func pass(format string, a ...any) finding { return finding{true, fmt.Sprintf(format, a...)} }
-func fail(format string, a ...any) finding { return finding{false, fmt.Sprintf(format, a...)} }
+func pass(format string, a ...any) finding {
+	return finding{passed: true, evidence: fmt.Sprintf(format, a...)}
+}
+func fail(format string, a ...any) finding { return finding{evidence: fmt.Sprintf(format, a...)} }
 
 // noAnswer says in our own words why an answer is not the one that is needed.
 func noAnswer(a answer) string {
@@ -139,7 +141,11 @@ const leastText = 500 // characters
 func (s *site) checkText() finding {
 	switch {
 	case !s.page.mainHeading:
-		return fail("There is no h1 with text; %d characters of text.", s.page.text)
+		f := fail("There is no h1 with text; %d characters of text.", s.page.text)
+		if s.page.text >= leastText {
+			f.fix = headingFix
+		}
+		return f
 	case s.page.text < leastText:
 		return fail("There is an h1, but only %d characters of text.", s.page.text)
 	}

@@ -1,5 +1,7 @@
 package local
 
+import "cmp"
+
 // Rubric is the name and version of the table below. Another table is another
 // version: scores tell which they are by.
 const Rubric = "webring-2"
@@ -17,6 +19,7 @@ type entry struct {
 type finding struct {
 	passed   bool
 	evidence string
+	fix      string // what to do, where that is less than the entry says
 }
 
 // MaxScore is the highest score. All points but those of the last group are as many. A site
@@ -27,16 +30,27 @@ const MaxScore = 100
 // Interfaces is the group of checks that only agents and MCP servers have a use for.
 const Interfaces = "Interfaces"
 
+// OnlyForAgents says whether only an agent or an MCP server has a use for a check of a group.
+func OnlyForAgents(group string, c Check) bool { return group == Interfaces || c.ID == "ai-catalog" }
+
+// headingFix is all that a page with enough text lacks.
+const headingFix = "Add the main heading to the HTML itself: <h1>…</h1>."
+
 // Effort says how much work it is to pass a check, in no unit: 1 is a line in a page or a small
 // file, 2 a page or a list, 3 a setting of the server, and more is a program. Owners are advised by
 // it; scores do not depend on it.
-func Effort(id string) int {
-	switch id {
+func Effort(c Check) int {
+	switch c.ID {
 	case "home", "not-found", "api-catalog", "skills":
 		return 3
 	case "gptbot", "claudebot", "chatgpt-user", "perplexitybot", "not-found-help", "about", "privacy", "ai-catalog":
 		return 2
-	case "text", "markdown", "vary", "mcp-card", "openapi", "payments":
+	case "text":
+		if c.Fix == headingFix {
+			return 1
+		}
+		return 4
+	case "markdown", "vary", "mcp-card", "openapi", "payments":
 		return 4
 	case "mcp":
 		return 8
@@ -146,7 +160,7 @@ func grade(s *site) *Report {
 			if f.passed {
 				c.Earned = e.points
 			} else {
-				c.Fix = e.fix
+				c.Fix = cmp.Or(f.fix, e.fix)
 			}
 			group.Points += c.Points
 			group.Earned += c.Earned

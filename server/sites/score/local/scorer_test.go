@@ -124,6 +124,33 @@ func TestExemplarySiteScoresHundred(t *testing.T) {
 	}
 }
 
+// What to do, and how much work that is, follows what was found.
+func TestAMissingHeadingIsALine(t *testing.T) {
+	text := "<p>" + strings.Repeat("Of wool and needles. ", 30)
+	for html, want := range map[string]struct {
+		effort int
+		fix    string
+	}{
+		text:                       {1, "<h1>"},
+		"<h1></h1>" + text:         {1, "<h1>"},
+		"<h1>Knits</h1><p>Little.": {4, "before any script runs"},
+		"<div id=app></div>":       {4, "before any script runs"},
+		"<h1>Knits</h1>" + text:    {4, ""},
+	} {
+		w := serve(t, http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			rw.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(rw, "<!doctype html><title>Knits</title>", html)
+		}))
+		for _, g := range scan(t, w, "https://site.dev/").Groups {
+			for _, c := range g.Checks {
+				if c.ID == "text" && (Effort(c) != want.effort || !strings.Contains(c.Fix, want.fix) || c.Passed() != (want.fix == "")) {
+					t.Errorf("%q: %+v, effort %d", html, c, Effort(c))
+				}
+			}
+		}
+	}
+}
+
 // without says which checks fail beside one, as they begin with what it looks for.
 var without = map[string][]string{"mcp-card": {"mcp"}, "skills": {"skill"}}
 
