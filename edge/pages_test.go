@@ -125,7 +125,7 @@ func TestEveryPage(t *testing.T) {
 		{"/members/beta?amount=1000000.01", []string{`"amount":"50.01"`}},
 		{"/members/beta?amount=0.99", []string{`"amount":"50.01"`}},
 		{"/members/beta?amount=%27%3B%20id%20%27", []string{`"amount":"50.01"`}},
-		{"/join", []string{`<form class="draft" action="join#result" method="post">`, "at least 40 to join", "50.01"}},
+		{"/join", []string{`<form class="draft" id="draft" action="join#result" method="post">`, "at least 40 to join", "50.01"}},
 		{"/embed", []string{"webring-online", static.Widget.Integrity(), base + "/widget.js", "script-src 'self' " + base}},
 		{"/embed?from=gamma", []string{"Snippets for", "/prev?from=gamma", "/badge/gamma.svg", "<bdi>Beta</bdi>"}},
 		{"/embed?from=gamma.example", []string{"/prev?from=gamma"}},
