@@ -262,7 +262,7 @@ function wishOf(form) {
     if (!f.name) continue;
     const value = f.value.replace(/\s+/g, " ").trim();
     const changed = f.type === "checkbox" ? f.checked : f.options ? !f.selectedOptions[0]?.defaultSelected : value !== f.defaultValue.replace(/\s+/g, " ").trim();
-    if (method === "PATCH" ? changed : value) body[f.name] = f.name === "amount" ? usd(value) : value, changes++;
+    if (method === "PATCH" ? changed : value) body[f.dataset.field ?? f.name] = f.name === "amount" ? usd(value) : value, changes++;
   }
   if (method === "PATCH" && !changes) throw told("You have changed nothing yet.");
   return { method, path, what, name, body: body ? JSON.stringify(body) : "", amount: "" };

@@ -684,7 +684,7 @@ func payOwner(p Page, w Wallet, v Member) templ.Component {
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "\">How it works</a></p><input id=\"pay-change-webhook\" name=\"webhook\" type=\"url\" maxlength=\"300\" autocomplete=\"off\" aria-describedby=\"pay-change-webhook-hint\"><div class=\"choices\"><label><input type=\"checkbox\" name=\"webhook\" value=\"\"> Delete the webhook</label></div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 38, "\">How it works</a></p><input id=\"pay-change-webhook\" name=\"webhook\" type=\"url\" maxlength=\"300\" autocomplete=\"off\" aria-describedby=\"pay-change-webhook-hint\"><div class=\"choices\"><label><input type=\"checkbox\" name=\"webhook-off\" data-field=\"webhook\" value=\"\"> Delete the webhook</label></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

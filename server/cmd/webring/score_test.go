@@ -108,7 +108,7 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	// The page says what is missing and what brings most, and the report says the same.
 	lowPage := string(o.get(strings.TrimPrefix(lowReport, o.base), "Accept", "text/html").Body)
 	for _, page := range []string{check("poor"), lowPage} {
-		for _, want := range []string{" points missing", "Joining takes 40: ", "The least work that reaches 40", `<span class="plus">+6</span>`, " checks passed</summary>", "Make a website ready for agents.",
+		for _, want := range []string{" points missing", "Joining takes 40: ", "The least work that reaches 40", `<span class="plus">+10</span>`, "It is enough to join.", " checks passed</summary>", "Make a website ready for agents.",
 			"which is an address and no instruction: https://poor.scored.test/", "-d &#39;{&#34;name&#34;:&#34;"} {
 			if !strings.Contains(page, want) {
 				t.Errorf("no %s in %s", want, page)
