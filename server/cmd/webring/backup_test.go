@@ -206,9 +206,7 @@ func TestABackupTakesThePlaceOfAFileAlone(t *testing.T) {
 	if out, err := o.operate("backup", mine); err != nil {
 		t.Errorf("over a file: %v\n%s", err, out)
 	}
-	if !strings.Contains(o.log.String(), "backup handed out") {
-		t.Errorf("the origin says\n%s", o.log)
-	}
+	o.logs("backup handed out")
 	if out, err := o.operate("verify", mine); err != nil || !strings.Contains(out, "0 members joined") {
 		t.Errorf("%v\n%s", err, out)
 	}

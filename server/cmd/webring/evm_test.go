@@ -246,9 +246,7 @@ func TestGasThatCannotBePaidBindsNobody(t *testing.T) {
 	if out, err := s.operate("version"); err != nil || !strings.Contains(out, "0 open reservations") || s.authorized() != 0 {
 		t.Errorf("somebody is bound: %v %s", err, out)
 	}
-	if !strings.Contains(s.log.String(), "the gas account "+s.gas.Hex()+" has 0 wei") {
-		t.Errorf("the log does not say why:\n%s", s.log)
-	}
+	s.logs("the gas account " + s.gas.Hex() + " has 0 wei")
 	s.tank(t, ether)
 	var r reply
 	eventually(t, "the payment", time.Minute, func() bool {

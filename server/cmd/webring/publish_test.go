@@ -53,9 +53,7 @@ func (o *origin) signed(verifier string, text []byte) snap.Checkpoint {
 func TestWhatTheOriginSignsIsWhatItHandsOut(t *testing.T) {
 	o := start(t)
 	key := o.printedKey()
-	if !strings.Contains(o.log.String(), "edges follow with --origin-key "+key+"\n") {
-		t.Errorf("the start does not name %s:\n%s", key, o.log)
-	}
+	o.logs("edges follow with --origin-key " + key + "\n")
 	if about, err := os.Stat(filepath.Join(o.data, "sync-key")); err != nil || about.Mode().Perm() != 0o600 {
 		t.Errorf("the key's file: %v, %v", about, err)
 	}

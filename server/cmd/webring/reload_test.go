@@ -302,9 +302,8 @@ func TestAHangupReadsTheConfigurationAgain(t *testing.T) {
 	}
 	write("rate-limit = 50\nfee = '3'\nname = 'Other'\n")
 	o.hangup("takes a restart")
-	if !strings.Contains(o.log.String(), `settings="fee name"`) || !strings.Contains(o.log.String(), "reloaded the rate limit") {
-		t.Errorf("%s", o.log)
-	}
+	o.logs(`settings="fee name"`)
+	o.logs("reloaded the rate limit")
 	if got := limit(); got != "50 49" {
 		t.Errorf("the limit is %s", got)
 	}

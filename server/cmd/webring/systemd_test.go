@@ -71,9 +71,7 @@ func TestARestartBehindAPassedSocketLosesNoRead(t *testing.T) {
 				c.more(t, 100)
 			}
 			c.dismiss(t, "over two restarts")
-			if !strings.Contains(o.log.String(), "passed to this process") {
-				t.Errorf("the log does not say where it listens: %s", o.log)
-			}
+			o.logs("passed to this process")
 			o.stop()
 		})
 	}

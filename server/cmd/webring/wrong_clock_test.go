@@ -107,9 +107,7 @@ func TestARingIsSetBackAfterAWrongClock(t *testing.T) {
 	}
 	patch(503, "payments_unavailable")
 	o.post("/api/bid", `{"member":"honest","amount":"1.00"}`).does(t, 503, "payments_unavailable")
-	if !strings.Contains(o.log.String(), "webring clock back") {
-		t.Errorf("the log does not say what to do:\n%s", o.log)
-	}
+	o.logs("webring clock back")
 
 	if said, err := o.operate("clock", "back", "--reason", "the clock was a year ahead"); err != nil || !strings.Contains(said, "nothing is lost") {
 		t.Fatalf("%v %s", err, said)
@@ -190,7 +188,8 @@ func TestANodeWithAWrongClockGivesWay(t *testing.T) {
 			t.Errorf("%d %s", r.Status, r.Body)
 		}
 	}
-	if bad.position() != position || bad.standing() != "6.00" || !strings.Contains(bad.log.String(), "set the clock") {
+	bad.logs("set the clock")
+	if bad.position() != position || bad.standing() != "6.00" {
 		t.Errorf("at %s, standing %s\n%s", bad.position(), bad.standing(), bad.log)
 	}
 	good.launch()
