@@ -80,8 +80,8 @@ func introduced(ctx context.Context, sites *fetch.Client, client string, d templ
 		}
 	}
 	for _, name := range append([]string{said.name}, hostNames(at.Hostname())...) {
-		if name = clip(plain(name), longestName); name != "" && refused(name) == nil {
-			fill(&d.Name, name, longestName)
+		if name = clip(plain(name), longestName); d.Name == "" && name != "" && refused(name) == nil {
+			d.Name = name
 		}
 	}
 	fill(&d.Kind, kind, len(kind))

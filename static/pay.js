@@ -533,7 +533,7 @@ function succeed(form, yes) {
 // was, or none, and is asked again.
 async function showIt(page, seq, receipt, rank) {
   for (let turn = 1; ; turn++) {
-    const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "reload" }); // what the browser has of before goes
+    const r = await fetch(page, { headers: { Accept: "text/html" }, credentials: "omit", cache: "reload" }); // replaces the copy that the browser has
     const shown = r.headers.get("Webring-Seq");
     if (r.ok && Number(shown) >= seq) {
       const drawn = new DOMParser().parseFromString(await r.text(), "text/html"), part = drawn.getElementById("show");

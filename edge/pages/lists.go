@@ -354,20 +354,17 @@ func (r *reader) named(slugs []string, rows []describe.Member) map[string]descri
 
 // reigns lists the holders of rank 1 and for how long they held it, the current one first.
 func (r *reader) reigns(doc *leadsDocument, holders map[string]describe.Member) (list []templates.Reign) {
-	now := r.now()
 	for _, lead := range doc.Leads {
 		m := holders[lead.Member] // the zero value if it has left
 		reign := templates.Reign{Slug: m.Slug, Name: m.Name, URL: m.URL, From: r.date(lead.From)}
-		until := now
-		if lead.Until != nil {
-			until = *lead.Until
-			reign.Until = r.date(until)
-		}
-		took := max(until.Sub(lead.From), 0)
-		reign.Seconds, reign.For = int64(took/time.Second), lasted(took)
+		var took time.Duration
 		if lead.Until == nil {
-			reign.For = r.lasting(lead.From)
+			reign.For, took = r.lasting(lead.From)
+		} else {
+			reign.Until, took = r.date(*lead.Until), max(lead.Until.Sub(lead.From), 0)
+			reign.For = lasted(took)
 		}
+		reign.Seconds = int64(took / time.Second)
 		list = append(list, reign)
 	}
 	return list

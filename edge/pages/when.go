@@ -152,17 +152,19 @@ func lasted(d time.Duration) string {
 	return "1" + one
 }
 
-// lasting says how long something has lasted that goes on, in whole days or hours.
-func (r *reader) lasting(from time.Time) string {
+// lasting says how long something has lasted that goes on, in whole days or hours. drawn is that
+// rounded up: what is drawn by it holds as long as the words.
+func (r *reader) lasting(from time.Time) (words string, drawn time.Duration) {
 	unit, passed := day, max(r.now().Sub(from), 0)
 	if passed < 2*day {
 		unit = time.Hour
 	}
 	n := passed / unit
-	r.before(from.Add((n + 1) * unit))
+	drawn = (n + 1) * unit
+	r.before(from.Add(drawn))
 	if n == 0 {
-		return "less than an hour"
+		return "less than an hour", drawn
 	}
 	r.from(from.Add(n * unit))
-	return lasted(n * unit)
+	return lasted(n * unit), drawn
 }

@@ -56,7 +56,7 @@ func TestAPageHoldsAsLongAsItsWords(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, say := range map[string]func(*reader, time.Time) string{
 		"ago":     func(r *reader, at time.Time) string { return r.ago(at).Words },
-		"lasting": func(r *reader, at time.Time) string { return r.lasting(at) },
+		"lasting": func(r *reader, at time.Time) string { words, drawn := r.lasting(at); return words + drawn.String() },
 		"date":    func(r *reader, at time.Time) string { return r.date(at).Words },
 		"left":    func(r *reader, at time.Time) string { return r.left(at).Words },
 		"in": func(r *reader, at time.Time) string {

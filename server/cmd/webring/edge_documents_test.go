@@ -160,13 +160,10 @@ func ageless(values []string) (list []string) {
 var maxAge = regexp.MustCompile(`\bmax-age=[0-9]+`)
 
 // undated is the body of an answer without what an hour later reads otherwise: the day until
-// which security.txt holds, how long ago something was or how long it will take, and how long the
-// reigns of leaders are drawn, which began seconds ago.
+// which security.txt holds, and how long ago something was or how long it will take.
 func undated(r reply) string {
-	return reigns.ReplaceAllString(spans.ReplaceAllString(expires.ReplaceAllString(string(r.Body), ""), "a while"), "")
+	return spans.ReplaceAllString(expires.ReplaceAllString(string(r.Body), ""), "a while")
 }
-
-var reigns = regexp.MustCompile(` x="[0-9]+" width="[0-9]+" height="40"`)
 
 var spans = regexp.MustCompile(`\b(?:just now|less than an hour|\d+ (?:more )?(?:min|h|hours?|days?)(?: ago)?)\b`)
 

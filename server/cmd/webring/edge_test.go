@@ -113,12 +113,16 @@ func alike(t *testing.T, nodes ...*origin) {
 	// Builds have tags of their own: native, and the module.
 	tag := func(r reply) string { _, position, _ := strings.Cut(r.Header.Get("ETag"), "-"); return position }
 	for _, target := range []string{"/api", "/api/ring?limit=500", "/api/categories", "/api/widget"} {
-		// An event of the ring's own, such as that about a snapshot, may come in between.
 		for i, n := range nodes[1:] {
-			eventually(t, fmt.Sprintf("one answer of node %d and the first to GET %s", i+1, target), time.Minute, func() bool {
-				want, got := nodes[0].get(target), n.get(target)
-				return got.Status == want.Status && string(got.Body) == string(want.Body) && tag(got) == tag(want)
+			var want, got reply
+			// An event of the ring's own, such as that about a snapshot, may come in between.
+			eventually(t, "answers of one position", time.Minute, func() bool {
+				want, got = nodes[0].get(target), n.get(target)
+				return got.Header.Get("Webring-Seq") == want.Header.Get("Webring-Seq")
 			})
+			if got.Status != want.Status || string(got.Body) != string(want.Body) || tag(got) != tag(want) {
+				t.Errorf("node %d: GET %s: %d %s %s\nwant %d %s %s", i+1, target, got.Status, tag(got), got.Body, want.Status, tag(want), want.Body)
+			}
 		}
 	}
 	state := func(n *origin) string {
