@@ -78,7 +78,10 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 				e.Payment.Binding = p.Binding
 			}
 		}
-		if foreign, err = s.awaits(ctx, n, a.Transaction); err != nil {
+		if foreign, err = s.awaits(ctx, n, a.Transaction); err == nil {
+			err = s.follow(ctx, n, []Stray{{n.Network(), t, t.Cents}})
+		}
+		if err != nil {
 			return nil, err
 		}
 	case core.Void:
@@ -311,7 +314,8 @@ func (s *Service) findVoid(ctx context.Context, a Adjustment, e *core.Adjusted) 
 	return nil
 }
 
-// vanished asks the network of an applied payment whether it is gone permanently.
+// vanished asks the network of an applied payment whether it is gone permanently, or has settled in
+// another transaction whose money other events gave.
 func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 	p, err := StoredPayment(r)
 	if err != nil {
@@ -322,10 +326,25 @@ func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 		return fmt.Errorf("%w: its method %s is not configured", ErrAdjustment, p.Method)
 	}
 	o, err := n.Outcome(ctx, p)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case o.State == mpp.Settled, o.State == mpp.Pending && r.Outcome != outcomeGivenUp:
+	}
+	if o.State == mpp.Settled && o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
+		t, err := n.received(ctx, o.Reference, everything)
+		if err != nil {
+			return err
+		}
+		var named int64
+		err = s.eachPayment(func(_ uint64, p core.Payment, cents int64) {
+			if p.Network == n.Network() && strings.EqualFold(p.Transaction, o.Reference) {
+				named += cents
+			}
+		})
+		if err != nil || named+r.Cents > t.Cents {
+			return err // other events gave that money, too
+		}
+	}
+	if o.State == mpp.Settled || o.State == mpp.Pending && r.Outcome != outcomeGivenUp {
 		return fmt.Errorf("%w: by its network, the payment is %s: %s", ErrAdjustment, o.State, o.Detail)
 	}
 	return nil
@@ -364,13 +383,11 @@ func StoredPayment(r *ledger.Reservation) (p mpp.Payment, err error) {
 // voided.
 func (s *Service) Stands(p mpp.Payment) (stands bool) {
 	n := s.network(p.Method)
-	s.Ledger.View(func(v *ledger.View) {
-		if n != nil {
-			cents, err := v.Credited(n.Network(), p.Reference)
-			stands = err != nil || cents > 0
-		}
-	})
-	return stands
+	if n == nil {
+		return false
+	}
+	cents, err := s.credited(n, p.Reference)
+	return err != nil || cents > 0
 }
 
 // ChainAudit is what the networks said of the payments in the ledger.
@@ -389,31 +406,22 @@ const maxChainFindings = 100
 func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 	a.Findings = []string{}
 	named := map[[2]string]int64{}
-	for from := uint64(0); ; {
-		records, err := s.Ledger.Records(from, findPage)
-		if err != nil {
-			return a, err
-		}
-		if len(records) == 0 {
-			break
-		}
-		for _, r := range records {
-			e, err := core.DecodeEvent(r.Event)
-			if err != nil {
-				return a, err
-			}
-			if p, cents := core.PaymentOf(e); p.Transaction != "" {
-				named[[2]string{p.Network, p.Transaction}] += cents
-			}
-		}
-		from += uint64(len(records))
+	err = s.eachPayment(func(_ uint64, p core.Payment, cents int64) { named[[2]string{p.Network, p.Transaction}] += cents })
+	if err != nil {
+		return a, err
 	}
 	var ids map[string][]string // read when one is missed
+	moved := map[[2]string]int64{}
+	find := func(format string, args ...any) {
+		if len(a.Findings) < maxChainFindings {
+			a.Findings = append(a.Findings, fmt.Sprintf(format, args...))
+		}
+	}
 	networks := map[string]*network{}
 	for _, n := range s.networks {
 		networks[n.Network()] = n
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(named), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+	for _, key := range sortedPairs(named) {
 		cents := named[key]
 		if cents <= 0 {
 			continue // voided
@@ -435,22 +443,31 @@ func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 					return a, err
 				}
 			}
-			t, err = s.signed(ctx, n, ids[strings.ToLower(key[1])])
+			t, err = s.signed(ctx, n, ids[strings.ToLower(key[1])], func(reference string, cents int64) { moved[[2]string{key[0], reference}] += cents })
 		}
-		var finding string
 		switch {
 		case errors.Is(err, mpp.ErrNoTransfer):
-			finding = fmt.Sprintf("%s %s brought this ring nothing; events gave %d cents for it", key[0], key[1], cents)
+			find("%s %s brought this ring nothing; events gave %d cents for it", key[0], key[1], cents)
 		case err != nil:
 			a.Unknown++
 		case t.Cents < cents:
-			finding = fmt.Sprintf("%s %s brought %d cents; events gave %d for it", key[0], key[1], t.Cents, cents)
+			find("%s %s brought %d cents; events gave %d for it", key[0], key[1], t.Cents, cents)
 		}
-		if finding != "" && len(a.Findings) < maxChainFindings {
-			a.Findings = append(a.Findings, finding)
+	}
+	for _, key := range sortedPairs(moved) {
+		t, err := networks[key[0]].received(ctx, key[1], everything)
+		switch given := named[key] + moved[key]; {
+		case err != nil:
+			a.Unknown++
+		case t.Cents < given:
+			find("%s %s brought %d cents; events gave %d for it, %d of that for transactions that it replaces", key[0], key[1], t.Cents, given, moved[key])
 		}
 	}
 	return a, nil
+}
+
+func sortedPairs(m map[[2]string]int64) [][2]string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 }
 
 // idsByTransaction gives the ids of the applied payments by their transactions.
@@ -471,8 +488,9 @@ func (s *Service) idsByTransaction() (map[string][]string, error) {
 }
 
 // signed asks a network what became of the stored payments of a transaction, as they were
-// signed, and sums those that are settled. It fails with [mpp.ErrNoTransfer] if none is.
-func (s *Service) signed(ctx context.Context, n *network, ids []string) (t mpp.Transfer, err error) {
+// signed, and sums those that are settled. It calls moved with those that another transaction has
+// settled. It fails with [mpp.ErrNoTransfer] if none is settled.
+func (s *Service) signed(ctx context.Context, n *network, ids []string, moved func(reference string, cents int64)) (t mpp.Transfer, err error) {
 	for _, id := range ids {
 		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(id) })
 		if err != nil || r == nil {
@@ -492,7 +510,9 @@ func (s *Service) signed(ctx context.Context, n *network, ids []string) (t mpp.T
 		case o.State == mpp.Pending: // its block was dropped, or the node has dropped the receipt
 			return t, mpp.ErrUnavailable
 		case o.State == mpp.Settled:
-			t.Cents += p.Cents
+			if t.Cents += p.Cents; o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
+				moved(strings.ToLower(o.Reference), p.Cents)
+			}
 		}
 	}
 	if t.Cents == 0 {

@@ -3,6 +3,7 @@ package paid_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync/atomic"
@@ -207,6 +208,52 @@ func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
 		}
 		r.has(amounts{"ada": 100})
 	})
+}
+
+// A reorganisation deeper than the depth can put a payment into another transaction when nobody
+// asks for it any more. Its event accounts for that one, and if the operator has credited it all the
+// same, the first effect can be voided. The audit tells which is so.
+func TestAPaymentMovesDeeperThanTheDepth(t *testing.T) {
+	for _, nameless := range []bool{false, true} {
+		inRing(t, fmt.Sprintf("nameless %t", nameless), func(t *testing.T, r *ring) {
+			r.network.change(func() { r.network.binds, r.network.nameless = true, nameless })
+			r.join(ada, "alice")
+			r.join(bob, "bob")
+			synctest.Wait()
+			first := r.reference("alice")
+			adjust := func(kind core.Adjustment, transaction, member string) error {
+				return r.adjust(paid.Adjustment{Kind: kind, Transaction: transaction, Member: member, Reason: "test"})
+			}
+			r.network.change(func() {
+				moved := r.network.sent[first]
+				moved.payment.Reference = "0xb0b"
+				delete(r.network.sent, first)
+				r.network.sent["0xb0b"] = moved
+				r.network.fates["alice"] = fate{by: "0xb0b", brought: 100}
+			})
+			time.Sleep(time.Hour)
+			r.refused(adjust(core.Void, first, ""), "settled")
+			if !nameless {
+				r.findsNoStray(time.Now().Add(-2 * time.Hour))
+				r.refused(adjust(core.Credit, "0xb0b", "ada"), "account for this transaction already")
+				r.refused(adjust(core.Unclaimed, "0xb0b", ""), "account for this transaction already")
+				r.refused(adjust(core.Void, first, ""), "settled")
+				r.finds(0)
+				r.has(amounts{"ada": 100, "bob": 100})
+				return
+			}
+			r.must(adjust(core.Credit, "0xb0b", "ada"))
+			r.finds(1)
+			r.refused(adjust(core.Void, "0xb0b", ""), "nothing to take back")
+			r.must(adjust(core.Void, first, ""))
+			r.finds(0)
+			r.findsNoStray(time.Now().Add(-2 * time.Hour))
+			r.look(func(v *ledger.View) {
+				credited, voided := v.State().Books()
+				same(t, credited-voided, 200)
+			})
+		})
+	}
 }
 
 // A payment that may yet move keeps as much from its payer from being credited, but not

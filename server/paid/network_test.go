@@ -38,6 +38,7 @@ type network struct {
 	backwards bool                                     // tells of the newest transfer first
 	gas       bool                                     // the service pays for what it sends
 	exact     bool                                     // x402 clients can pay, too
+	nameless  bool                                     // the token names no payments
 	binds     bool                                     // payments say what binds them to their challenges
 	submitted map[string]bool                          // by reference, where it does
 	step      func()                                   // called when the service has stored a submission
@@ -439,7 +440,7 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	for reference, s := range n.sent {
 		if n.mined(reference) == mpp.Settled && !s.at.Before(since) && !s.at.After(until) && s.payee == n.payee {
 			all = append(all, mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at,
-				Bound: []mpp.Bound{{Payer: s.payment.Payer, Binding: cmp.Or(s.payment.Binding, s.payment.Reference)}}})
+				Bound: n.bound(s.payment)})
 		}
 	}
 	n.mu.Unlock()
@@ -463,6 +464,14 @@ func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Trans
 	return until, nil
 }
 
+// bound is what the token names in the transaction of p.
+func (n node) bound(p mpp.Payment) []mpp.Bound {
+	if n.nameless {
+		return nil
+	}
+	return []mpp.Bound{{Payer: p.Payer, Binding: cmp.Or(p.Binding, p.Reference)}}
+}
+
 func (n node) Payee() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -476,7 +485,7 @@ func (n node) Received(_ context.Context, payee, reference string) (mpp.Transfer
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if s := n.sent[reference]; payee == "purse "+s.payee && n.mined(reference) == mpp.Settled {
-		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at, Senders: n.senders}, nil
+		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at, Senders: n.senders, Bound: n.bound(s.payment)}, nil
 	}
 	for own, s := range n.sent {
 		if f := n.fates[s.payment.Payer]; f.by == reference && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {

@@ -371,7 +371,102 @@ func (s *Service) look(ctx context.Context, n *network, since time.Time, most in
 	if errors.Is(err, errMore) {
 		l.more, l.until, err = true, newest, nil
 	}
+	if err == nil {
+		err = s.follow(ctx, n, l.strays)
+		l.strays = slices.DeleteFunc(l.strays, func(x Stray) bool { return x.Missing <= 0 })
+	}
 	return l, err
+}
+
+// follow takes off strays what events gave for payments that the token names in them, and whose own
+// transactions brought nothing: the chain has dropped those, deeper than it was asked about, and the
+// payments have settled again. The ledger then counts these events for both transactions.
+func (s *Service) follow(ctx context.Context, n *network, strays []Stray) error {
+	named := map[mpp.Bound]int{}
+	for i, x := range strays {
+		for _, b := range x.Transfer.Bound {
+			named[b] = i
+		}
+	}
+	if len(named) == 0 {
+		return nil
+	}
+	type event struct {
+		seq   uint64
+		cents int64
+	}
+	type move struct {
+		stray       int
+		transaction string
+	}
+	moves := map[move][]event{}
+	err := s.eachPayment(func(seq uint64, p core.Payment, cents int64) {
+		if i, ok := named[mpp.Bound{Payer: p.Payer, Binding: p.Binding}]; ok && p.Network == n.Network() && !strings.EqualFold(p.Transaction, strays[i].Transfer.Reference) {
+			m := move{i, p.Transaction}
+			moves[m] = append(moves[m], event{seq, cents})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for m, events := range moves {
+		if _, err := n.received(ctx, m.transaction, 1); !errors.Is(err, mpp.ErrNoTransfer) {
+			if err != nil {
+				return err
+			}
+			continue // it brought money of its own
+		}
+		x := &strays[m.stray]
+		before, err := s.credited(n, x.Transfer.Reference)
+		if err != nil {
+			return err
+		}
+		err = s.Ledger.Do(ctx, func(tx *ledger.Tx) (err error) {
+			for _, e := range events {
+				err = errors.Join(err, tx.MovePayment(x.Network, x.Transfer.Reference, e.seq, e.cents))
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		now, err := s.credited(n, x.Transfer.Reference)
+		if err != nil {
+			return err
+		}
+		if x.Missing -= now - before; now == before {
+			continue // it was counted already, or voided
+		}
+		s.Log.Warn("a payment has moved to another transaction, after its own was dropped deeper than the depth", "network", x.Network, "from", m.transaction, "to", x.Transfer.Reference, Audit, "money")
+	}
+	return nil
+}
+
+// credited is [ledger.View.Credited] for a transaction of n.
+func (s *Service) credited(n *network, transaction string) (cents int64, err error) {
+	s.Ledger.View(func(v *ledger.View) { cents, err = v.Credited(n.Network(), transaction) })
+	return cents, err
+}
+
+// eachPayment calls fn with every event that names a payment, in order: its number, the payment,
+// and the cents that it gave for it.
+func (s *Service) eachPayment(fn func(seq uint64, p core.Payment, cents int64)) error {
+	for seq := uint64(0); ; {
+		records, err := s.Ledger.Records(seq, findPage)
+		if err != nil || len(records) == 0 {
+			return err
+		}
+		for _, r := range records {
+			e, err := core.DecodeEvent(r.Event)
+			if err != nil {
+				return err
+			}
+			if p, cents := core.PaymentOf(e); p.Transaction != "" {
+				fn(seq, p, cents)
+			}
+			seq++
+		}
+	}
 }
 
 // missing is the part of a transfer for which there is neither an event nor an open payment

@@ -171,7 +171,7 @@ type Transfer struct {
 	At        time.Time `json:"at"`        // of its block
 	Senders   int       `json:"-"`         // how many accounts the money came from, at most
 	Payee     string    `json:"-"`         // as [Payment.Payee]; "" if it is not known, or there are several
-	Bound     []Bound   `json:"-"`         // the payments that its token names in the transaction, if it was searched for
+	Bound     []Bound   `json:"-"`         // the payments that its token names in the transaction
 }
 
 // Bound names a payment as the token logs it: its payer, and [Payment.Binding].

@@ -118,10 +118,8 @@ func (p Payments) bound(ctx context.Context, transfers []Log) (map[common.Hash][
 				if l.TxHash == nil {
 					return Unavailable(errors.New("a log of the node lacks fields"))
 				}
-				memo := len(topics) == 3
-				if !l.Removed && l.Address == p.Token && len(l.Topics) == len(topics)+1 && l.Topics[0] == topics[0] && (!memo || l.Topics[2] == topics[2]) {
-					payer := p.Payer([20]byte(l.Topics[1][12:]))
-					named[*l.TxHash] = append(named[*l.TxHash], mpp.Bound{Payer: payer, Binding: l.Topics[len(topics)].Hex()})
+				if b, ok := p.names(l); ok {
+					named[*l.TxHash] = append(named[*l.TxHash], b)
 				}
 			}
 			return nil
@@ -131,4 +129,18 @@ func (p Payments) bound(ctx context.Context, transfers []Log) (map[common.Hash][
 		}
 	}
 	return named, nil
+}
+
+// names reads the payment that the token names in a log: by a memo to the recipient, or by the
+// nonce of an authorisation.
+func (p Payments) names(l Log) (b mpp.Bound, ok bool) {
+	switch {
+	case l.Removed || l.Address != p.Token || len(l.Topics) < 3:
+		return b, false
+	case p.Method == "evm":
+		ok = len(l.Topics) == 3 && l.Topics[0] == UsedTopic
+	default:
+		ok = len(l.Topics) == 4 && l.Topics[0] == MemoTopic && l.Topics[2] == common.BytesToHash(p.Recipient[:])
+	}
+	return mpp.Bound{Payer: p.Payer([20]byte(l.Topics[1][12:])), Binding: l.Topics[len(l.Topics)-1].Hex()}, ok
 }

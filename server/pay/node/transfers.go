@@ -151,5 +151,10 @@ func (p Payments) By(ctx context.Context, reference string) (mpp.Transfer, error
 		return mpp.Transfer{}, Unavailable(errors.New("the transaction's block is no longer on the chain"))
 	}
 	t.At = block.Time()
+	for _, l := range got.Logs {
+		if b, ok := p.names(l); ok {
+			t.Bound = append(t.Bound, b)
+		}
+	}
 	return t, nil
 }
