@@ -335,8 +335,8 @@ func (s *State) AppendRanked(dst []Ordinal, from, count int) []Ordinal {
 
 // ToTakeFirst gives the least single payment in cents that puts o at rank 1
 // now, at least the minimum bid. Above [MaxAmount] it takes several bids, which
-// together do the same. It reports false for the leader itself and
-// for members not in the ring.
+// together do the same. It reports false for the leader itself, for members not in the
+// ring, and where the member's total would go beyond [MaxTotal].
 func (s *State) ToTakeFirst(o Ordinal) (cents int64, ok bool) {
 	s.settled()
 	return s.toLead(o, s.ranking.first, s.ranking.leading)
@@ -347,25 +347,29 @@ func (s *State) toLead(o, first Ordinal, leading int64) (cents int64, ok bool) {
 	if !s.has(o, ranked) || o == first {
 		return 0, false
 	}
-	return s.toPass(o, first, leading), true
+	return s.toPass(o, first, leading)
 }
 
 // toPass gives the least single payment in cents that ranks o before another member with
-// a standing: a payment restores the whole total first.
-func (s *State) toPass(o, other Ordinal, standing int64) (cents int64) {
+// a standing: a payment restores the whole total first. It reports false where the total
+// would go beyond [MaxTotal].
+func (s *State) toPass(o, other Ordinal, standing int64) (cents int64, ok bool) {
 	if o > other {
 		standing++ // the earlier join wins ties
 	}
-	return max(s.rules.MinBid, standing-s.accounts[o].total)
+	cents = max(s.rules.MinBid, standing-s.accounts[o].total)
+	return cents, s.accounts[o].total+cents <= MaxTotal
 }
 
 // ToPass gives the least single payment in cents that ranks o before other now, at least
 // the minimum bid, and the rank that it gives. Both stand in the ring, and other ranks
-// before o.
-func (s *State) ToPass(o, other Ordinal) (cents int64, rank int) {
+// before o. It reports false where the total of o would go beyond [MaxTotal].
+func (s *State) ToPass(o, other Ordinal) (cents int64, rank int, ok bool) {
 	s.settled()
-	cents = s.toPass(o, other, s.accounts[other].standing)
-	return cents, s.ranks.Rank(rankKey(min(s.accounts[o].total+cents, MaxTotal), o)) + 1
+	if cents, ok = s.toPass(o, other, s.accounts[other].standing); !ok {
+		return 0, 0, false
+	}
+	return cents, s.ranks.Rank(rankKey(s.accounts[o].total+cents, o)) + 1, true
 }
 
 // JoinAtFirst gives the least opening bid in cents that lets a new member join

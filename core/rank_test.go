@@ -121,6 +121,37 @@ func TestReadingRanksBeforeAdvancePanics(t *testing.T) {
 	s.AppendRanked(nil, 0, 1)
 }
 
+// A price that would take a member's total beyond the highest is none.
+func TestNoPriceIsBeyondTheHighestTotal(t *testing.T) {
+	for _, tc := range []struct {
+		a, b   int64 // totals; a joined first
+		behind string
+		cents  int64
+		ok     bool
+	}{
+		{MaxTotal, MaxTotal - 500, "b", 0, false},
+		{MaxTotal - 501, MaxTotal - 600, "b", 100, true},
+		{MaxTotal - 1, MaxTotal - 500, "b", 500, true},
+		{MaxTotal - 500, MaxTotal, "a", 500, true},
+		{MaxTotal - 50, MaxTotal, "a", 0, false}, // the least bid is too much
+	} {
+		s := pair()
+		for slug, total := range map[string]int64{"a": tc.a, "b": tc.b} {
+			o, _ := s.bySlug(slug)
+			if err := s.pay(slug, total-s.accounts[o].total, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.Advance(1)
+		behind, _ := s.bySlug(tc.behind)
+		cents, ok := s.ToTakeFirst(behind)
+		pass, rank, may := s.ToPass(behind, 1-behind)
+		if ok != tc.ok || may != tc.ok || ok && (cents != tc.cents || pass != cents || rank != 1) {
+			t.Errorf("%+v: first for %d %t, passes for %d %t at rank %d", tc, cents, ok, pass, may, rank)
+		}
+	}
+}
+
 // While a long ledger is folded, no rank is asked for before its end. Memory must not grow
 // with the events until then.
 func TestALongLedgerIsFoldedWithoutANoteOfEachEvent(t *testing.T) {

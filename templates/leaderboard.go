@@ -201,8 +201,8 @@ func (v Member) takeFirst() string {
 
 // later returns the later price of first place if no bid comes until then, or "".
 func (v Member) later() string {
-	if len(v.Row.Forecast) < 2 {
-		return ""
+	if len(v.Row.Forecast) < 2 || v.takeFirst() == "" && v.Row.Rank > 1 {
+		return "" // of one that no payment takes there
 	}
 	words, before := "If nobody bids,", ""
 	for i, p := range v.Row.Forecast[1:] {

@@ -15,10 +15,13 @@ func prospect(w flat.Pen, st *core.State, o core.Ordinal, rank int, above core.O
 	from, gone, fades := st.Fades(o)
 	w = second(w.Lit16(`,"full_until":`), from, fades)
 	w = second(w.Lit16(`,"gone_at":`), gone, fades)
-	if rank <= 1 {
+	cents, takes, ok := int64(0), 0, false
+	if rank > 1 {
+		cents, takes, ok = st.ToPass(o, above)
+	}
+	if !ok {
 		return w.Lit16(`,"to_pass":null`)
 	}
-	cents, takes := st.ToPass(o, above)
 	w = usd(w.Lit32(`,"to_pass":{"amount_usd":"`), cents)
 	w = w.Lit16(`","rank":`).Number(uint64(rank - 1))
 	row := st.Row(above)

@@ -174,8 +174,8 @@ func compare(t *testing.T, st *core.State, m *Model, random *rand.Rand) {
 		}
 		if rank := ranks[i]; rank > 1 {
 			above := ranked[rank-2]
-			cents, takes := st.ToPass(o, core.Ordinal(above))
-			if want, wantRank := m.ToPass(i, above); cents != want || takes != wantRank {
+			cents, takes, ok := st.ToPass(o, core.Ordinal(above))
+			if want, wantRank, wantOK := m.ToPass(i, above); cents != want || takes != wantRank || ok != wantOK {
 				t.Fatalf("member %d passes %d with %d at rank %d, want %d and %d", i, above, cents, takes, want, wantRank)
 			}
 		}
@@ -211,8 +211,12 @@ func compareForecasts(t *testing.T, st *core.State, m *Model) {
 		}
 		for o, member := range m.Members {
 			cents, ok := st.ToTakeFirstThen(core.Ordinal(o), &f)
-			if ok != (member.Live() && o != first) || ok && cents != then.toPass(o, first, standing) {
-				t.Fatalf("member %d: to take first from %d at %d %d %t, want %d", o, first, at, cents, ok, then.toPass(o, first, standing))
+			want, may := int64(0), member.Live() && o != first
+			if may {
+				want, may = then.toPass(o, first, standing)
+			}
+			if ok != may || ok && cents != want {
+				t.Fatalf("member %d: to take first from %d at %d %d %t, want %d %t", o, first, at, cents, ok, want, may)
 			}
 			if got, want := st.StandingAt(core.Ordinal(o), at), then.Standing(o); got != want {
 				t.Fatalf("member %d: standing %d at %d, want %d", o, got, at, want)

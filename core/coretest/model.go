@@ -365,34 +365,39 @@ func (m *Model) Ranked() []int {
 	return ranked
 }
 
-// ToTakeFirst searches the least payment that would rank i before the leader.
+// ToTakeFirst searches the least payment that would rank i before the leader, if its total may be
+// so high.
 func (m *Model) ToTakeFirst(i int) (cents int64, ok bool) {
 	ranked := m.Ranked()
 	if !slices.Contains(ranked, i) || ranked[0] == i {
 		return 0, false
 	}
-	return m.toPass(i, ranked[0], m.Standing(ranked[0])), true
+	return m.toPass(i, ranked[0], m.Standing(ranked[0]))
 }
 
 // toPass searches the least payment that would rank i before a member with a standing.
-func (m *Model) toPass(i, other int, standing int64) (cents int64) {
-	return m.least(func(payment int64) bool {
+func (m *Model) toPass(i, other int, standing int64) (cents int64, ok bool) {
+	cents = m.least(func(payment int64) bool {
 		total := m.Members[i].Total() + payment
 		return total > standing || total == standing && i < other
 	})
+	return cents, m.Members[i].Total()+cents <= core.MaxTotal
 }
 
 // ToPass searches the least payment that would rank i before the member above it, and gives
-// the rank that i has then.
-func (m *Model) ToPass(i, above int) (cents int64, rank int) {
-	cents, rank = m.toPass(i, above, m.Standing(above)), 1
+// the rank that i has then, if its total may be so high.
+func (m *Model) ToPass(i, above int) (cents int64, rank int, ok bool) {
+	if cents, ok = m.toPass(i, above, m.Standing(above)); !ok {
+		return 0, 0, false
+	}
+	rank = 1
 	total := m.Members[i].Total() + cents
 	for _, other := range m.Ring(0, nil) {
 		if standing := m.Standing(other); other != i && (standing > total || standing == total && other < i) {
 			rank++
 		}
 	}
-	return cents, rank
+	return cents, rank, true
 }
 
 // JoinAtFirst searches the least opening bid that would rank a new member
