@@ -31,6 +31,7 @@ type PaymentRow struct {
 	Vanished    bool      `json:"vanished"`            // applied, not on the chain any more, and not voided
 	Lapsed      bool      `json:"lapsed,omitempty"`    // open without holding anything: not mined in time, and still can be
 	Overdue     bool      `json:"overdue,omitempty"`   // open beyond its time
+	Diverted    bool      `json:"diverted,omitempty"`  // its money went elsewhere, and the operator has not put that right
 	NoEffect    bool      `json:"no_effect,omitempty"` // settled and ended without effect, and not by the operator
 }
 
@@ -62,6 +63,7 @@ func (o *Operator) paymentRow(r *ledger.Reservation) PaymentRow {
 	if r.State == ledger.Applied && !settled {
 		row.Vanished = o.Payments.Stands(p)
 	}
+	row.Diverted = r.Outcome == mpp.Mismatched.String() && r.Reason != paid.ReasonAdjusted
 	row.NoEffect = r.State == ledger.Failed && settled && r.Reason != paid.ReasonAdjusted && r.Reason != paid.ReasonElsewhere
 	return row
 }
@@ -120,7 +122,7 @@ func (o *Operator) adjust(r *http.Request) (any, error) {
 // time, it was applied and has vanished, its money went elsewhere, or it settled without an
 // effect.
 func (r PaymentRow) NeedsAttention() bool {
-	return r.Vanished || r.Overdue || r.Outcome == mpp.Mismatched.String() || r.NoEffect
+	return r.Vanished || r.Overdue || r.Diverted || r.NoEffect
 }
 
 // Attention counts the payments that need attention. It reads all that there are.

@@ -97,7 +97,7 @@ func (b *Best) look() {
 // passes is how many members the least bid on o passes: o ranks next to above. 0 for a member that
 // sleeps: the ring sends it nobody.
 func passes(st *core.State, o, above core.Ordinal, rank int) int {
-	if cents, takes := st.ToPass(o, above); cents == st.Rules().MinBid {
+	if cents, takes, ok := st.ToPass(o, above); ok && cents == st.Rules().MinBid {
 		if asleep, _ := st.Asleep(o); !asleep {
 			return rank - takes
 		}

@@ -185,8 +185,9 @@ func NextLetter(v *ledger.View, slug string) (*Letter, error) {
 			Links  map[string]string `json:"links"`
 		}{event: list[0], Links: map[string]string{"member": baseURL(st) + "/api/ring/" + slug, "bid": baseURL(st) + "/api/bid"}}
 		if i.kind == outbid && data.By != "" && st.Rank(i.by) > 0 && st.Rank(i.by) < st.Rank(o) {
-			cents, _ := st.ToPass(o, i.by)
-			data.Regain = string(api.AppendUSD(nil, cents))
+			if cents, _, ok := st.ToPass(o, i.by); ok {
+				data.Regain = string(api.AppendUSD(nil, cents))
+			}
 		}
 		l := &Letter{Webhook: *w, Slug: slug, ID: slug + "_" + strconv.FormatUint(i.id, 10), news: i.id}
 		l.Body, err = json.Marshal(map[string]any{"type": "member." + data.Type, "timestamp": data.At, "data": data})

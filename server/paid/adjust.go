@@ -61,7 +61,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	if lost != nil && t.Senders > 1 {
 		return nil, fmt.Errorf("%w: %d accounts have paid in this transaction, so it does not say who joins; credit it to a member", ErrAdjustment, t.Senders)
 	}
-	without, err := s.withoutEffect(a.Transaction)
+	without, err := s.withoutEffect(a.Transaction, t.Bound)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,24 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 			}
 		}
 		e.Stamp = tx.Stamp()
-		_, err = tx.Append(e, nil)
+		// One event has no more than the highest total of a member. What is left takes
+		// another adjustment.
+		parts := []int64{e.Amount}
+		if a.Kind == core.Unclaimed {
+			for last := 0; parts[last] > core.MaxTotal && last < maxParts-1; last++ {
+				parts = append(parts, parts[last]-core.MaxTotal)
+				parts[last] = core.MaxTotal
+			}
+			parts[len(parts)-1] = min(parts[len(parts)-1], core.MaxTotal)
+		}
+		e.Amount = 0
+		for _, part := range parts {
+			event := *e
+			if event.Amount = part; err == nil {
+				_, err = tx.Append(&event, nil)
+			}
+			e.Amount += part
+		}
 		return err
 	})
 	var refused *Problem
@@ -187,12 +204,16 @@ func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
 	return err
 }
 
-// withoutEffect gives the payments that this transaction settled without an effect, for
-// which the adjustment then accounts.
-func (s *Service) withoutEffect(transaction string) (some []*ledger.Reservation, err error) {
+// maxParts bounds the events of one adjustment.
+const maxParts = 100
+
+// withoutEffect gives the payments that this transaction settled without an effect, or paid
+// otherwise than was signed for, and for which the adjustment then accounts.
+func (s *Service) withoutEffect(transaction string, named []mpp.Bound) (some []*ledger.Reservation, err error) {
 	err = s.Each(func(r *ledger.Reservation) bool {
 		p, err := StoredPayment(r)
-		if err == nil && r.State == ledger.Failed && r.Outcome == mpp.Settled.String() && strings.EqualFold(p.Reference, transaction) {
+		ended := r.State == ledger.Failed && (r.Outcome == mpp.Settled.String() || r.Outcome == mpp.Mismatched.String())
+		if err == nil && ended && (strings.EqualFold(p.Reference, transaction) || p.Binding != "" && slices.Contains(named, mpp.Bound{Payer: p.Payer, Binding: p.Binding})) {
 			some = append(some, r)
 		}
 		return true

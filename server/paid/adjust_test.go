@@ -1,6 +1,7 @@
 package paid_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -254,6 +255,56 @@ func TestAPaymentMovesDeeperThanTheDepth(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What the operator has put right needs no look any more: a payment that was diverted, by its
+// transaction or by what the token names in another.
+func TestADivertedPaymentIsPutRight(t *testing.T) {
+	for _, by := range []string{"", "0xb0b"} {
+		inAdasRing(t, by, func(t *testing.T, r *ring) {
+			r.network.change(func() {
+				r.network.binds = true
+				r.network.fates["carol"] = fate{state: mpp.Mismatched}
+			})
+			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "carol", 150)).is(409, api.PaymentMismatch)
+			reference := r.reference("carol")
+			found, err := r.service.Find(reference)
+			r.must(err)
+			same(t, found.Reason == paid.ReasonAdjusted, false)
+			r.network.change(func() {
+				paid := r.network.sent[reference]
+				delete(r.network.fates, "carol")
+				delete(r.network.sent, reference)
+				paid.payment.Reference = cmp.Or(by, reference)
+				r.network.sent[paid.payment.Reference] = paid
+			})
+			r.must(r.adjust(paid.Adjustment{Kind: core.Credit, Transaction: cmp.Or(by, reference), Member: "ada", Reason: "test"}))
+			found, err = r.service.Find(reference)
+			r.must(err)
+			same(t, found.Reason, paid.ReasonAdjusted)
+			r.has(amounts{"ada": 250})
+		})
+	}
+}
+
+// However much a stranger sends, the operator can record it.
+func TestATransferBeyondTheHighestTotalIsRecorded(t *testing.T) {
+	inAdasRing(t, "large", func(t *testing.T, r *ring) {
+		synctest.Wait()
+		const sum = 2*core.MaxTotal + 150
+		r.network.change(func() { r.network.arrives("0xfeed", "carol", sum, time.Now()) })
+		large := paid.Adjustment{Kind: core.Credit, Transaction: "0xfeed", Member: "ada", Reason: "test"}
+		r.refused(r.adjust(large), "too high")
+		large.Kind, large.Member = core.Unclaimed, ""
+		e, err := r.service.Adjust(context.Background(), large)
+		r.must(err)
+		same(t, e.Amount, sum)
+		r.refused(r.adjust(large), "account for this transaction already")
+		r.findsNoStray(time.Now().Add(-time.Hour))
+		r.finds(0)
+		r.audited()
+		r.has(amounts{"ada": 100, "all": 100 + sum})
+	})
 }
 
 // A payment that may yet move keeps as much from its payer from being credited, but not

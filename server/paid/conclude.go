@@ -145,8 +145,8 @@ func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settle
 // received is what the transaction of a settled payment brought its own payee, in cents.
 func (w *work) received(o mpp.Outcome) int64 { return max(o.Received, w.reservation.Cents) }
 
-// ReasonAdjusted is the reason of a payment that has settled without effect because the
-// operator has adjusted its transaction. Any other reason needs the operator's attention.
+// ReasonAdjusted is the reason of a payment that has settled without effect, or was diverted,
+// if the operator has adjusted its transaction. Any other reason needs the operator's attention.
 const ReasonAdjusted = "the operator has adjusted its transaction"
 
 // restoredEvents gives the events that came back from an edge and may be for the payment

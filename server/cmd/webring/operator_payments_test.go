@@ -35,13 +35,20 @@ func (o *origin) confirmed() {
 
 // What settled without an effect is listed, unless the operator has decided so.
 func TestPaymentsWithoutEffectAreListed(t *testing.T) {
-	row := server.PaymentRow{State: "failed", Outcome: "settled"}
-	if state, odd := describePayment(row); state != "adjusted" || odd {
-		t.Errorf("adjusted by the operator: %s, %v", state, odd)
-	}
-	row.NoEffect = true
-	if state, odd := describePayment(row); state != "no effect" || !odd {
-		t.Errorf("by nobody: %s, %v", state, odd)
+	for _, tc := range []struct {
+		row  server.PaymentRow
+		want string
+		odd  bool
+	}{
+		{server.PaymentRow{State: "failed", Outcome: "settled"}, "adjusted", false},
+		{server.PaymentRow{State: "failed", Outcome: "settled", NoEffect: true}, "no effect", true},
+		{server.PaymentRow{State: "failed", Outcome: "mismatched"}, "adjusted", false},
+		{server.PaymentRow{State: "failed", Outcome: "mismatched", Diverted: true}, "diverted", true},
+		{server.PaymentRow{State: "failed", Outcome: "gone"}, "failed", false},
+	} {
+		if state, odd := describePayment(tc.row); state != tc.want || odd != tc.odd || tc.row.NeedsAttention() != odd {
+			t.Errorf("%+v: %s, %v", tc.row, state, odd)
+		}
 	}
 }
 

@@ -130,11 +130,11 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 		return "open", true
 	case r.State == "applied" && !r.Confirmed:
 		return "to confirm", true
-	case r.Outcome == "mismatched":
+	case r.Diverted:
 		return "diverted", true
 	case r.NoEffect:
 		return "no effect", true
-	case r.State == "failed" && r.Outcome == "settled":
+	case r.State == "failed" && (r.Outcome == "settled" || r.Outcome == "mismatched"):
 		return "adjusted", false
 	}
 	return r.State, false
