@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -265,5 +266,68 @@ func TestGasThatCannotBePaidBindsNobody(t *testing.T) {
 	eventually(t, "a word about it in the log", time.Minute, func() bool {
 		dear.post("/api/register", join)
 		return strings.Contains(dear.log.String(), "the most that is paid is 1")
+	})
+}
+
+// A reorganisation deeper than the depth undoes a payment that nobody asks for any more, and a stranger
+// has the chain settle its authorisation again. That is the same money, for the operator and for anyone
+// who reads log and chain.
+func TestAReorganisationDeeperThanTheDepth(t *testing.T) {
+	t.Parallel()
+	chain(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	own, err := devchain.StartBase(ctx, devchain.Options{Accounts: accounts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Stop)
+	s := evmShopOn(t, own)
+	founder, payer := s.payer(), s.payer()
+	const join, bid = `{"name":"Undone","url":"https://undone.dev/","kind":"website"}`, `{"member":"undone","amount":"2.50"}`
+	s.present("/api/register", join, founder.Header(s.offer("/api/register", join))).does(t, 201, "")
+	s.confirmed()
+	var before string
+	if err := own.Call(ctx, &before, "evm_snapshot"); err != nil {
+		t.Fatal(err)
+	}
+	offer := s.offer("/api/bid", bid)
+	s.present("/api/bid", bid, payer.Header(offer)).does(t, 200, "")
+	s.confirmed()
+	var undone bool
+	if err := own.Call(ctx, &undone, "evm_revert", before); err != nil || !undone {
+		t.Fatal(undone, err)
+	}
+	undoneTo := s.authorized()
+	if s.submit(payer.Submission(offer)); undoneTo != 100 || s.authorized() != 350 {
+		t.Fatalf("%d cents after the reorganisation, and %d after the second settlement", undoneTo, s.authorized())
+	}
+
+	if err := own.Call(ctx, nil, "anvil_mine", 12); err != nil { // so deep must a transfer be for anyone who verifies
+		t.Fatal(err)
+	}
+	eventually(t, "the transfer under its other hash", longEnough, func() bool {
+		out, err := s.operate("payments", "scan", "--since", "1h")
+		if err == nil && strings.Count(out, "\n") > 1 {
+			t.Fatalf("payments scan: %s", out)
+		}
+		return strings.Contains(s.log.String(), "a payment has moved to another transaction")
+	})
+	moved := regexp.MustCompile(`a payment has moved to another transaction.* to=(0x[0-9a-f]{64})`).FindStringSubmatch(s.log.String())
+	if moved == nil {
+		t.Fatalf("the log does not say where to:\n%s", s.log)
+	}
+	if out, err := s.operate("payments", "adjust", moved[1], "--credit", "undone", "--reason", "test"); err == nil || !strings.Contains(out+err.Error(), "account for this transaction already") {
+		t.Errorf("credited a second time: %v %s", err, out)
+	}
+	if out, err := s.operate("verify", "--chain"); err != nil || !strings.Contains(out, "everything agrees") {
+		t.Errorf("verify --chain: %v %s", err, out)
+	}
+	eventually(t, "that anyone finds the transfer", longEnough, func() bool {
+		var out strings.Builder
+		if err := run([]string{"verify", s.base, "--memory", t.TempDir(), "--rpc", "evm:8453=" + own.RPC}, &out); err != nil {
+			t.Fatalf("verify --rpc: %v %s", err, out.String())
+		}
+		return strings.Contains(out.String(), "name another transaction")
 	})
 }
