@@ -428,7 +428,8 @@ func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp
 	select {
 	case n.lookups <- struct{}{}:
 		defer func() { <-n.lookups }()
-		return n.Seen(ctx, p, since)
+		o, err := n.Seen(ctx, p, since)
+		return n.believed(p, o), err
 	case <-ctx.Done():
 		return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)
 	}

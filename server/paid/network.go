@@ -19,6 +19,7 @@ import (
 // waits for a node.
 type network struct {
 	Method
+	clock  func() time.Time
 	payees []string // all that the ring ever had there, today's first
 
 	requests requests
@@ -84,8 +85,8 @@ const (
 	settling = time.Minute
 )
 
-func newNetwork(m Method) *network {
-	return &network{Method: m, requests: requests{by: map[int64]terms{}, method: m},
+func newNetwork(m Method, clock func() time.Time) *network {
+	return &network{Method: m, clock: clock, requests: requests{by: map[int64]terms{}, method: m},
 		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
@@ -204,6 +205,27 @@ func (n *network) offered() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.late
+}
+
+// believed is what a network says of a payment. One is gone because its time is over only if our clock
+// says so, too, and the network's is not ahead of it: otherwise it may still be mined.
+func (n *network) believed(p mpp.Payment, o mpp.Outcome) mpp.Outcome {
+	if now := n.clock(); o.State == mpp.Gone && !o.Over.IsZero() && (!now.After(p.ValidBefore) || o.Over.Sub(now) > MaxSkew) {
+		return mpp.Outcome{Wasted: o.Wasted, Detail: "over by the time of its network, which is ahead of ours"}
+	}
+	return o
+}
+
+// Outcome is [Method.Outcome], as far as it is [network.believed].
+func (n *network) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+	o, err := n.Method.Outcome(ctx, p)
+	return n.believed(p, o), err
+}
+
+// Broadcast is [Method.Broadcast] in the same way.
+func (n *network) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
+	o, err := n.Method.Broadcast(ctx, p, x)
+	return n.believed(p, o), err
 }
 
 // holds is [Method.Holds] within [questionTimeout].

@@ -349,14 +349,14 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	case state != mpp.Pending && !f.shallow:
 	case p.Endless && !n.used[p.Nonce]:
 		return mpp.Outcome{Detail: "not known yet"}, nil
-	case !p.Endless && !n.now().After(p.ValidBefore.Add(f.depth)):
+	case !p.Endless && !n.now().Add(n.skew).After(p.ValidBefore.Add(f.depth)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
 		if n.now().After(p.ValidBefore) {
 			o.Due = p.ValidBefore.Add(f.depth + time.Second)
 		}
 		return o, nil
 	case state == mpp.Pending:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Wasted: n.wasted(p), Detail: "never mined"}, nil
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Over: n.now().Add(n.skew), Wasted: n.wasted(p), Detail: "never mined"}, nil
 	}
 	return mpp.Outcome{State: state, Deep: true, Detail: "mined, of no use"}, nil
 }
@@ -390,7 +390,7 @@ func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome
 			o.State = mpp.Gone
 		}
 	case o.State == mpp.Pending && !n.now().Add(n.skew).Before(p.ValidBefore):
-		o.State = mpp.Gone
+		o.State, o.Over = mpp.Gone, n.now().Add(n.skew)
 	}
 	return o, nil
 }

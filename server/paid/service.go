@@ -209,7 +209,7 @@ func New(cfg Config) (*Service, error) {
 	s.keys.Store(&cfg.Keys)
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
-		n := newNetwork(m)
+		n := newNetwork(m, s.Now)
 		if err := s.knowPayees(n); err != nil {
 			s.cancel()
 			return nil, err

@@ -133,6 +133,9 @@ type Outcome struct {
 	// more. Failed, Mismatched and Gone are always deep, but for a method's Seen; Settled
 	// comes at once, and may be asked for again until it is deep.
 	Deep bool
+	// Over is the time of the newest block, by which a Gone payment cannot be mined any more; the
+	// zero time if something else than the time shows that.
+	Over time.Time
 	// Due is when the block that decides about a Pending payment is expected; the zero
 	// time if that is not known.
 	Due time.Time
