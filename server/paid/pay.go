@@ -461,6 +461,9 @@ type Problem = form.Problem
 var (
 	errUnavailable = &Problem{Code: api.PaymentsUnavailable, RetryAfter: 10,
 		Detail: "Payments are unavailable right now. Try again later. Nothing was charged."}
+	// errNotTaken is that for a payment of which its network says nothing.
+	errNotTaken = &Problem{Code: api.PaymentsUnavailable, RetryAfter: 10,
+		Detail: "Payments are unavailable right now, so this ring has not sent this payment. Do not pay again. Send the same request with the same credential later."}
 	errPending = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "A payment for this request is being settled, and its outcome is not known yet. Do not pay again. Repeat this request later."}
 	// errUndecided is for a payment that was refused and may have been made all the same.

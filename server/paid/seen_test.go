@@ -507,3 +507,65 @@ func TestLookUpsOfRefusedPaymentsAreBounded(t *testing.T) {
 		}
 	})
 }
+
+// Whatever refuses a payment in its time, its network is asked before an answer says that nothing was
+// charged. One that is mined has its effect, at once or when what stands in its way is decided, or is
+// the operator's.
+func TestAMinedPaymentIsNotCalledFree(t *testing.T) {
+	const cora = `{"name":"Cora","url":"https://cora.dev","kind":"agent"}`
+	// last has carol begin to pay for the last place.
+	last := func(f fate) func(r *ring) {
+		return func(r *ring) {
+			r.network.change(func() { r.network.fates["carol"] = f })
+			credential := r.sign(r.challenge(paid.OpRegister, cora), "carol", 100)
+			r.leave(1)
+			r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(cora), Secure: true, Authorization: []string{credential}})
+			synctest.Wait()
+		}
+	}
+	for name, tc := range map[string]struct {
+		refuse func(r *ring)
+		order  int // of orders
+		first  int // the answer
+		code   api.Code
+		later  int // when it is presented again, if the first was 503
+		has    amounts
+	}{
+		"a full ring":                  {func(r *ring) { r.fill() }, 0, 409, api.PaymentUnapplied, 0, amounts{"bob paid": 100}},
+		"the last place is another's":  {last(fate{after: 12 * time.Second}), 0, 503, api.PaymentPending, 409, amounts{"cora": 100, "bob paid": 100}},
+		"the last place was another's": {last(fate{after: 12 * time.Second, state: mpp.Failed}), 0, 503, api.PaymentPending, 201, amounts{"bob": 100, "bob paid": 100}},
+		"as many open as an account may have": {func(r *ring) {
+			r.network.change(func() { r.network.fates["bob"] = fate{after: time.Second} })
+			for range 8 {
+				r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
+			}
+			synctest.Wait()
+			r.network.change(func() { r.network.fates["bob"] = fate{} })
+		}, 0, 201, "", 0, amounts{"bob": 100}},
+		"clocks that are apart": {func(r *ring) {
+			r.network.change(func() { r.network.skew = 90 * time.Second })
+			time.Sleep(5 * time.Second)
+		}, 1, 200, "", 0, amounts{"ada": 250, "bob paid": 150}},
+		"a silent network": {func(r *ring) {
+			r.network.change(func() { r.network.down = true })
+			time.Sleep(20 * time.Second)
+		}, 1, 503, api.PaymentsUnavailable, 200, amounts{"ada": 250, "bob paid": 150}},
+	} {
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
+			o := orders[tc.order]
+			_, credential := r.lose(o.op, o.body, o.cents)
+			tc.refuse(r)
+			a := r.post(o.op, o.body, credential).is(tc.first, tc.code)
+			if strings.Contains(string(a.Body), "Nothing was charged") {
+				t.Errorf("%s", a.Body)
+			}
+			if tc.first == 503 {
+				r.network.change(func() { r.network.down = false })
+				time.Sleep(20 * time.Second)
+				again := r.post(o.op, o.body, credential)
+				same(t, again.Status, tc.later)
+			}
+			r.has(tc.has)
+		})
+	}
+}

@@ -224,8 +224,8 @@ func (w *work) read(v *ledger.View) (f facts, err error) {
 }
 
 // settle takes claimed work to its end: simulate, reserve, then drive. Nothing has to be
-// undone before the reservation is stored. A payment that may not be sent any more may
-// have been made already, so it is refused only after its network was asked.
+// undone before the reservation is stored. A payment that is refused may have been made
+// already, so no answer says that nothing was charged before its network was asked.
 func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 	var f facts
 	var err error
@@ -239,7 +239,7 @@ func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 		return nil, accounted(f.adjusted, w.payment.Reference)
 	}
 	err = s.prepare(w, f)
-	if refused, ok := errors.AsType[*Problem](err); ok && refused.Final() {
+	if refused, ok := errors.AsType[*Problem](err); ok && !undecided(refused) && refused.Code != api.CredentialReused {
 		return s.settleSeen(w, refused)
 	}
 	if err != nil {
