@@ -3,8 +3,10 @@ package paid_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,7 +55,8 @@ func granted(status int) bool { return status < 300 }
 // stopped and killed in between, and goes on in another node in half of the histories. In the
 // end the books hold exactly what was paid but for what the operator is told of, which can only
 // be payments without an end. Each other payment has one effect, each credential got its 2xx
-// once, and no payer that was charged was ever asked to pay again. WEBRING_SEED repeats one
+// once, and no payer that was charged was ever asked to pay again. Blocks have wrong times, final
+// blocks are undone, and a third of the rings fill up. WEBRING_SEED repeats one
 // history.
 func TestHistories(t *testing.T) {
 	seeds := make([]uint64, *histories)
@@ -68,7 +71,12 @@ func TestHistories(t *testing.T) {
 	}
 	for _, seed := range seeds {
 		in(t, fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			h := &history{ring: newRing(t, func(r *ring) { r.capacity, r.elsewhere = 1000, seed%2 == 0 }), random: rand.New(rand.NewPCG(seed, 0))}
+			h := &history{ring: newRing(t, func(r *ring) {
+				if r.capacity, r.elsewhere = 1000, seed%2 == 0; seed%3 == 0 {
+					r.capacity = 8 // the ring fills up
+				}
+				r.network.binds = true
+			}), random: rand.New(rand.NewPCG(seed, 0))}
 			h.join(ada, "alice")
 			for range 60 {
 				h.step()
@@ -86,7 +94,7 @@ type history struct {
 }
 
 func (h *history) step() {
-	switch n := h.random.IntN(22); {
+	switch n := h.random.IntN(24); {
 	case n < 9:
 		h.buy()
 	case n < 12:
@@ -104,6 +112,13 @@ func (h *history) step() {
 		h.replace()
 	case n < 21:
 		h.drop()
+	case n < 22:
+		h.reorganise()
+	case n < 23: // its blocks have a wrong time for a while
+		ahead := time.Duration(h.random.IntN(600)-300) * time.Second
+		h.network.change(func() { h.network.skew = ahead })
+		time.Sleep(time.Duration(h.random.IntN(40)) * time.Second)
+		h.network.change(func() { h.network.skew = 0 })
 	default: // the network is silent for a while
 		h.network.change(func() { h.network.down = !h.network.down })
 		time.Sleep(6 * time.Second) // what was known of its clock is forgotten
@@ -182,6 +197,26 @@ func (h *history) drop() {
 		if f := h.network.fates[p.payer]; f.shallow {
 			f.after, f.dropped = time.Since(s.at)+later, true
 			h.network.fates[p.payer] = f
+		}
+	})
+}
+
+// reorganise undoes a payment that is final, and has the network settle it again under another hash.
+func (h *history) reorganise() {
+	h.network.change(func() {
+		for _, i := range h.random.Perm(len(h.purchases)) {
+			p := h.purchases[i]
+			for _, reference := range slices.Sorted(maps.Keys(h.network.sent)) {
+				s, f := h.network.sent[reference], h.network.fates[p.payer]
+				if s.payment.Payer != p.payer || p.endless || f.by != "" || h.network.mined(reference) != mpp.Settled {
+					continue
+				}
+				delete(h.network.sent, reference)
+				f.by, f.brought = "0xdeep-"+p.payer, p.cents
+				s.payment.Reference = f.by
+				h.network.sent[f.by], h.network.fates[p.payer] = s, f
+				return
+			}
 		}
 	})
 }
