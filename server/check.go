@@ -106,7 +106,9 @@ func Check(s *paid.Service, sites *fetch.Client, base func() string, reports *lo
 			}
 		}
 		if len(c.Wrong) == 0 && c.Refusal == "" {
-			body := cleaned(d.Request).JSON()
+			order := cleaned(d.Request)
+			c.Rank, order.OnlyIfRank = d.Rank, d.Rank
+			body := order.JSON()
 			c.Body, c.Command = string(body), templates.RegisterCommand(base(), extra, body)
 		}
 		return c

@@ -659,7 +659,7 @@ func verdict(v Join) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<p class=\"small quiet\">Others may take the rank before you pay. Set <code>only_if_rank</code> in the body to pay only for that rank or a better one. Fee and score hold until the offer expires, at least a minute.</p></div><div hidden><p>You have changed the draft below. Check it again to pay for what it says now.</p><p><button type=\"submit\" form=\"draft\">Check it again</button></p></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 59, "<p class=\"small quiet\">Fee and score hold until the offer expires, at least a minute.</p></div><div hidden><p>You have changed the draft below. Check it again to pay for what it says now.</p><p><button type=\"submit\" form=\"draft\">Check it again</button></p></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -264,6 +264,7 @@ type Draft struct {
 	Category    string `json:"category,omitempty"`
 	Description string `json:"description,omitempty"`
 	Bid         string `json:"bid,omitempty"`
+	OnlyIfRank  int    `json:"only_if_rank,omitempty"` // in what is paid for, the rank that the page shows
 }
 
 // Checked is what was found about a draft.
@@ -275,7 +276,7 @@ type Checked struct {
 	Existing  string            // slug of the member that has the URL already, or ""
 	Readiness *Readiness        // nil when the score is not known
 	Price     string
-	Rank      int
+	Rank      int    // 0 where the page is to find it
 	Slug      string // that the member would get
 	Body      string // JSON of the registration
 	Command   string // that pays
