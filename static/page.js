@@ -129,20 +129,9 @@ document.getElementById("category")?.addEventListener("input", ({ target }) => {
   target.value = target.value.normalize("NFKD").toLowerCase().replace(/[\u0300-\u036f]/g, "").replace(/[^a-z0-9]+/g, "-").replace(/^-/, "");
 });
 
-// A link may bring a draft, as the QR code does that a phone reads. It is checked at once, as if
-// it had been typed. A draft to which a page of another site leads is not looked at.
-const drafts = () => {
-  const text = new URLSearchParams(location.search).get("draft"), form = document.querySelector("form.draft");
-  if (!text || !form) return;
-  history.replaceState(null, "", location.pathname);
-  if (document.referrer && new URL(document.referrer).origin !== location.origin) return;
-  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
-  const draft = JSON.parse(new TextDecoder().decode(bytes));
-  for (const field of ["name", "url", "kind", "category", "description", "bid"]) form.elements[field].value = String(draft[field] ?? "");
-  if (draft.bid) form.elements.opening.value = "own";
-  form.requestSubmit();
-};
-try { drafts(); } catch { /* no draft */ }
+// An address may bring a draft that the ring does not know, as the QR code may that a phone reads. It
+// is checked at once, as if it had been typed. A page that a link leads to waits for its reader.
+if (!document.referrer) document.querySelector("[data-unknown] form")?.requestSubmit();
 
 // In the drawing the first tap on a mark says whose it is, and a second one follows it.
 let tapped;

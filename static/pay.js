@@ -549,7 +549,7 @@ function done(wish, a, ui) {
     // The page is the success: nothing on it pays again.
     if (form) {
       succeed(form, true);
-      if (wish.what === "Join") history.replaceState(null, "", page); // or a reload would send the draft again
+      if (wish.what === "Join") document.title = words;
       receipt.append(el(form.closest("dialog") ? "h3" : "h1", {}, words));
     }
     if (Number(doc.member?.ring_position)) lines.push(line("Member", `No. ${Number(doc.member.ring_position)}`));

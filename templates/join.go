@@ -170,6 +170,8 @@ func (c *Checked) verdict() string {
 	switch {
 	case c == nil:
 		return ""
+	case c.Unknown:
+		return "Not checked: "
 	case len(c.Wrong) > 0:
 		return "Error: "
 	case c.Refusal != "":

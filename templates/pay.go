@@ -78,9 +78,14 @@ func (w Wallet) token() string {
 	return "the dollar token that this ring takes on " + strings.Join(w.Networks, " or ")
 }
 
-// draft is the join page with a draft, as a whole URL: the page has the draft checked at once.
+// draft is the join page with a draft, as a whole URL.
 func (w Wallet) draft(body string) string {
-	return w.Base + "/join?draft=" + base64.RawURLEncoding.EncodeToString([]byte(body))
+	return w.Base + "/" + DraftAddress(body)
+}
+
+// DraftAddress is the address of a draft, a JSON text, from the folder of the join page.
+func DraftAddress(body string) string {
+	return "join?draft=" + base64.RawURLEncoding.EncodeToString([]byte(body))
 }
 
 // member is the page of a member, as a whole URL.

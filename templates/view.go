@@ -270,6 +270,7 @@ type Draft struct {
 // Checked is what was found about a draft.
 type Checked struct {
 	Draft     Draft             // as it was checked: filled in by the site where it was empty
+	Unknown   bool              // nothing is known of it: it was not checked, or long ago
 	Wrong     map[string]string // by field: what is wrong, as a sentence
 	Refusal   string            // another reason why paying would be of no use, or ""
 	Code      string            // of the problem behind the refusal

@@ -291,9 +291,14 @@ async function chromium() {
   found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
   await shows(page, "#pay-join", "join", plan.base, slug);
   await shoot(page, "join");
-  found.expect("join", "the page has the member's address", page.url() === `${plan.base}/members/${slug}`, page.url());
+  // The page is what it was: its address, mark and title, and where each of its links leads.
+  const left = await page.evaluate(() => ({ title: document.title, icon: document.querySelector("link[rel=icon]").href, marked: document.querySelector("[aria-current]")?.textContent, links: [...new Set([...document.querySelectorAll("a[href], link[href]")].map((e) => e.href.split("#")[0]).filter((a) => a.startsWith(location.origin)))] }));
+  found.expect("join", "title and marked entry are right", left.title.startsWith("Welcome! ") && left.marked === "Join", left);
+  for (const link of [...left.links, left.icon]) found.expect("join", `the link to ${link} leads on`, (await fetch(link, { redirect: "manual" })).status < 400);
+  found.expect("join", "the links are those of the site", ["/leaderboard", "/ring", `/members/${slug}`].every((path) => left.links.includes(plan.base + path)), left.links);
   await page.reload();
-  found.expect("join", "a reload leads to the member", page.url() === `${plan.base}/members/${slug}` && !!(await page.$("#pay-bid")), page.url());
+  const known = await words(page, "#result");
+  found.expect("join", "a reload leads to the member, and offers nothing again", /already in the ring/.test(known) && !!(await page.$(`#result a[href="members/${slug}"]`)) && !(await page.$("#pay-join")), known);
   await finished(page, "join");
   const place = `${plan.base}/members/${slug}`;
 
@@ -359,11 +364,22 @@ async function chromium() {
   await type(page, "#name", "\u540d <b>");
   await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
   const brought = await walletless(page, "draft", "#pay-join", "/join?draft=");
+  // Back from where the page leads, there are the draft and its offer again.
+  const offer = () => page.evaluate(() => JSON.stringify([document.querySelector("#result .facts")?.textContent, document.querySelector("#pay-join")?.dataset.fixed, document.querySelector("#name")?.value, document.querySelector("#url")?.value]));
+  const drafted = await offer();
+  await Promise.all([page.waitForNavigation(), page.$eval("nav a[href=leaderboard]", (a) => a.click())]);
+  for (const [what, go] of [["Back", () => page.goBack()], ["a reload", () => page.reload()]]) {
+    await go().catch(() => {});
+    const again = await offer().catch(String);
+    found.expect("draft", `${what} gives back the draft and its offer`, again === drafted && drafted.includes("on-a-phone"), `${again} after ${drafted}`);
+  }
   await counted(page, "Chromium, no wallet", "join by an address and a name, to the next step", 6);
   await page.close();
   page = await visit(browser, payer, "about:blank");
-  await Promise.all([page.waitForFunction(() => document.querySelector("#pay-join button[type=submit]"), { timeout: 60_000, polling: 200 }).catch(() => {}), page.goto(brought)]);
-  found.expect("draft", "on the phone one tap is left", (await page.$eval("#name", (e) => e.value).catch(() => "")) === "\u540d <b>" && !!(await page.$("#pay-join button[type=submit]")), page.url());
+  const [form, text] = brought.split("=");
+  const unknown = `${form}=${Buffer.from(JSON.stringify({ ...JSON.parse(Buffer.from(text, "base64url")), description: "Typed elsewhere." })).toString("base64url")}`;
+  await Promise.all([page.waitForFunction(() => document.querySelector("#pay-join button[type=submit]"), { timeout: 60_000, polling: 200 }).catch(() => {}), page.goto(unknown)]);
+  found.expect("draft", "on the phone one tap is left, also for a draft that the ring does not know", (await page.$eval("#name", (e) => e.value).catch(() => "")) === "\u540d <b>" && !!(await page.$("#pay-join button[type=submit]")), page.url());
   const rename = (name) => page.$eval("#name", (e, name) => {
     e.value = name;
     e.dispatchEvent(new Event("input", { bubbles: true }));

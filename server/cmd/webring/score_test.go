@@ -63,8 +63,7 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	body := `{"name":"Good","url":"https://good.scored.test/","kind":"website"}`
 	check := func(host string) string {
 		form := url.Values{"name": {"Good"}, "url": {"https://" + host + ".scored.test/"}, "kind": {"website"}}
-		r := o.send(http.MethodPost, "/join", []byte(form.Encode()), "Content-Type", "application/x-www-form-urlencoded")
-		return string(r.Body)
+		return string(o.draft(form.Encode()).Body)
 	}
 	if page := check("good"); !strings.Contains(page, "89") || !strings.Contains(page, "/reports/") {
 		t.Errorf("the free check does not show the score and the report: %s", page)
