@@ -43,8 +43,8 @@ var OnlyAtOrigin = []string{joinForm, checkPattern, reportsPattern}
 type backend struct {
 	paid, others map[string]edge.Handler // those of [edge.Config]
 	drafts       *Drafts                 // if nil, the form of the join page is passed on as one of others
-	source  publish.Source
-	control http.Handler // answers the operator
+	source       publish.Source
+	control      http.Handler // answers the operator
 }
 
 // backendSwitch passes requests to the present backend. One switch lasts for the whole life of a

@@ -145,7 +145,11 @@ func (d *Drafts) shown(draft templates.Draft, found *paid.Draft) templates.Check
 	if p := found.Refusal; p != nil {
 		c.Refusal, c.Code = p.Detail, string(p.Code)
 		if links, ok := p.More["links"].(map[string]string); ok && p.Code == api.AlreadyRegistered {
-			c.Existing = path.Base(links["self"])
+			if c.Existing = links["self"]; c.Existing != "" {
+				c.Existing = path.Base(c.Existing)
+			} else {
+				c.Departed = templates.DepartedBy(path.Base(path.Dir(links["claim"])), p.Detail, d.Payments.Now())
+			}
 		}
 	}
 	if len(c.Wrong) == 0 && c.Refusal == "" {

@@ -141,7 +141,7 @@ function titled(wish) {
   const name = `\u2068${cut(wish.name || fields(wish).name || slugOf(wish), 80)}\u2069`;
   return {
     Bid: `Your bid of $${wish.amount} on ${name}`, Join: `Your registration of ${name}`, Change: `Your change of ${name}`,
-    Own: `Your claim to ${name}`, Leave: `Your request to take ${name} out of the ring`,
+    Own: `Your claim to ${name}`, Return: `Your return of ${name}`, Leave: `Your request to take ${name} out of the ring`,
   }[wish.what];
 }
 
@@ -154,7 +154,7 @@ const asks = (event) => { if (unkept.size) event.preventDefault(); };
 function read(name) {
   try {
     const w = JSON.parse(unkept.get(name) ?? localStorage.getItem(name));
-    const good = w && ["POST", "PATCH", "DELETE"].includes(w.method) && /^api\/(register|bid|ring\/[a-z0-9-]{1,100}(\/claim)?)$/.test(w.path) &&
+    const good = w && ["POST", "PATCH", "DELETE"].includes(w.method) && /^api\/(register|bid|ring\/[a-z0-9-]{1,100}(\/claim|\/return)?)$/.test(w.path) &&
       [w.body, w.key, w.amount, w.explorer].every((s) => typeof s === "string") && matches(w.credential, /^Payment [\w-]+$/) &&
       name === nameIn(w) && endOf(w) > 0 && titled(w);
     return good ? w : null;
@@ -457,6 +457,7 @@ function wanted(wish) {
     case "Join": return [line("You join as", name(f.name)), line("Address", cut(f.url, 600)), line("Opening bid", f.bid ? `$${cut(f.bid, 20)}` : "none")];
     case "Bid": return [line("You bid on", who)];
     case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600) || "none")))];
+    case "Return": return [line("You put back into the ring", who)];
     case "Own": return [line("You become the owner of", who)];
     default: return [line("You take out of the ring", who)];
   }
@@ -467,6 +468,7 @@ function proven(wish, account) {
   const slug = slugOf(wish);
   switch (wish.what) {
     case "Change": return `Change ${slug}: `;
+    case "Return": return `Put ${slug} back into the ring #`;
     case "Own": return `Make ${account.toLowerCase()} the owner of ${slug} #`;
     default: return `Remove ${slug} from the ring #`;
   }
@@ -540,7 +542,7 @@ function done(wish, a, ui) {
   const doc = a.doc;
   const slug = cut(doc.member?.slug ?? doc.bid?.member ?? (doc.links?.self && cut(doc.links.self, 999).split("/").pop()) ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1], 100);
   const rank = Number(doc.leaderboard_rank) || 0;
-  const said = { Bid: `Your bid of $${wish.amount} on ${slug} counts.`, Join: Number(doc.member?.ring_position) ? `Welcome! \u2068${cut(doc.member.name, 80)}\u2069 is member ${Number(doc.member.ring_position)}.` : `Welcome! ${slug} is in the ring.`, Change: "Changed.", Own: "Your account is now the owner.", Leave: `${slug} has left the ring. You can return within seven days: see the docs.` };
+  const said = { Bid: `Your bid of $${wish.amount} on ${slug} counts.`, Join: Number(doc.member?.ring_position) ? `Welcome! \u2068${cut(doc.member.name, 80)}\u2069 is member ${Number(doc.member.ring_position)}.` : `Welcome! ${slug} is in the ring.`, Change: "Changed.", Own: "Your account is now the owner.", Leave: `${slug} has left the ring. You can return within seven days, on its page.`, Return: `${slug} is back in the ring.` };
   const words = (said[wish.what] ?? "It is done.") + (rank ? ` It is at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked.");
   ui.say(words);
   const paid = pays(wish), page = new URL(slug ? `members/${encodeURIComponent(slug)}` : "", root), lines = [], at = el("span", {}, String(rank || "…"));
@@ -562,7 +564,7 @@ function done(wish, a, ui) {
     receipt.append(el("dl", { className: "terms" }, ...lines));
   }
   const go = el("p", { className: "row" });
-  if (slug && wish.what !== "Leave") go.append(el("a", { className: "button", href: page }, wish.what === "Bid" ? "View the member's page" : "View your page"));
+  if (slug) go.append(el("a", { className: "button", href: page }, { Bid: "View the member's page", Leave: "View its page, with the way back" }[wish.what] ?? "View your page"));
   if (slug && paid && navigator.share) go.append(el("button", { type: "button", className: "plain", onclick: () => navigator.share({ text: words, url: String(page) }).catch(() => {}) }, "Share"));
   go.append(el("a", { href: new URL(paid ? "leaderboard" : "", root) }, paid ? "See the leaderboard" : "Back to the ring"));
   receipt.append(go);

@@ -143,6 +143,8 @@ func (c *Checked) refused() refusal {
 		r.kind = wait
 	}
 	switch {
+	case c.Departed != nil:
+		r = refusal{"This site has left the ring", "Its address stays reserved for its owner until then. If you are another owner of the site, it can name your account.", wait}
 	case words.Heading == "":
 		r = refusal{"Not eligible right now", c.Refusal, bad}
 	case c.Code == "agentic_score_too_low" && c.Readiness != nil:

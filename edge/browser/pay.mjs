@@ -682,7 +682,7 @@ async function chromium() {
     await flows(browser, "Chromium");
     await moved(18.8 + amount, 9);
   }
-  if (!plan.firefox) await leaves(await visit(browser, payer, place), "the owner leaves");
+  if (!plan.firefox) await leaves(browser, await visit(browser, payer, place), "the owner leaves and returns");
   await browser.close();
   return { slug, bids: 18.8 + amount };
 }
@@ -835,13 +835,37 @@ async function flows(browser, engine) {
   await finished(page, who);
 }
 
-// leaves presses the button with which the owner takes the member out of the ring. The page is loaded
-// again: browsers keep one for seconds, and that of before may name the owner of before.
-async function leaves(page, what) {
+// leaves presses the button with which the owner takes the member out of the ring, and the one that puts
+// it back, which the join page has for its address, too. The page is loaded again: browsers keep one for seconds, and that of before may name the owner of before.
+async function leaves(browser, page, what, announced = true) {
   await page.reload({ waitUntil: "load" });
   await press(page, "#pay-leave button[type=submit]");
   await button(page, "#pay-leave", "Sign in");
   await says(page, "#pay-leave", what, /has left the ring/);
+  const place = await page.$eval("#pay-leave .receipt a", (a) => a.href).catch(() => "");
+  await finished(page, what);
+  const wallet = page.wallet, offers = (page, part) => page.$eval(part, (e) => [e.innerText, [...e.querySelectorAll("form.wallet, pre")].map((e) => e.dataset.path ?? e.textContent)]).catch(() => ["", []]);
+  const returns = ([words, ways], slug) => /Is it yours\? Return free until \d+ \w+ \d{4}/.test(words) && ways[0] === `api/ring/${slug}/return` && ways[1]?.endsWith(`/api/ring/${slug}/return' -J '{}'`);
+  page = await visit(browser, wallet, plan.base + "/join", announced);
+  await type(page, "#url", "http://by-hand.strangers.test/");
+  await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
+  const slug = place.split("/").pop(), known = await offers(page, "#result");
+  found.expect(what, "the join page offers the return", returns(known, slug), known);
+  await shoot(page, "left-join");
+  await accessible(page, "a draft of a member that has left");
+  await finished(page, what);
+  page = await visit(browser, wallet, place, announced);
+  const gone = await offers(page, "main");
+  found.expect(what, "the member's page offers the return", /This member has left/.test(gone[0]) && returns(gone, slug), gone);
+  await shoot(page, "left");
+  await accessible(page, "the page of a member that has left");
+  await press(page, "#pay-return button[type=submit]");
+  await page.waitForSelector("#pay-return .terms");
+  const signs = await words(page, "#pay-return .terms");
+  found.expect(what, "it is said what is signed", signs.includes(`Put ${slug} back into the ring #`) && /You put back into the ring/i.test(signs) && signs.includes("nothing"), signs);
+  await button(page, "#pay-return", "Sign in");
+  await says(page, "#pay-return", "the owner returns", /is back in the ring/);
+  found.expect(what, "the member is there again", (await fetch(place)).status === 200);
   await finished(page, what);
 }
 
@@ -888,7 +912,7 @@ async function firefox({ slug, bids }) {
   await moved(bids + 3.5, 11);
   await flows(browser, "Firefox");
   await moved(bids + 3.5, 11);
-  await leaves(await visit(browser, payer, `${plan.base}/members/${slug}`, false), "Firefox: the owner leaves");
+  await leaves(browser, await visit(browser, payer, `${plan.base}/members/${slug}`, false), "Firefox: the owner leaves and returns", false);
   await browser.close();
 }
 
