@@ -144,7 +144,7 @@ func (c *Checked) refused() refusal {
 	}
 	switch {
 	case c.Departed != nil:
-		r = refusal{"This site has left the ring", "Its address stays reserved for its owner until then. If you are another owner of the site, it can name your account.", wait}
+		r = refusal{"This site has left the ring", "Its owner can still return, so nobody else can register the address. If the site is yours, it can name your account as the owner.", wait}
 	case words.Heading == "":
 		r = refusal{"Not eligible right now", c.Refusal, bad}
 	case c.Code == "agentic_score_too_low" && c.Readiness != nil:

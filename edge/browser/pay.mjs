@@ -748,6 +748,14 @@ async function promised(browser, payer, slug) {
   await rival("150.00");
   await again();
   found.expect("rank", "what an amount does is refreshed on an open page", before && await rankOf(page, "section", 2), await words(page, "[data-buys=words]"));
+  // Pressed before the page says what the amount does, it asks first.
+  await type(page, "#pay-bid-amount", "3.00");
+  await press(page, "#pay-bid button[type=submit]");
+  await page.waitForSelector("#pay-bid .terms", { timeout: 30_000 }).catch(() => {});
+  const asked = await words(page, "#pay-bid .step");
+  found.expect("rank", "a hasty press is asked about", /\$3\.00 gives rank 2\./.test(asked) && asked.includes("Rank 2 or better") && asked.includes("Sign in"), asked);
+  await button(page, "#pay-bid", "Cancel");
+  await says(page, "#pay-bid", "nothing is signed before that", /Nothing was signed or charged/);
   // Without the box any rank will do.
   await type(page, "#pay-bid-amount", "180.00");
   await told(page, "#pay-bid");

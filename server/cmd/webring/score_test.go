@@ -23,6 +23,7 @@ import (
 	"webring/server/sites/fetch"
 	"webring/server/sites/score/exemplar"
 	"webring/server/sites/score/local"
+	"webring/templates"
 )
 
 // scored starts a ring that scores sites itself, and what is at every host below
@@ -71,6 +72,17 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	n := asked.Load()
 	if n == 0 || n > fetch.OneScoring {
 		t.Errorf("the site was asked %d times", n)
+	}
+	// The address of a draft gives back what was found, and has no site asked, also for drafts that nobody has checked.
+	for text, want := range map[string]string{body: "You're eligible", strings.Replace(body, "//good.", "//other.", 1): "Check this draft to see its price and rank"} {
+		for range 2 {
+			if r := o.get("/"+templates.DraftAddress(text), "Accept", "text/html"); r.Status != http.StatusOK || !strings.Contains(string(r.Body), want) {
+				t.Errorf("%s: %d, no %s in %s", text, r.Status, want, r.Body)
+			}
+		}
+	}
+	if asked.Load() != n {
+		t.Errorf("addresses had the site asked %d times", asked.Load()-n)
 	}
 	if r := o.post("/api/register", body); r.Status != http.StatusPaymentRequired {
 		t.Fatalf("%d %s", r.Status, r.Body)
