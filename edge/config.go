@@ -78,6 +78,10 @@ type Config struct {
 	// as for a [Handler]. An edge has none and passes the form on, as one of
 	// Others.
 	Check func(ctx context.Context, client string, draft templates.Draft) templates.Checked
+	// Recheck says it of a draft that Check was asked of before, as Check completed it, by what
+	// was found then: it asks no site. It reports false when that is not known any more.
+	// A node has both or none.
+	Recheck func(draft templates.Draft) (templates.Checked, bool)
 	// Checks says whether Check can be asked now; while it cannot, the form is passed on
 	// as one of Others. It belongs to a node that has both, and is nil for any other.
 	Checks func() bool

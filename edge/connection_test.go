@@ -139,7 +139,7 @@ func TestNothingIsTakenFromBehindChunks(t *testing.T) {
 		{lavish, "OPTIONS /api/bid", "", 204, ""},
 		{lavish, "GET /next", "", 302, ""},
 		{lavish, "GET /ring", "", 200, ""},
-		{lavish, "POST /join", "Content-Type: " + formType + "\r\n", 200, ""},
+		{lavish, "POST /join", "Content-Type: " + formType + "\r\n", 303, ""},
 		{lavish, "POST /mcp", asJSON + "Accept: application/json, text/event-stream\r\n", 400, ""},
 		{lavish, "POST /api/bid", "Api-Version: 2\r\n", 400, api.UnsupportedAPIVersion},
 		{lavish, "GET /api#x", "", 400, api.Malformed},

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -200,6 +201,33 @@ func TestTooManyRequestsIsAPage(t *testing.T) {
 		r := s.Do("POST", "/join", form, "Content-Type", formType, "Accept", browsers)
 		if r.Status != 429 || !strings.Contains(r.Body, `href="">Back to the form</a>`) || strings.Contains(r.Body, "7d0c4f1b") {
 			t.Errorf("a form: %d %s", r.Status, r.Body)
+		}
+	}
+}
+
+// The page of a member that its owner has taken out of the ring says how it puts the member back, as
+// long as it can. One that the operator removed offers nothing.
+func TestWhoLeftIsOfferedTheReturn(t *testing.T) {
+	ring, now := newRing(t), newClock()
+	left := int64(epoch+2) * 1000
+	edgetest.Apply(t, ring, &core.Removed{Stamp: left, Member: "beta", Reason: "asked to"}, nil)
+	edgetest.Apply(t, ring, &core.Departed{Stamp: left, Member: "gamma"}, nil)
+	s := serve(t, Config{Core: ring, Now: now.Now})
+	const offered = "Is it yours? Return free until"
+	until := time.UnixMilli(left + core.ReturnSpan).UTC()
+	now.Move(until.Add(-time.Second).Sub(now.Now()))
+	r := s.Get("/members/gamma", "Accept", browsers)
+	for _, want := range []string{"This member has left", offered + ` <time datetime="` + until.Format(time.RFC3339) + `">` + until.Format("2 January 2006"), "/api/ring/gamma/return&#39; -J &#39;{}&#39;", `href="../docs#owners"`} {
+		if r.Status != 410 || !strings.Contains(r.Body, want) {
+			t.Errorf("%d, no %s in %s", r.Status, want, r.Body)
+		}
+	}
+	for _, path := range []string{"/members/beta", "/embed?from=gamma", "/members/gamma"} {
+		if path == "/members/gamma" {
+			now.Move(time.Second)
+		}
+		if r := s.Get(path, "Accept", browsers); strings.Contains(r.Body, offered) || strings.Contains(r.Body, "see the docs") {
+			t.Errorf("%s: %d %s", path, r.Status, r.Body)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 		return found
 	}}
 	s := serve(t, cfg)
-	r := s.Do("POST", "/join", "name=%3Cb%3E+x%FF&url=u&kind=agent&bid=2.00&unknown=1&name=second", "Content-Type", formType+"; charset=utf-8")
+	r := s.draft("name=%3Cb%3E+x%FF&url=u&kind=agent&bid=2.00&unknown=1&name=second", "Content-Type", formType+"; charset=utf-8")
 	if want := (templates.Draft{Name: "<b> x\ufffd", URL: "u", Kind: "agent", Bid: "2.00"}); got != want {
 		t.Errorf("the draft is %+v, want %+v", got, want)
 	}
@@ -43,7 +43,7 @@ func TestADraftIsCheckedOnTheJoinPage(t *testing.T) {
 	found = templates.Checked{Price: "1.00", Slug: "x", Command: "pay"}
 	for price, rank := range map[string]string{"1.00": "4", "1.01": "2", "51.00": "2", "51.01": "1"} {
 		found.Price = price
-		if r := s.Do("POST", "/join", "", "Content-Type", formType); !strings.Contains(r.Body, "Your rank</dt><dd>"+rank+" <small>of 4<") {
+		if r := s.draft("", "Content-Type", formType); !strings.Contains(r.Body, "Your rank</dt><dd>"+rank+" <small>of 4<") {
 			t.Errorf("a standing of %s: no rank %s in %s", price, rank, r.Body)
 		}
 	}
@@ -67,13 +67,22 @@ func TestADraftIsCheckedWhereItCanBe(t *testing.T) {
 	here := true
 	s := serve(t, Config{Core: newRing(t), Check: check, Checks: func() bool { return here }, Others: passOn})
 	for _, here = range []bool{true, false, true} {
-		r := s.Do("POST", "/join", "name=x", "Content-Type", formType)
-		if r.Status != 200 || here == (r.Body == "elsewhere") {
-			t.Errorf("checked here: %t; status %d, %s", here, r.Status, r.Body)
+		for _, r := range []reply{s.draft("name=x", "Content-Type", formType), s.Get("/" + templates.DraftAddress(`{"name":"x"}`))} {
+			if r.Status != 200 || here == (r.Body == "elsewhere") {
+				t.Errorf("checked here: %t; status %d, %s", here, r.Status, r.Body)
+			}
 		}
 	}
-	if _, err := New(Config{Core: newRing(t), Check: check, Checks: func() bool { return true }}); err == nil {
-		t.Error("drafts can be passed on to nobody")
+	recheck := func(templates.Draft) (templates.Checked, bool) { return templates.Checked{}, false }
+	for what, cfg := range map[string]Config{
+		"drafts can be passed on to nobody": {Check: check, Recheck: recheck, Checks: func() bool { return true }},
+		"what was found is not known":       {Check: check},
+		"nothing is found":                  {Recheck: recheck},
+	} {
+		cfg.Core = newRing(t)
+		if _, err := New(cfg); err == nil {
+			t.Error(what)
+		}
 	}
 }
 
@@ -85,8 +94,79 @@ func TestOnlyFormsAreChecked(t *testing.T) {
 	wantFields(t, s.Do("OPTIONS", "/join", ""), "Allow", "GET, HEAD, OPTIONS, POST")
 	wantProblem(t, serve(t, Config{Core: newRing(t)}).Do("POST", "/join", "", "Content-Type", formType), api.MethodNotAllowed)
 	check := func(context.Context, string, templates.Draft) templates.Checked { return templates.Checked{} }
-	if _, err := New(Config{Core: newRing(t), Check: check, Others: map[string]Handler{"POST /join": nil}}); err == nil {
+	recheck := func(templates.Draft) (templates.Checked, bool) { return templates.Checked{}, false }
+	if _, err := New(Config{Core: newRing(t), Check: check, Recheck: recheck, Others: map[string]Handler{"POST /join": nil}}); err == nil {
 		t.Error("a form with two handlers")
+	}
+}
+
+// draft sends the form of the join page, and follows to what it leads to, as browsers do.
+func (s *site) draft(form string, header ...string) reply {
+	r := s.Do("POST", "/join", form, header...)
+	if at := r.Header.Get("Location"); r.Status == 303 && strings.HasPrefix(at, "join?draft=") {
+		return s.Get("/"+at, "Accept", browsers)
+	}
+	return r
+}
+
+// The form leads to an address of its own, which gives back the draft and what was found as often as
+// somebody comes back, and has nothing checked. A draft that is not known is in the form again.
+func TestACheckedDraftHasAnAddress(t *testing.T) {
+	asked, known := 0, true
+	check := func(_ context.Context, _ string, d templates.Draft) templates.Checked {
+		asked++
+		d.Category = "letters" // as the site says
+		return templates.Checked{Draft: d, Command: "pay", Price: "1.00"}
+	}
+	recheck := func(d templates.Draft) (templates.Checked, bool) {
+		return templates.Checked{Draft: d, Command: "pay", Price: "1.00"}, known && d.Category == "letters"
+	}
+	s := serve(t, Config{Core: newRing(t), Check: check, Recheck: recheck})
+	const form = "name=%E5%90%8D+%3Cb%3E&url=https%3A%2F%2Fx.dev&kind=mcp"
+	sent := s.Do("POST", "/join", form, "Content-Type", formType)
+	at := sent.Header.Get("Location")
+	wantFields(t, sent, "Cache-Control", "no-store")
+	if sent.Status != 303 || !strings.HasPrefix(at, "join?draft=") || strings.Contains(at, "#") || asked != 1 {
+		t.Fatalf("%d to %q after %d checks: %s", sent.Status, at, asked, sent.Body)
+	}
+	const filled = `name="name" type="text" maxlength="160" autocomplete="off" dir="auto" value="名 &lt;b&gt;"`
+	for range 2 {
+		r := s.Get("/"+at, "Accept", browsers)
+		if r.Status != 200 || !strings.Contains(r.Body, "You're eligible") || !strings.Contains(r.Body, filled) || !strings.Contains(r.Body, `value="letters"`) {
+			t.Errorf("%d %s", r.Status, r.Body)
+		}
+		wantFields(t, r, "Cache-Control", "no-store", "Content-Type", pages.Media, "Content-Security-Policy", templates.Policy)
+	}
+	if r := s.Do("HEAD", "/"+at, ""); r.Status != 200 || r.Body != "" {
+		t.Errorf("HEAD: %d %s", r.Status, r.Body)
+	}
+	known = false
+	if r := s.Get("/"+at, "Accept", browsers); r.Status != 200 || !strings.Contains(r.Body, filled) || !strings.Contains(r.Body, "<title>Not checked: ") || !strings.Contains(r.Body, "Check again") || strings.Contains(r.Body, "eligible") {
+		t.Errorf("of a draft that is not known: %d %s", r.Status, r.Body)
+	}
+	// What is no draft leads to the page as it is.
+	plain := s.Get("/join").Body
+	for _, text := range []string{"", "%22", "e30=", "W10", "bnVsbA%3D%3D", "!"} {
+		if r := s.Get("/join?draft=" + text); r.Status != 200 || r.Body != plain {
+			t.Errorf("%q: %d %s", text, r.Status, r.Body)
+		}
+	}
+	for _, by := range [][2]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Referer", "https://evil.example/x"}} {
+		r := s.Get("/"+at, "Accept", browsers, by[0], by[1])
+		if r.Status != 403 || !strings.Contains(r.Body, "Another site filled in this form") || strings.Contains(r.Body, "名") {
+			t.Errorf("%s: %d %s", by, r.Status, r.Body)
+		}
+		wantProblem(t, s.Get("/"+at, by[0], by[1]), api.OriginNotAllowed)
+	}
+	if r := s.Get("/"+at, "Accept", browsers, "Referer", base+"/join"); r.Status != 200 {
+		t.Errorf("from a page of the ring: %d", r.Status)
+	}
+	if asked != 1 {
+		t.Errorf("%d checks", asked)
+	}
+	// An address can be too long for what stands before a node.
+	if r := s.Do("POST", "/join", "description="+strings.Repeat("x", 8<<10), "Content-Type", formType); r.Status != 200 || !strings.Contains(r.Body, "You're eligible") {
+		t.Errorf("a long draft: %d %.200s", r.Status, r.Body)
 	}
 }
 
@@ -108,6 +188,10 @@ func TestADraftThatCannotBeCheckedStaysOnThePage(t *testing.T) {
 	}
 	wantFields(t, r, "Content-Type", pages.Media, "Cache-Control", "no-store", "Vary", "Accept", "Retry-After", "2", "Content-Security-Policy", templates.Policy)
 	wantProblem(t, s.Do("POST", "/join", form, "Content-Type", formType), api.OriginUnavailable)
+	at := "/" + templates.DraftAddress(`{"name":"<b> x","url":"https://x.dev","kind":"mcp"}`)
+	if r := s.Get(at, "Accept", browsers); r.Status != 503 || !strings.Contains(r.Body, `name="name" value="&lt;b&gt; x"`) || !strings.Contains(r.Body, "The check is unavailable right now") {
+		t.Errorf("an address: %d %s", r.Status, r.Body)
+	}
 }
 
 // Nothing that another site has filled in stands on a page of the ring, or is looked at: not in
@@ -143,7 +227,7 @@ func TestAnotherSiteFillsInNothing(t *testing.T) {
 			t.Errorf("%d drafts of another site were looked at", asked)
 		}
 		for _, by := range [][2]string{{"Sec-Fetch-Site", "same-origin"}, {"Sec-Fetch-Site", "none"}, {"Sec-Fetch-Site", ""}, {"Origin", base}, {"Origin", "http://" + s.Addr}} {
-			if r := s.Do("POST", "/join", form, "Content-Type", formType, by[0], by[1]); r.Status != 200 || asked == 0 {
+			if r := s.draft(form, "Content-Type", formType, by[0], by[1]); r.Status != 200 || asked == 0 {
 				t.Errorf("%s: status %d", by, r.Status)
 			}
 			asked = 0

@@ -3,6 +3,8 @@ package edge
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"net/url"
 	"strings"
 
@@ -118,6 +120,12 @@ func (s *Shell) negotiated(get func(path string, h fasthttp.RequestHandler), r p
 	}
 	markdown := s.page(r.View.Markdown(), "markdown ")
 	get(r.Pattern, func(ctx *fasthttp.RequestCtx) {
+		if r.Pattern == pages.JoinPath && s.drafts != nil {
+			if _, has := draftAsked(ctx); has {
+				s.drafts(ctx)
+				return
+			}
+		}
 		if pages.PrefersMarkdown(content.List(&ctx.Request.Header, "Accept")) {
 			markdown(ctx)
 		} else {
@@ -204,13 +212,17 @@ var foreignForm = refusal{api.OriginNotAllowed, "The form was filled in by a pag
 // isForeign says whether a browser sends a request for a page of another site: by
 // Sec-Fetch-Site (Fetch Metadata), or by Origin where a browser sends no such field, as it is
 // old or the ring is without TLS. Programs send neither. What an edge passes on, it has looked
-// at, and a trusted proxy may write a Host of its own: neither is looked at by Origin.
+// at, and a trusted proxy may write a Host of its own: neither is looked at by Origin. Of a link,
+// which has no Origin, Referer says it.
 func (s *Shell) isForeign(ctx *fasthttp.RequestCtx) bool {
 	h := &ctx.Request.Header
 	if from := h.Peek("Sec-Fetch-Site"); len(from) > 0 {
 		return bytes.EqualFold(from, []byte("cross-site")) || bytes.EqualFold(from, []byte("same-site"))
 	}
 	origin := h.Peek("Origin")
+	if len(origin) == 0 && !h.IsPost() {
+		origin = h.Referer()
+	}
 	if len(origin) == 0 || ctx.UserValue(senderKey{}) != nil || s.proxies.Trusts(front.Peer(ctx.RemoteAddr())) {
 		return false
 	}
@@ -233,8 +245,11 @@ func (s *Shell) ownForm(h Handler) Handler {
 	}
 }
 
-// check answers the form of the join page with the page, the draft in it, and
-// what was found.
+// longestAddress is the longest address of a draft: proxies take no longer ones.
+const longestAddress = 7 << 10
+
+// check has the draft of the join page's form checked, and leads to the address at which the page
+// shows what was found. A browser comes back to that without sending the form again.
 func (s *Shell) check(check func(context.Context, string, templates.Draft) templates.Checked) Handler {
 	return func(ctx *fasthttp.RequestCtx, client string, _ bool) {
 		draft, ok := readDraft(ctx)
@@ -246,18 +261,58 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 		if checked.Draft == (templates.Draft{}) {
 			checked.Draft = draft
 		}
-
-		g := s.core.enter()
-		defer g.leave()
-		body, failed := s.pages.Join(g, checked)
-		if failed != nil {
-			s.write(ctx, g, failed)
+		address := templates.DraftAddress(string(checked.Draft.JSON()))
+		if len(address) > longestAddress {
+			s.showDraft(ctx, checked)
 			return
 		}
-		setFields(ctx, []byte(pages.Fields))
-		ctx.Response.Header.SetContentType(pages.Media)
-		ctx.Response.SetBodyRaw(body)
+		ctx.SetStatusCode(fasthttp.StatusSeeOther)
+		setHeader(ctx, "Location", address)
 	}
+}
+
+// found answers an address with a draft: with the page, the draft in it, and what was found when it
+// was checked. It has nothing checked, so whoever follows links costs no site a visit.
+func (s *Shell) found(recheck func(templates.Draft) (templates.Checked, bool)) Handler {
+	return func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
+		draft, _ := draftAsked(ctx)
+		checked, known := recheck(draft)
+		if !known {
+			checked = templates.Checked{Unknown: true}
+		}
+		if checked.Draft == (templates.Draft{}) {
+			checked.Draft = draft
+		}
+		s.showDraft(ctx, checked)
+	}
+}
+
+// showDraft answers with the join page, a draft in it, and what was found about that.
+func (s *Shell) showDraft(ctx *fasthttp.RequestCtx, checked templates.Checked) {
+	g := s.core.enter()
+	defer g.leave()
+	body, failed := s.pages.Join(g, checked)
+	if failed != nil {
+		s.write(ctx, g, failed)
+		return
+	}
+	setFields(ctx, []byte(pages.Fields))
+	ctx.Response.Header.SetContentType(pages.Media)
+	ctx.Response.SetBodyRaw(body)
+}
+
+// draftAsked reads the draft in an address of the join page.
+func draftAsked(ctx *fasthttp.RequestCtx) (d templates.Draft, ok bool) {
+	text := ctx.QueryArgs().Peek("draft")
+	if ctx.IsPost() || len(text) == 0 {
+		return d, false
+	}
+	plain, err := base64.RawURLEncoding.DecodeString(string(text))
+	if err != nil || json.Unmarshal(plain, &d) != nil {
+		return d, false
+	}
+	d.OnlyIfRank = 0 // the page says which it would be
+	return d, true
 }
 
 // readDraft reads the form of the join page.

@@ -167,11 +167,12 @@ func (s *Shell) showError(ctx *fasthttp.RequestCtx) {
 	r.SetBodyRaw(page)
 }
 
-// refusedDraft is the join page with the draft that a form has sent and that could not be
+// refusedDraft is the join page with the draft that a form or an address has and that could not be
 // checked, so that the visitor need not fill it in again. If another site sent the draft, the
 // page is without it. It is nil for anything else.
 func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byte) []byte {
-	if !ctx.IsPost() || string(path) != pages.JoinPath {
+	draft, ok := draftAsked(ctx)
+	if !ok && !ctx.IsPost() || string(path) != pages.JoinPath {
 		return nil
 	}
 	var doc struct{ Detail, Code string }
@@ -181,9 +182,10 @@ func (s *Shell) refusedDraft(ctx *fasthttp.RequestCtx, g *generation, path []byt
 	if s.isForeign(ctx) {
 		return s.pages.ForeignJoin(g)
 	}
-	draft, ok := readDraft(ctx)
 	if !ok {
-		return nil
+		if draft, ok = readDraft(ctx); !ok {
+			return nil
+		}
 	}
 	page, failed := s.pages.Join(g, templates.Checked{Draft: draft, Refusal: doc.Detail, Code: doc.Code})
 	if failed != nil {

@@ -82,27 +82,33 @@ const joinPattern = "POST " + pages.JoinPath
 // joinForm routes the form of the join page: this node checks drafts, passes them on, or
 // passes them on while it cannot check them. A form of another site is refused first.
 func (s *Shell) joinForm(cfg *Config) error {
-	handler := cfg.Others[joinPattern]
+	passOn := cfg.Others[joinPattern]
+	checked, shown := passOn, passOn
 	switch {
+	case (cfg.Check == nil) != (cfg.Recheck == nil):
+		return errors.New("edge: a node that checks drafts knows what it found")
 	case cfg.Check == nil && cfg.Checks == nil:
-		if handler == nil {
+		if passOn == nil {
 			return nil
 		}
-	case cfg.Check == nil || (handler == nil) != (cfg.Checks == nil):
+	case cfg.Check == nil || (passOn == nil) != (cfg.Checks == nil):
 		return errors.New("edge: the form of the join page is checked here or passed on, and both only where Checks decides")
-	case handler == nil:
-		handler = s.check(cfg.Check)
+	case passOn == nil:
+		checked, shown = s.check(cfg.Check), s.found(cfg.Recheck)
 	default:
-		here, passOn, checks := s.check(cfg.Check), handler, cfg.Checks
-		handler = func(ctx *fasthttp.RequestCtx, client string, secure bool) {
-			if checks() {
-				here(ctx, client, secure)
-			} else {
-				passOn(ctx, client, secure)
+		here := func(h Handler) Handler {
+			return func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+				if cfg.Checks() {
+					h(ctx, client, secure)
+				} else {
+					passOn(ctx, client, secure)
+				}
 			}
 		}
+		checked, shown = here(s.check(cfg.Check)), here(s.found(cfg.Recheck))
 	}
-	s.router.POST(pages.JoinPath, s.other(s.ownForm(handler)))
+	s.router.POST(pages.JoinPath, s.other(s.ownForm(checked)))
+	s.drafts = s.other(s.ownForm(shown))
 	return nil
 }
 

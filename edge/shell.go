@@ -63,6 +63,7 @@ type Shell struct {
 	feeds      atomic.Pointer[content.Content] // the last [describe.FeedsPath]
 	moments    atomic.Pointer[content.Content] // the last [describe.MomentsPath]
 	router     *router.Router
+	drafts     fasthttp.RequestHandler // answers addresses of the join page with a draft; nil where the form is not taken
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
 	mcp        *mcp.Server

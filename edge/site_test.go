@@ -10,6 +10,7 @@ import (
 
 	"webring/core/api"
 	"webring/edge/edgetest"
+	"webring/templates"
 )
 
 const (
@@ -101,6 +102,9 @@ func serve(t testing.TB, cfg Config) *site {
 	t.Helper()
 	out := &syncBuffer{}
 	cfg.Log = slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	if cfg.Check != nil && cfg.Recheck == nil {
+		cfg.Recheck = func(d templates.Draft) (templates.Checked, bool) { return cfg.Check(t.Context(), "again", d), true }
+	}
 	sh, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)

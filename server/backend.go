@@ -42,10 +42,9 @@ var OnlyAtOrigin = []string{joinForm, checkPattern, reportsPattern}
 // backend answers requests and the operator while an origin has one role.
 type backend struct {
 	paid, others map[string]edge.Handler // those of [edge.Config]
-	// check is [edge.Config.Check]; if it is nil, the form is passed on as one of others.
-	check   func(ctx context.Context, client string, draft templates.Draft) templates.Checked
-	source  publish.Source
-	control http.Handler // answers the operator
+	drafts       *Drafts                 // if nil, the form of the join page is passed on as one of others
+	source       publish.Source
+	control      http.Handler // answers the operator
 }
 
 // backendSwitch passes requests to the present backend. One switch lasts for the whole life of a
@@ -80,10 +79,11 @@ func (o *Origin) Fill(cfg *edge.Config) {
 		cfg.Others[pattern] = func(ctx *fasthttp.RequestCtx, client string, secure bool) { now().others[pattern](ctx, client, secure) }
 	}
 	cfg.Check = func(ctx context.Context, client string, draft templates.Draft) templates.Checked {
-		return now().check(ctx, client, draft)
+		return now().drafts.Check(ctx, client, draft)
 	}
+	cfg.Recheck = func(draft templates.Draft) (templates.Checked, bool) { return now().drafts.Recheck(draft) }
 	if o.node != nil {
-		cfg.Checks = func() bool { return now().check != nil }
+		cfg.Checks = func() bool { return now().drafts != nil }
 		cfg.Stale = o.node.stale
 	}
 	cfg.Sync = publish.Handlers(&o.answers.source, o.Core.BaseURL)
@@ -102,7 +102,7 @@ func (o *Origin) leaderBackend(l *Leader) *backend {
 	return &backend{
 		paid:    taken,
 		others:  map[string]edge.Handler{reportsPattern: o.showReports(), checkPattern: CheckDraft(l.Payments, edge.Body)},
-		check:   Check(l.Payments, o.Sites, o.Core.BaseURL, o.reports, o.PayingWords, o.Log),
+		drafts:  NewDrafts(Drafts{Payments: l.Payments, Sites: o.Sites, Base: o.Core.BaseURL, Reports: o.reports, Extra: o.PayingWords, Log: o.Log}),
 		source:  l.publisher,
 		control: l.Operator.Handler(),
 	}

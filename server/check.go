@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"log/slog"
 	"path"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/jellydator/ttlcache/v3"
 	"github.com/valyala/fasthttp"
 
 	"webring/core"
@@ -71,46 +74,91 @@ func CheckDraft(s *paid.Service, body func(*fasthttp.RequestCtx) []byte) func(ct
 	}
 }
 
-// Check gives what answers the form of the join page. With an address alone, sites fetches what
-// the site says of itself, which fills in the rest of the draft. reports has the reports behind the
-// scores of this node's own scorer. extra are words for the command line that pays, such as
-// the address of a development chain, or "".
-func Check(s *paid.Service, sites *fetch.Client, base func() string, reports *local.Store, extra string, log *slog.Logger) func(context.Context, string, templates.Draft) templates.Checked {
-	return func(ctx context.Context, client string, draft templates.Draft) templates.Checked {
-		draft, guessed := addressed(draft)
-		draft = introduced(ctx, sites, client, draft, guessed, s.RefusesName)
-		d := s.Check(ctx, client, draft.JSON())
-		c := templates.Checked{Draft: draft, Wrong: map[string]string{}, Price: form.FormatUSD(d.Price), Slug: d.Slug}
-		for _, f := range d.Fields {
-			name := strings.TrimPrefix(f.Pointer, "/")
-			if c.Wrong[name] == "" {
-				c.Wrong[name] = sentence(name, f.Detail)
-			}
-		}
-		if draft.URL != "" && c.Wrong["url"] != "" {
-			c.Wrong["url"] = aboutAddress(draft.URL, c.Wrong["url"])
-			for field, typed := range map[string]string{"name": draft.Name, "kind": draft.Kind} {
-				if typed == "" { // the site would have filled it in
-					delete(c.Wrong, field)
-				}
-			}
-		}
-		if d.Score != nil {
-			c.Readiness = readiness(d.Score, reports, log)
-			c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Kind, c.Readiness.Body = d.Required, d.Request.URL, base(), d.Request.Kind.String(), string(cleaned(d.Request).JSON())
-		}
-		if p := d.Refusal; p != nil {
-			c.Refusal, c.Code = p.Detail, string(p.Code)
-			if links, ok := p.More["links"].(map[string]string); ok && p.Code == api.AlreadyRegistered {
-				c.Existing = path.Base(links["self"])
-			}
-		}
-		if len(c.Wrong) == 0 && c.Refusal == "" {
-			body := cleaned(d.Request).JSON()
-			c.Body, c.Command = string(body), templates.RegisterCommand(base(), extra, body)
-		}
-		return c
+// Drafts checks the drafts of the join page's form.
+type Drafts struct {
+	Payments *paid.Service
+	Sites    *fetch.Client // fetches what a site says of itself
+	Base     func() string
+	Reports  *local.Store // the reports behind the scores of this node's own scorer
+	Extra    string       // for the command line that pays, such as the address of a development chain
+	Log      *slog.Logger
+
+	found *ttlcache.Cache[[sha256.Size]byte, paid.Draft] // by the draft
+}
+
+// What was found about a draft is kept, so that a browser that comes back to it gets it again without
+// another look at the site.
+const (
+	foundFor  = time.Hour
+	mostFound = 1024 // of a few kilobytes each
+)
+
+// NewDrafts prepares d.
+func NewDrafts(d Drafts) *Drafts {
+	d.found = ttlcache.New(ttlcache.WithTTL[[sha256.Size]byte, paid.Draft](foundFor), ttlcache.WithCapacity[[sha256.Size]byte, paid.Draft](mostFound),
+		ttlcache.WithDisableTouchOnHit[[sha256.Size]byte, paid.Draft]())
+	return &d
+}
+
+// Check is [edge.Config.Check]. With an address alone, what the site says of itself fills in the
+// rest of the draft.
+func (d *Drafts) Check(ctx context.Context, client string, draft templates.Draft) templates.Checked {
+	draft, guessed := addressed(draft)
+	draft = introduced(ctx, d.Sites, client, draft, guessed, d.Payments.RefusesName)
+	found := d.Payments.Check(ctx, client, draft.JSON())
+	d.found.Set(sha256.Sum256(draft.JSON()), found, ttlcache.DefaultTTL)
+	return d.shown(draft, &found)
+}
+
+// Recheck is [edge.Config.Recheck].
+func (d *Drafts) Recheck(draft templates.Draft) (templates.Checked, bool) {
+	earlier := d.found.Get(sha256.Sum256(draft.JSON()))
+	if earlier == nil {
+		return templates.Checked{}, false
 	}
+	was := earlier.Value()
+	found := d.Payments.CheckAgain(draft.JSON(), &was)
+	return d.shown(draft, &found), true
+}
+
+// shown is what was found as the page shows it.
+func (d *Drafts) shown(draft templates.Draft, found *paid.Draft) templates.Checked {
+	c := templates.Checked{Draft: draft, Wrong: map[string]string{}, Price: form.FormatUSD(found.Price), Slug: found.Slug}
+	for _, f := range found.Fields {
+		name := strings.TrimPrefix(f.Pointer, "/")
+		if c.Wrong[name] == "" {
+			c.Wrong[name] = sentence(name, f.Detail)
+		}
+	}
+	if draft.URL != "" && c.Wrong["url"] != "" {
+		c.Wrong["url"] = aboutAddress(draft.URL, c.Wrong["url"])
+		for field, typed := range map[string]string{"name": draft.Name, "kind": draft.Kind} {
+			if typed == "" { // the site would have filled it in
+				delete(c.Wrong, field)
+			}
+		}
+	}
+	if found.Score != nil {
+		c.Readiness = readiness(found.Score, d.Reports, d.Log)
+		c.Readiness.Required, c.Readiness.Site, c.Readiness.Base, c.Readiness.Kind, c.Readiness.Body = found.Required, found.Request.URL, d.Base(), found.Request.Kind.String(), string(cleaned(found.Request).JSON())
+	}
+	if p := found.Refusal; p != nil {
+		c.Refusal, c.Code = p.Detail, string(p.Code)
+		if links, ok := p.More["links"].(map[string]string); ok && p.Code == api.AlreadyRegistered {
+			if c.Existing = links["self"]; c.Existing != "" {
+				c.Existing = path.Base(c.Existing)
+			} else {
+				c.Departed = templates.DepartedBy(path.Base(path.Dir(links["claim"])), p.Detail, d.Payments.Now())
+			}
+		}
+	}
+	if len(c.Wrong) == 0 && c.Refusal == "" {
+		order := cleaned(found.Request)
+		c.Rank, order.OnlyIfRank = found.Rank, found.Rank
+		body := order.JSON()
+		c.Body, c.Command = string(body), templates.RegisterCommand(d.Base(), d.Extra, body)
+	}
+	return c
 }
 
 // readiness is a score as pages show it, with its checks if the report behind it is here.

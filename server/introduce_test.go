@@ -67,7 +67,7 @@ func TestASiteFillsInADraft(t *testing.T) {
 	} {
 		draft, guessed := addressed(templates.Draft{URL: typed})
 		if got := introduced(t.Context(), sites, "198.51.100.1", draft, guessed, refused); got != want {
-			t.Errorf("%q: %+q, want %+q", typed, got, want)
+			t.Errorf("%q: %+v, want %+v", typed, got, want)
 		}
 	}
 	own := templates.Draft{Name: "Mine", URL: "http://agent.dev/", Kind: "website"}

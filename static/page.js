@@ -6,7 +6,9 @@
   const every = 30_000;
   const cells = (doc) => new Map([...doc.querySelectorAll("[data-live]")].map((e) => [e.dataset.live, e]));
   const refresh = async () => {
-    if (document.hidden || !cells(document).size) return;
+    if (document.hidden) return;
+    for (const part of document.querySelectorAll("[data-asks]")) if (part.dataset.asks && part.offsetParent) buys(part).catch(() => {});
+    if (!cells(document).size) return;
     const answer = await fetch(location.href, { credentials: "omit", cache: "no-cache", headers: { Accept: "text/html" } });
     if (!answer.ok) return;
     const fresh = cells(new DOMParser().parseFromString(await answer.text(), "text/html"));
@@ -67,12 +69,14 @@ const copies = (part) => {
     });
   }
 };
+for (const part of document.querySelectorAll("[data-buys]")) part.drawn = part.innerHTML; // before anything in it changes
 copies(document);
 document.addEventListener("added", (event) => copies(event.target));
 
 // What an amount buys is said by the page that the ring draws for that amount: its parts with
 // data-buys take the place of those around the field. For what is no amount that the ring takes,
-// they say what is, and offer no way to pay.
+// they say what is, and offer no way to pay. data-amount is the amount of which they speak. As other
+// numbers they are refreshed, since others may bid. pay.js waits for the event "bought".
 let asked = 0;
 // People write 2,50 and $2.50, too, as pay.js knows.
 const dollars = (text) => text.replace(/^\s*\$?\s*(\d{1,7})(?:[.,](\d{1,2}))?\s*$/, (_, whole, cents) => whole + (cents ? "." + cents : ""));
@@ -82,19 +86,25 @@ const buys = async (part) => {
   const amount = /^\d{1,7}(\.\d{1,2})?$/.test(text) ? Number(text) : NaN;
   await new Promise((go) => setTimeout(go, 250));
   if (turn !== asked) return;
-  const answer = await fetch(`${part.dataset.asks}?amount=${(amount || 0).toFixed(2)}`, { credentials: "omit", cache: "no-cache", headers: { Accept: "text/html" } });
-  if (!answer.ok || turn !== asked) return;
-  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-  const known = Number(page.querySelector("[data-buys][data-amount]")?.dataset.amount) === amount;
-  for (const old of (part.closest("dialog, section") ?? part).querySelectorAll("[data-buys]")) {
-    const now = document.importNode(page.querySelector(`[data-buys=${old.dataset.buys}]`), true);
-    const open = [...old.querySelectorAll("details")].map((e) => e.open);
-    now.querySelectorAll("details").forEach((e, i) => (e.open = open[i]));
-    if (known) old.replaceChildren(...now.childNodes);
-    else if ("not" in old.dataset) old.textContent = text && now.dataset.not;
-    else old.hidden = true;
-    if (known) old.hidden = false;
-    copies(old);
+  try {
+    const answer = await fetch(`${part.dataset.asks}?amount=${(amount || 0).toFixed(2)}`, { credentials: "omit", cache: "no-cache", headers: { Accept: "text/html" } });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (!answer.ok || turn !== asked) return;
+    const known = Number(page.querySelector("[data-buys][data-amount]")?.dataset.amount) === amount;
+    for (const old of (part.closest("dialog, section") ?? part).querySelectorAll("[data-buys]")) {
+      const now = document.importNode(page.querySelector(`[data-buys=${old.dataset.buys}]`), true), drawn = known ? now.innerHTML : "";
+      const open = [...old.querySelectorAll("details")].map((e) => e.open);
+      now.querySelectorAll("details").forEach((e, i) => (e.open = open[i]));
+      if ("not" in old.dataset) Object.assign(old.dataset, known ? now.dataset : { amount: "" });
+      old.hidden = !known && !("not" in old.dataset);
+      if (known && old.drawn === drawn) continue; // nothing is announced anew, and nobody loses the focus
+      old.drawn = drawn;
+      if (known) old.replaceChildren(...now.childNodes);
+      else if ("not" in old.dataset) old.textContent = text && now.dataset.not;
+      copies(old);
+    }
+  } finally {
+    if (turn === asked) document.dispatchEvent(new Event("bought"));
   }
 };
 document.addEventListener("input", (event) => {
@@ -119,20 +129,9 @@ document.getElementById("category")?.addEventListener("input", ({ target }) => {
   target.value = target.value.normalize("NFKD").toLowerCase().replace(/[\u0300-\u036f]/g, "").replace(/[^a-z0-9]+/g, "-").replace(/^-/, "");
 });
 
-// A link may bring a draft, as the QR code does that a phone reads. It is checked at once, as if
-// it had been typed. A draft to which a page of another site leads is not looked at.
-const drafts = () => {
-  const text = new URLSearchParams(location.search).get("draft"), form = document.querySelector("form.draft");
-  if (!text || !form) return;
-  history.replaceState(null, "", location.pathname);
-  if (document.referrer && new URL(document.referrer).origin !== location.origin) return;
-  const bytes = Uint8Array.from(atob(text.replaceAll("-", "+").replaceAll("_", "/")), (c) => c.charCodeAt(0));
-  const draft = JSON.parse(new TextDecoder().decode(bytes));
-  for (const field of ["name", "url", "kind", "category", "description", "bid"]) form.elements[field].value = String(draft[field] ?? "");
-  if (draft.bid) form.elements.opening.value = "own";
-  form.requestSubmit();
-};
-try { drafts(); } catch { /* no draft */ }
+// An address may bring a draft that the ring does not know, as the QR code may that a phone reads. It
+// is checked at once, as if it had been typed. A page that a link leads to waits for its reader.
+if (!document.referrer) document.querySelector("[data-unknown] form")?.requestSubmit();
 
 // In the drawing the first tap on a mark says whose it is, and a second one follows it.
 let tapped;

@@ -141,7 +141,7 @@ function titled(wish) {
   const name = `\u2068${cut(wish.name || fields(wish).name || slugOf(wish), 80)}\u2069`;
   return {
     Bid: `Your bid of $${wish.amount} on ${name}`, Join: `Your registration of ${name}`, Change: `Your change of ${name}`,
-    Own: `Your claim to ${name}`, Leave: `Your request to take ${name} out of the ring`,
+    Own: `Your claim to ${name}`, Return: `Your return of ${name}`, Leave: `Your request to take ${name} out of the ring`,
   }[wish.what];
 }
 
@@ -154,7 +154,7 @@ const asks = (event) => { if (unkept.size) event.preventDefault(); };
 function read(name) {
   try {
     const w = JSON.parse(unkept.get(name) ?? localStorage.getItem(name));
-    const good = w && ["POST", "PATCH", "DELETE"].includes(w.method) && /^api\/(register|bid|ring\/[a-z0-9-]{1,100}(\/claim)?)$/.test(w.path) &&
+    const good = w && ["POST", "PATCH", "DELETE"].includes(w.method) && /^api\/(register|bid|ring\/[a-z0-9-]{1,100}(\/claim|\/return)?)$/.test(w.path) &&
       [w.body, w.key, w.amount, w.explorer].every((s) => typeof s === "string") && matches(w.credential, /^Payment [\w-]+$/) &&
       name === nameIn(w) && endOf(w) > 0 && titled(w);
     return good ? w : null;
@@ -256,7 +256,7 @@ function usd(text) {
 // wishOf reads a form. Of a change, it takes the fields that differ.
 function wishOf(form) {
   const { method, path, fixed, what, name = "" } = form.dataset;
-  const body = fixed ? JSON.parse(fixed) : null;
+  const { only_if_rank, ...order } = JSON.parse(fixed || "{}"), body = fixed ? order : null;
   let changes = 0;
   for (const f of form.elements) {
     if (!f.name) continue;
@@ -265,7 +265,19 @@ function wishOf(form) {
     if (method === "PATCH" ? changed : value) body[f.dataset.field ?? f.name] = f.name === "amount" ? usd(value) : value, changes++;
   }
   if (method === "PATCH" && !changes) throw told("You have changed nothing yet.");
-  return { method, path, what, name, body: body ? JSON.stringify(body) : "", amount: "" };
+  return { method, path, what, name, body: body ? JSON.stringify(body) : "", amount: order.amount ?? form.dataset.price ?? "", rank: only_if_rank && boxOn(form) ? only_if_rank : rankOf(form, order.amount) };
+}
+
+// A rank that the page shows is part of what is asked for, as long as its box is on.
+const boxOn = (form) => form.querySelector(".pay-here input")?.checked;
+const saidOf = (form) => form.closest("section, dialog").querySelector("[data-buys=words]"); // what an amount does
+
+// rankOf is the rank that the page shows for an amount: 0 where none is asked for, undefined while
+// the page speaks of another amount.
+function rankOf(form, amount) {
+  if (!amount || !boxOn(form)) return 0;
+  const { dataset } = saidOf(form);
+  return dataset.amount === amount ? Number(dataset.rank) : undefined;
 }
 
 const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
@@ -276,9 +288,10 @@ async function send(wish, header) {
   let status = 0, headers = new Headers();
   try {
     const sent = { Accept: "application/json", "Idempotency-Key": wish.key, ...header };
-    if (wish.body) sent["Content-Type"] = "application/json";
+    const body = wish.rank ? JSON.stringify({ ...fields(wish), only_if_rank: wish.rank }) : wish.body;
+    if (body) sent["Content-Type"] = "application/json";
     const r = await fetch(new URL(wish.path, root), {
-      method: wish.method, headers: sent, body: wish.body || undefined, credentials: "omit", cache: "no-store", redirect: "manual",
+      method: wish.method, headers: sent, body: body || undefined, credentials: "omit", cache: "no-store", redirect: "manual",
       signal: AbortSignal.timeout?.(180_000),
     });
     status = r.type === "opaqueredirect" ? 302 : r.status;
@@ -316,10 +329,39 @@ function why({ doc, status }) {
   return reasons[doc.reason] ?? codes[doc.code] ?? cut(doc.detail || doc.title || doc.code, 600);
 }
 
+// refused makes the error of an answer. Of a rank that is gone it says what that takes now, and has
+// it as taken.
+function refused(wish, a) {
+  if (a.doc?.code !== "rank_taken") return told(why(a) + (a.doc?.reference ? " Reference: " + cut(a.doc.reference) : ""));
+  const { rank, amount } = wish, bid = a.doc.to_take_rank_usd ?? a.doc.join_at_rank_bid_usd, cents = (usd) => Math.round(100 * Number(usd ?? 0));
+  if (!matches(bid, /^\d{1,7}\.\d\d$/)) return Object.assign(told(why(a)), { taken: { rank } });
+  const total = wish.what === "Join" ? ((cents(amount) - cents(fields(wish).bid) + cents(bid)) / 100).toFixed(2) : bid;
+  return Object.assign(told(`$${amount} no longer gives rank ${rank}. Rank ${rank} takes $${total} ${wish.what === "Join" ? "in total " : ""}now. Nothing was charged.`), { taken: { rank, bid, total } });
+}
+
+// onward goes on after a rank was taken, with what it takes now: a bid at once, a draft once it is checked with the new bid.
+function onward(form, { rank, bid, total }) {
+  const draft = form.dataset.what === "Join" && document.querySelector("form.draft");
+  const go = () => {
+    if (bid && draft) {
+      draft.elements.opening.value = "own";
+      draft.elements.bid.value = bid;
+      return draft.requestSubmit();
+    }
+    if (bid) {
+      form.elements.amount.value = bid;
+      Object.assign(saidOf(form).dataset, { amount: bid, rank }); // the button has said so
+      form.elements.amount.dispatchEvent(new Event("input", { bubbles: true }));
+    }
+    form.requestSubmit();
+  };
+  return el("p", { className: "row" }, el("button", { type: "button", onclick: go }, !bid ? "Try again" : draft ? `Take rank ${rank} for $${total}` : `Bid $${total} for rank ${rank}`));
+}
+
 // ask gives the offer that a wallet can sign.
 async function ask(wish, account) {
   const a = await send(wish, { "Wallet-Account": account });
-  if (a.status !== 402) throw told(why(a));
+  if (a.status !== 402) throw refused(wish, a);
   const offers = Array.isArray(a.doc?.offers) ? a.doc.offers : [];
   const { wallet } = offers.find((o) => o?.wallet) ?? {};
   if (!wallet?.typed_data?.message || !wallet.credential?.payload || !wallet.chain) throw told("The ring has no offer for browser wallets right now. Pay another way, or try again later.");
@@ -353,12 +395,21 @@ async function start(form, ui) {
 async function begin(wish, form, ui) {
   if (allKept().length >= most) throw told(`The answers to ${most} things that were signed in this browser are not known yet. Nothing more is signed until some are.`);
   ui.beside = [];
+  if (wish.rank === undefined) { // pressed before the page said what this amount does
+    ui.say("Looking up what this amount does …");
+    const said = new Promise((go) => document.addEventListener("bought", go, { once: true }));
+    form.elements.amount.dispatchEvent(new Event("input", { bubbles: true }));
+    await Promise.race([said, sleep(10_000)]);
+    wish.rank = rankOf(form, wish.amount);
+    wish.late = true;
+  }
   const wallet = await pick(ui);
   const account = await accountOf(wallet, form.dataset.owner, ui);
   wish.key = newKey();
   if ("claim" in form.dataset) await claim(wish, account, ui);
   ui.say("Asking the ring for an offer …");
   let offer = await ask(wish, account), shown, doubts;
+  if (wish.rank === undefined) throw told(`This page could not find out which rank $${wish.amount} gives. Nothing was signed or charged. Try again, or clear the box.`);
   do {
     doubts = doubtsOf(wish, offer, form.dataset.price);
     const terms = summary(wish, offer, doubts);
@@ -406,6 +457,7 @@ function wanted(wish) {
     case "Join": return [line("You join as", name(f.name)), line("Address", cut(f.url, 600)), line("Opening bid", f.bid ? `$${cut(f.bid, 20)}` : "none")];
     case "Bid": return [line("You bid on", who)];
     case "Change": return [line("You change", who), ...Object.entries(f).map(([field, value]) => line(`Its new ${field === "url" ? "address" : field}`, el("bdi", {}, cut(value, 600) || "none")))];
+    case "Return": return [line("You put back into the ring", who)];
     case "Own": return [line("You become the owner of", who)];
     default: return [line("You take out of the ring", who)];
   }
@@ -416,6 +468,7 @@ function proven(wish, account) {
   const slug = slugOf(wish);
   switch (wish.what) {
     case "Change": return `Change ${slug}: `;
+    case "Return": return `Put ${slug} back into the ring #`;
     case "Own": return `Make ${account.toLowerCase()} the owner of ${slug} #`;
     default: return `Remove ${slug} from the ring #`;
   }
@@ -426,6 +479,7 @@ function proven(wish, account) {
 function doubtsOf(wish, offer, price) {
   const also = allKept().filter((w) => pays(w) && pays(wish) && slugOf(w) === slugOf(wish)).map(titled);
   return [
+    wish.late && wish.rank && `$${wish.amount} gives rank ${wish.rank}.`,
     price && price !== offer.amount && `The price has changed. This page showed $${price}.`,
     pays(wish) && offer.amount.length > "99.99".length && `You pay $${offer.amount}. A payment cannot be taken back.`,
     also.length && `${also.join(", and ")} has no answer yet. This signature adds to it.`,
@@ -442,7 +496,7 @@ function summary(wish, offer, doubts) {
       : "The wallet shows these words as challengeId. The signature works for this one request and moves no money.",
   ];
   return el("div", {}, el("dl", { className: "terms" }, ...wanted(wish),
-    ...(paid ? [line("You pay", `$${offer.amount} in ${cut(domain.name, 40)}`), line("To", cut(message.to))] : [line("The wallet shows", el("bdi", {}, cut(message.challengeId, 700))), line("You pay", "nothing")]),
+    ...(paid ? [line("You pay", `$${offer.amount} in ${cut(domain.name, 40)}`), ...(wish.rank ? [line("You get", `Rank ${Number(wish.rank)} or better, or nothing is charged`)] : []), line("To", cut(message.to))] : [line("The wallet shows", el("bdi", {}, cut(message.challengeId, 700))), line("You pay", "nothing")]),
     line(paid ? "From" : "You sign as", cut(offer.account)), line("Network", `${cut(offer.chain.chainName, 60)} (chain id ${Number(offer.chain.chainId)})`)),
   ...notes.map((n) => el("p", {}, n)));
 }
@@ -480,7 +534,7 @@ async function settle(wish, ui) {
 function conclude(wish, a, ui) {
   drop(wish);
   if (a.ok || (["credential_reused", "idempotency_key_used"].includes(a.doc.code) && a.doc.outcome === "applied")) return done(wish, a, ui);
-  throw told(why(a) + (a.doc.reference ? " Reference: " + cut(a.doc.reference) : ""));
+  throw refused(wish, a);
 }
 
 // done shows what came of a wish, and where to go on.
@@ -488,7 +542,7 @@ function done(wish, a, ui) {
   const doc = a.doc;
   const slug = cut(doc.member?.slug ?? doc.bid?.member ?? (doc.links?.self && cut(doc.links.self, 999).split("/").pop()) ?? /^api\/ring\/([^/]+)/.exec(wish.path)?.[1], 100);
   const rank = Number(doc.leaderboard_rank) || 0;
-  const said = { Bid: `Your bid of $${wish.amount} on ${slug} counts.`, Join: Number(doc.member?.ring_position) ? `Welcome! \u2068${cut(doc.member.name, 80)}\u2069 is member ${Number(doc.member.ring_position)}.` : `Welcome! ${slug} is in the ring.`, Change: "Changed.", Own: "Your account is now the owner.", Leave: `${slug} has left the ring. You can return within seven days: see the docs.` };
+  const said = { Bid: `Your bid of $${wish.amount} on ${slug} counts.`, Join: Number(doc.member?.ring_position) ? `Welcome! \u2068${cut(doc.member.name, 80)}\u2069 is member ${Number(doc.member.ring_position)}.` : `Welcome! ${slug} is in the ring.`, Change: "Changed.", Own: "Your account is now the owner.", Leave: `${slug} has left the ring. You can return within seven days, on its page.`, Return: `${slug} is back in the ring.` };
   const words = (said[wish.what] ?? "It is done.") + (rank ? ` It is at rank ${rank}.` : "") + (a.ok ? "" : " It was done when the page last asked.");
   ui.say(words);
   const paid = pays(wish), page = new URL(slug ? `members/${encodeURIComponent(slug)}` : "", root), lines = [], at = el("span", {}, String(rank || "…"));
@@ -497,7 +551,7 @@ function done(wish, a, ui) {
     // The page is the success: nothing on it pays again.
     if (form) {
       succeed(form, true);
-      if (wish.what === "Join") history.replaceState(null, "", page); // or a reload would send the draft again
+      if (wish.what === "Join") document.title = words;
       receipt.append(el(form.closest("dialog") ? "h3" : "h1", {}, words));
     }
     if (Number(doc.member?.ring_position)) lines.push(line("Member", `No. ${Number(doc.member.ring_position)}`));
@@ -510,7 +564,7 @@ function done(wish, a, ui) {
     receipt.append(el("dl", { className: "terms" }, ...lines));
   }
   const go = el("p", { className: "row" });
-  if (slug && wish.what !== "Leave") go.append(el("a", { className: "button", href: page }, wish.what === "Bid" ? "View the member's page" : "View your page"));
+  if (slug) go.append(el("a", { className: "button", href: page }, { Bid: "View the member's page", Leave: "View its page, with the way back" }[wish.what] ?? "View your page"));
   if (slug && paid && navigator.share) go.append(el("button", { type: "button", className: "plain", onclick: () => navigator.share({ text: words, url: String(page) }).catch(() => {}) }, "Share"));
   go.append(el("a", { href: new URL(paid ? "leaderboard" : "", root) }, paid ? "See the leaderboard" : "Back to the ring"));
   receipt.append(go);
@@ -627,6 +681,10 @@ for (const form of document.querySelectorAll("form.wallet")) {
       await start(form, ui);
     } catch (e) {
       ui.fail(e);
+      if (e.taken) {
+        ui.show(onward(form, e.taken));
+        form.elements.amount?.dispatchEvent(new Event("input", { bubbles: true }));
+      }
       if (document.activeElement === document.body || document.activeElement === ui.step) button.focus();
     }
     busy = false;
@@ -649,7 +707,8 @@ document.addEventListener("click", (event) => {
     dialog.querySelector("[data-bid-host]").textContent = row?.querySelector(".host")?.textContent ?? "";
     form.elements.amount.value = link.dataset.amount;
     form.querySelector("[data-asks]").dataset.asks = link.pathname;
-    dialog.querySelector("[data-buys]").replaceChildren();
+    Object.assign(saidOf(form), { drawn: "" }).replaceChildren();
+    saidOf(form).dataset.amount = "";
     form.elements.amount.dispatchEvent(new Event("input", { bubbles: true }));
     form.querySelector(".said").textContent = "";
     form.querySelector(".step").replaceChildren();

@@ -388,7 +388,7 @@ func docsPaying(v Docs) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "</p><p>A 402 does not reserve a rank: others may pay first. To pay only for a certain rank or better, set <code>only_if_rank</code> in the body. The ring checks the rank right before it sends the payment. If the payment would not give that rank, nothing is charged, and the answer is 409 <a href=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 25, "</p><p>A 402 does not reserve a rank: others may pay first. To pay only for a certain rank or better, set <code>only_if_rank</code> in the body. The pages do so for the rank that they show. The ring checks the rank right before it sends the payment. If the payment would not give that rank, nothing is charged, and the answer is 409 <a href=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

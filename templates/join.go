@@ -143,6 +143,8 @@ func (c *Checked) refused() refusal {
 		r.kind = wait
 	}
 	switch {
+	case c.Departed != nil:
+		r = refusal{"This site has left the ring", "Its owner can still return, so nobody else can register the address. If the site is yours, it can name your account as the owner.", wait}
 	case words.Heading == "":
 		r = refusal{"Not eligible right now", c.Refusal, bad}
 	case c.Code == "agentic_score_too_low" && c.Readiness != nil:
@@ -170,6 +172,8 @@ func (c *Checked) verdict() string {
 	switch {
 	case c == nil:
 		return ""
+	case c.Unknown:
+		return "Not checked: "
 	case len(c.Wrong) > 0:
 		return "Error: "
 	case c.Refusal != "":

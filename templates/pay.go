@@ -2,7 +2,6 @@ package templates
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"net/url"
 	"slices"
 	"strconv"
@@ -31,25 +30,12 @@ type request struct {
 	ID     string // of the form; its fields' ids begin with it
 	Method string
 	Path   string // without a leading slash
-	Fixed  string // JSON object, or "" for a request without a body
+	Fixed  string // JSON object, or "" for a request without a body; its only_if_rank counts while a box is on
 	What   string // what is wanted, in one word that the script knows
 	Name   string // of the member, or ""
 	Price  string // that the page shows, or ""
 	Owner  string // account that has to sign, or "" for any
 	Claim  bool   // the request first names the wallet's account, and gets a token
-}
-
-// object is a JSON object of strings, given as names and values in turn.
-func object(words ...string) string {
-	all := map[string]string{}
-	for i := 0; i+1 < len(words); i += 2 {
-		all[words[i]] = words[i+1]
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		panic(err) // strings can be encoded
-	}
-	return string(text)
 }
 
 // way is how a payment goes on without a wallet in this browser.
@@ -92,9 +78,14 @@ func (w Wallet) token() string {
 	return "the dollar token that this ring takes on " + strings.Join(w.Networks, " or ")
 }
 
-// draft is the join page with a draft, as a whole URL: the page has the draft checked at once.
+// draft is the join page with a draft, as a whole URL.
 func (w Wallet) draft(body string) string {
-	return w.Base + "/join?draft=" + base64.RawURLEncoding.EncodeToString([]byte(body))
+	return w.Base + "/" + DraftAddress(body)
+}
+
+// DraftAddress is the address of a draft, a JSON text, from the folder of the join page.
+func DraftAddress(body string) string {
+	return "join?draft=" + base64.RawURLEncoding.EncodeToString([]byte(body))
 }
 
 // member is the page of a member, as a whole URL.
@@ -103,7 +94,8 @@ func (w Wallet) member(slug string) string { return w.Base + "/members/" + slug 
 // prompt is what a person tells an agent that has a wallet. It holds none of the members'
 // words.
 func (w Wallet) prompt(what, path, body string) string {
-	return what + " Read " + w.Base + "/llms.txt first. Send POST " + w.Base + path + " with exactly this JSON body: " + body + "\n" + payingOnce
+	return what + " Read " + w.Base + "/llms.txt first. Send POST " + w.Base + path + " with exactly this JSON body: " + body + "\n" + payingOnce +
+		" If the answer is 409 rank_taken, the rank is gone and nothing was charged: tell me the new price."
 }
 
 // payingOnce tells an agent how to pay.

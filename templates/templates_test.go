@@ -520,9 +520,12 @@ func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
 			t.Errorf("joining: %q", words)
 		}
 	}
-	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Member: describe.Member{Slug: "a-2"}}, Buys: Buys{Amount: "1.00"}})) {
-		var got map[string]string
-		if member(words, &got); got["member"] != "a-2" || got["amount"] != "1.00" || words[2] != url+"/api/bid" {
+	for _, words := range shells(t, bidCommand(Member{Base: base, Row: Row{Member: describe.Member{Slug: "a-2"}}, Buys: Buys{Amount: "1.00", Rank: 7}})) {
+		var got struct {
+			Member, Amount string
+			OnlyIfRank     int `json:"only_if_rank"`
+		}
+		if member(words, &got); got.Member != "a-2" || got.Amount != "1.00" || got.OnlyIfRank != 7 || words[2] != url+"/api/bid" {
 			t.Errorf("bidding: %q", words)
 		}
 	}

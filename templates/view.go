@@ -264,18 +264,21 @@ type Draft struct {
 	Category    string `json:"category,omitempty"`
 	Description string `json:"description,omitempty"`
 	Bid         string `json:"bid,omitempty"`
+	OnlyIfRank  int    `json:"only_if_rank,omitempty"` // in what is paid for, the rank that the page shows
 }
 
 // Checked is what was found about a draft.
 type Checked struct {
 	Draft     Draft             // as it was checked: filled in by the site where it was empty
+	Unknown   bool              // nothing is known of it: it was not checked, or long ago
 	Wrong     map[string]string // by field: what is wrong, as a sentence
 	Refusal   string            // another reason why paying would be of no use, or ""
 	Code      string            // of the problem behind the refusal
 	Existing  string            // slug of the member that has the URL already, or ""
+	Departed  *Departed         // that member, if it has left and its owner can put it back
 	Readiness *Readiness        // nil when the score is not known
 	Price     string
-	Rank      int
+	Rank      int    // 0 where the page is to find it
 	Slug      string // that the member would get
 	Body      string // JSON of the registration
 	Command   string // that pays
@@ -436,6 +439,27 @@ type Error struct {
 	Empty     bool   // the ring has no members, so the page offers neither a search nor a random one
 
 	Again string // words of a link to the same address, or ""
+
+	Departed *Departed // the member that is gone, if its owner can put it back
+	Wallet   Wallet    // for that
+}
+
+// Departed is a member that its owner has taken out of the ring and can put back.
+type Departed struct {
+	Slug  string
+	Until time.Time
+}
+
+// DepartedBy reads from the detail of a problem until when the owner of a member can put it back. It
+// is nil if that says nothing of it, or if that is over.
+func DepartedBy(slug, detail string, now time.Time) *Departed {
+	_, rest, _ := strings.Cut(detail, " until ")
+	stamp, _, _ := strings.Cut(rest, "Z")
+	until, err := time.Parse(time.RFC3339, stamp+"Z")
+	if err != nil || !now.Before(until) {
+		return nil
+	}
+	return &Departed{slug, until}
 }
 
 // under is a path with a leading slash as a relative address.

@@ -125,10 +125,15 @@ func joinCommand(base string) string {
 	return RegisterCommand(base, "", Draft{Name: "…", URL: "https://…", Kind: "agent"}.JSON())
 }
 
-// bidCommand bids the amount that the page begins with. Slugs have no characters that JSON
-// reads.
+// order is the body of a bid of the amount that the page begins with, for the rank that it shows.
+// Slugs have no characters that JSON reads.
+func (v Member) order() string {
+	return `{"member":"` + v.Row.Slug + `","amount":"` + v.Buys.Amount + `","only_if_rank":` + strconv.Itoa(v.Buys.Rank) + `}`
+}
+
+// bidCommand bids the amount that the page begins with.
 func bidCommand(v Member) string {
-	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(`{"member":"`+v.Row.Slug+`","amount":"`+v.Buys.Amount+`"}`))
+	return client + quotedURL(v.Base+"/api/bid") + " -J " + quotedJSON([]byte(v.order()))
 }
 
 // ownerCommand is what an owner asks of a member, by a signature: arguments follow the address,

@@ -125,7 +125,11 @@ async function acts(page, selector, value) {
   page.actions++;
   if (!(await page.$eval(selector, (e, value) => {
     const seen = e.checkVisibility({ visibilityProperty: true });
-    value === null ? e.click() : (e.value = value);
+    if (value === null) e.click();
+    else {
+      e.value = value;
+      e.dispatchEvent(new Event("input", { bubbles: true }));
+    }
     return seen;
   }, value))) page.unseen.push(selector);
 }
@@ -225,9 +229,21 @@ async function walletless(page, where, part, holds) {
   return seen.address;
 }
 
+// bid types an amount, reads what it does, and presses the button that pays.
 async function bid(page, amount) {
   await type(page, "#pay-bid-amount", amount);
+  await told(page, "#pay-bid");
   await press(page, "#pay-bid button[type=submit]");
+}
+
+// told waits until the page says what the typed amount does, or that it is none.
+async function told(page, form) {
+  const said = await page.waitForFunction((form) => {
+    const e = document.querySelector(form), words = e.closest("section, dialog").querySelector("[data-buys=words]").textContent.trim();
+    const text = e.elements.amount.value.replace(/[$\s]/g, "").replace(",", "."), told = Number(/^\$([\d.,]+)/.exec(words)?.[1].replaceAll(",", ""));
+    return /^\d{1,7}(\.\d\d?)?$/.test(text) && Number(text) >= 1 ? told === Number(text) : words.startsWith("Type dollars");
+  }, { timeout: 30_000, polling: 50 }, form).then(() => true, () => false);
+  found.expect(page.url(), "the page says what a typed amount does", said, await words(page, "[data-buys=words]"));
 }
 
 // finished looks at a page on which a wish was answered.
@@ -275,9 +291,14 @@ async function chromium() {
   found.expect("join", "the receipt names the transaction", /0x[0-9a-f]{64}/.test(await words(page, "#pay-join .receipt")), await words(page, "#pay-join .receipt"));
   await shows(page, "#pay-join", "join", plan.base, slug);
   await shoot(page, "join");
-  found.expect("join", "the page has the member's address", page.url() === `${plan.base}/members/${slug}`, page.url());
+  // The page is what it was: its address, mark and title, and where each of its links leads.
+  const left = await page.evaluate(() => ({ title: document.title, icon: document.querySelector("link[rel=icon]").href, marked: document.querySelector("[aria-current]")?.textContent, links: [...new Set([...document.querySelectorAll("a[href], link[href]")].map((e) => e.href.split("#")[0]).filter((a) => a.startsWith(location.origin)))] }));
+  found.expect("join", "title and marked entry are right", left.title.startsWith("Welcome! ") && left.marked === "Join", left);
+  for (const link of [...left.links, left.icon]) found.expect("join", `the link to ${link} leads on`, (await fetch(link, { redirect: "manual" })).status < 400);
+  found.expect("join", "the links are those of the site", ["/leaderboard", "/ring", `/members/${slug}`].every((path) => left.links.includes(plan.base + path)), left.links);
   await page.reload();
-  found.expect("join", "a reload leads to the member", page.url() === `${plan.base}/members/${slug}` && !!(await page.$("#pay-bid")), page.url());
+  const known = await words(page, "#result");
+  found.expect("join", "a reload leads to the member, and offers nothing again", /already in the ring/.test(known) && !!(await page.$(`#result a[href="members/${slug}"]`)) && !(await page.$("#pay-join")), known);
   await finished(page, "join");
   const place = `${plan.base}/members/${slug}`;
 
@@ -325,7 +346,6 @@ async function chromium() {
   // Without a wallet: a bid with another amount, and a draft that goes on on a phone.
   page = await visit(browser, null, place);
   await type(page, "#pay-bid-amount", "7.5");
-  await page.$eval("#pay-bid-amount", (e) => e.dispatchEvent(new Event("input", { bubbles: true })));
   await page.waitForFunction(() => document.querySelector("[data-buys=words]").textContent.startsWith("$7.50 "), { timeout: 30_000, polling: 100 }).catch(() => {});
   found.expect("no wallet", "the command and the prompt have the typed amount", (await page.$$eval(".pay-ways code", (all) => all.every((e) => !e.textContent.includes("amount") || e.textContent.includes('"7.50"')))));
   const retyped = (text) => page.$eval("#pay-bid-amount", (e, text) => { e.value = text; e.dispatchEvent(new Event("input", { bubbles: true })); }, text);
@@ -344,11 +364,22 @@ async function chromium() {
   await type(page, "#name", "\u540d <b>");
   await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
   const brought = await walletless(page, "draft", "#pay-join", "/join?draft=");
+  // Back from where the page leads, there are the draft and its offer again.
+  const offer = () => page.evaluate(() => JSON.stringify([document.querySelector("#result .facts")?.textContent, document.querySelector("#pay-join")?.dataset.fixed, document.querySelector("#name")?.value, document.querySelector("#url")?.value]));
+  const drafted = await offer();
+  await Promise.all([page.waitForNavigation(), page.$eval("nav a[href=leaderboard]", (a) => a.click())]);
+  for (const [what, go] of [["Back", () => page.goBack()], ["a reload", () => page.reload()]]) {
+    await go().catch(() => {});
+    const again = await offer().catch(String);
+    found.expect("draft", `${what} gives back the draft and its offer`, again === drafted && drafted.includes("on-a-phone"), `${again} after ${drafted}`);
+  }
   await counted(page, "Chromium, no wallet", "join by an address and a name, to the next step", 6);
   await page.close();
   page = await visit(browser, payer, "about:blank");
-  await Promise.all([page.waitForFunction(() => document.querySelector("#pay-join button[type=submit]"), { timeout: 60_000, polling: 200 }).catch(() => {}), page.goto(brought)]);
-  found.expect("draft", "on the phone one tap is left", (await page.$eval("#name", (e) => e.value).catch(() => "")) === "\u540d <b>" && !!(await page.$("#pay-join button[type=submit]")), page.url());
+  const [form, text] = brought.split("=");
+  const unknown = `${form}=${Buffer.from(JSON.stringify({ ...JSON.parse(Buffer.from(text, "base64url")), description: "Typed elsewhere." })).toString("base64url")}`;
+  await Promise.all([page.waitForFunction(() => document.querySelector("#pay-join button[type=submit]"), { timeout: 60_000, polling: 200 }).catch(() => {}), page.goto(unknown)]);
+  found.expect("draft", "on the phone one tap is left, also for a draft that the ring does not know", (await page.$eval("#name", (e) => e.value).catch(() => "")) === "\u540d <b>" && !!(await page.$("#pay-join button[type=submit]")), page.url());
   const rename = (name) => page.$eval("#name", (e, name) => {
     e.value = name;
     e.dispatchEvent(new Event("input", { bubbles: true }));
@@ -476,7 +507,7 @@ async function chromium() {
   // Something in between spoils the answers, in a browser that keeps nothing: one credential.
   page = await visit(browser, payer, place);
   await page.evaluate(() => { Storage.prototype.setItem = () => { throw new DOMException("full", "QuotaExceededError"); }; });
-  await between(page, () => problem(402, "payment_required", { amount_usd: "500.00", offers: [{ wallet: { typed_data: { message: {} }, credential: { payload: {} }, chain: {} } }] }));
+  await between(page, (method) => method === "POST" && problem(402, "payment_required", { amount_usd: "500.00", offers: [{ wallet: { typed_data: { message: {} }, credential: { payload: {} }, chain: {} } }] }));
   await bid(page, "1.10");
   await says(page, "#pay-bid", "another amount than the chosen one is not signed", /asks for \$500\.00, not the \$1\.10/);
   await between(page, () => null);
@@ -511,6 +542,7 @@ async function chromium() {
   // Two wallets that come late, and one that signs with another account than it has shown.
   page = await visit(browser, payer, place, "late");
   await type(page, "#pay-bid-amount", "1.05");
+  await told(page, "#pay-bid");
   await page.evaluate(() => { document.querySelector("#pay-bid button[type=submit]").click(); setTimeout(window.announceTwo, 300); });
   payer.behave.eth_signTypedData_v4 = ([, text]) => Object.assign(poor, { chain: "0x2105" }).sign([poor.account.address, text]);
   await button(page, "#pay-bid", "Two");
@@ -644,11 +676,13 @@ async function chromium() {
   found.expect("row", "the dialog begins anew with what was paid", Math.abs(total(next) - wanted) < 0.005, `${next} | ${wanted}`);
   await finished(page, "row");
   await moved(18.8 + amount, 9);
+  await promised(browser, payer, slug);
+  await moved(18.8 + amount, 9);
   if (plan.whole) {
     await flows(browser, "Chromium");
     await moved(18.8 + amount, 9);
   }
-  if (!plan.firefox) await leaves(await visit(browser, payer, place), "the owner leaves");
+  if (!plan.firefox) await leaves(browser, await visit(browser, payer, place), "the owner leaves and returns");
   await browser.close();
   return { slug, bids: 18.8 + amount };
 }
@@ -657,6 +691,7 @@ async function chromium() {
 async function row(page, link, what) {
   await press(page, link);
   await page.waitForSelector("dialog.pay-dialog[open]");
+  await told(page, "#pay-row");
   const amount = Number(await page.$eval("#pay-row-amount", (e) => e.value));
   await press(page, "#pay-row button[type=submit]");
   await says(page, "#pay-row", what, new RegExp(`Your bid of \\$${amount.toFixed(2)} .* counts`));
@@ -667,6 +702,105 @@ async function row(page, link, what) {
 // transactions, besides those of flows.
 const flown = { dollars: 0, count: 0 };
 const moved = (dollars, count) => wants(`count ${(dollars + flown.dollars).toFixed(2)} ${count + flown.count}`);
+
+// promised looks at what becomes of a rank that a page shows while others bid: on a member's page, in
+// the dialog of a row, and for a draft. Nothing is charged for a rank that is gone.
+async function promised(browser, payer, slug) {
+  const rival = async (amount, first) => {
+    await wants(first ? `pay /api/register {"name":"Rival","url":"http://rival.strangers.test/","kind":"agent","bid":"${amount}"}` : `pay /api/bid {"member":"rival","amount":"${amount}"}`);
+    flown.dollars += Number(amount) + (first ? 1 : 0);
+    flown.count++;
+  };
+  const gone = (form, page) => says(page, form, "of a rank that is gone it is said what it takes now", /no longer gives rank 1.* Rank 1 takes \$[0-9.]+ .*now\. Nothing was charged\./);
+  const rankOf = (page, part, rank) => page.waitForFunction((part, rank) => document.querySelector(part)?.querySelector("[data-buys=words]").textContent.includes(`rank ${rank} of`), { timeout: 30_000, polling: 50 }, part, rank).then(() => true, () => false);
+  const onward = (page, form) => page.$eval(`${form} .step button`, (e) => e.textContent).catch(() => "");
+  await rival("60.00", true);
+  let page = await visit(browser, payer, `${plan.base}/members/${slug}`), signed = payer.signed;
+  const again = () => page.evaluate(() => document.dispatchEvent(new Event("visibilitychange")));
+  found.expect("rank", "the box is on", await page.$eval("#pay-bid [type=checkbox]", (e) => e.checked && e.parentElement.textContent.trim() === "Charge me only if I get this rank").catch(() => false));
+  await type(page, "#pay-bid-amount", "75.00");
+  await told(page, "#pay-bid");
+  const ways = await page.$$eval(".pay-ways code", (all) => all.map((e) => e.textContent).filter((s) => s.includes("75.00")));
+  found.expect("rank", "the command and the prompt ask for the rank", ways.length === 2 && ways.every((s) => s.includes('"only_if_rank":1')), ways);
+  await rival("40.00");
+  await press(page, "#pay-bid button[type=submit]");
+  await gone("#pay-bid", page);
+  found.expect("rank", "the wallet was not asked", payer.signed === signed, payer.signed);
+  found.expect("rank", "the page shows the rank of now", await rankOf(page, "section", 2), await words(page, "[data-buys=words]"));
+  await shoot(page, "rank-taken");
+  // One press goes on, with the price that it names. While the wallet signs, the rank is lost again.
+  const next = /^Bid \$([0-9.]+) for rank 1$/.exec(await onward(page, "#pay-bid"))?.[1];
+  let release = payer.hold();
+  await press(page, "#pay-bid .step button");
+  await page.waitForSelector("#pay-bid .terms", { timeout: 30_000 }).catch(() => {});
+  const terms = await words(page, "#pay-bid .terms");
+  found.expect("rank", "the terms have the new price and the rank", Number(next) > 75 && terms.includes(`$${Number(next).toFixed(2)} in USD Coin`) && /rank 1 or better, or nothing is charged/i.test(terms), terms);
+  await rival("25.00");
+  release();
+  await gone("#pay-bid", page);
+  found.expect("rank", "one signature, and nothing kept", payer.signed === signed + 1 && (await stored(page)).length === 0, payer.signed);
+  await finished(page, "rank");
+  // An open page goes on saying what is true: the box above the button, too.
+  page = await visit(browser, payer, `${plan.base}/members/${slug}`);
+  await type(page, "#pay-bid-amount", "200.00");
+  await told(page, "#pay-bid");
+  const before = await rankOf(page, "section", 1);
+  await rival("150.00");
+  await again();
+  found.expect("rank", "what an amount does is refreshed on an open page", before && await rankOf(page, "section", 2), await words(page, "[data-buys=words]"));
+  // Pressed before the page says what the amount does, it asks first.
+  await type(page, "#pay-bid-amount", "3.00");
+  await press(page, "#pay-bid button[type=submit]");
+  await page.waitForSelector("#pay-bid .terms", { timeout: 30_000 }).catch(() => {});
+  const asked = await words(page, "#pay-bid .step");
+  found.expect("rank", "a hasty press is asked about", /\$3\.00 gives rank 2\./.test(asked) && asked.includes("Rank 2 or better") && asked.includes("Sign in"), asked);
+  await button(page, "#pay-bid", "Cancel");
+  await says(page, "#pay-bid", "nothing is signed before that", /Nothing was signed or charged/);
+  // Without the box any rank will do.
+  await type(page, "#pay-bid-amount", "180.00");
+  await told(page, "#pay-bid");
+  await press(page, "#pay-bid [type=checkbox]");
+  await press(page, "#pay-bid button[type=submit]");
+  await button(page, "#pay-bid", "Sign in"); // it is $100 or more
+  await says(page, "#pay-bid", "without the box a bid counts at any rank", /Your bid of \$180\.00 .* counts/);
+  flown.dollars += 180;
+  flown.count++;
+  await finished(page, "any rank");
+
+  page = await visit(browser, payer, `${plan.base}/leaderboard`);
+  await page.reload({ waitUntil: "load" });
+  await press(page, `a[data-bid="${slug}"]`);
+  await told(page, "#pay-row");
+  const shown = await rankOf(page, "dialog", 1);
+  await rival("10.00");
+  await press(page, "#pay-row button[type=submit]");
+  await gone("#pay-row", page);
+  found.expect("rank in a row", "the dialog shows the rank of now, and one press goes on", shown && /^Bid \$[0-9.]+ for rank 1$/.test(await onward(page, "#pay-row")) && await rankOf(page, "dialog", 2), await words(page, "dialog"));
+  await shoot(page, "rank-taken-row");
+  await finished(page, "rank in a row");
+
+  page = await visit(browser, payer, `${plan.base}/join?opening=first`);
+  signed = payer.signed;
+  await type(page, "#url", "http://first.strangers.test/");
+  await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
+  const orders = await page.$$eval(".pay-ways code", (all) => all.map((e) => e.textContent).filter((s) => s.includes("first.strangers")));
+  found.expect("rank of a draft", "the command and the prompt ask for the rank", orders.length === 2 && orders.every((s) => s.includes('"only_if_rank":1')), orders);
+  await rival("5.00");
+  await press(page, "#pay-join button[type=submit]");
+  await gone("#pay-join", page);
+  found.expect("rank of a draft", "the wallet was not asked", payer.signed === signed, payer.signed);
+  await shoot(page, "rank-taken-draft");
+  const price = /^Take rank 1 for \$([0-9.]+)$/.exec(await onward(page, "#pay-join"))?.[1];
+  await Promise.all([page.waitForNavigation({ timeout: 60_000 }).catch(() => {}), press(page, "#pay-join .step button").catch(() => {})]);
+  const facts = await words(page, "#result");
+  found.expect("rank of a draft", "one press leads to the offer of now", !!price && facts.includes(`$${price}`) && (await words(page, "#pay-join button[type=submit]")).includes(`$${price}`), facts);
+  await press(page, "#pay-join button[type=submit]");
+  await button(page, "#pay-join", "Sign in");
+  await says(page, "#pay-join", "the draft joins at the rank", /Welcome! .* It is at rank 1\./);
+  flown.dollars += Number(price);
+  flown.count++;
+  await finished(page, "rank of a draft");
+}
 
 // flows does what a new visitor does, and counts it, with a plain and a smart account and without a
 // wallet: join by an address alone, and bid on a member's page and on a row.
@@ -709,13 +843,37 @@ async function flows(browser, engine) {
   await finished(page, who);
 }
 
-// leaves presses the button with which the owner takes the member out of the ring. The page is loaded
-// again: browsers keep one for seconds, and that of before may name the owner of before.
-async function leaves(page, what) {
+// leaves presses the button with which the owner takes the member out of the ring, and the one that puts
+// it back, which the join page has for its address, too. The page is loaded again: browsers keep one for seconds, and that of before may name the owner of before.
+async function leaves(browser, page, what, announced = true) {
   await page.reload({ waitUntil: "load" });
   await press(page, "#pay-leave button[type=submit]");
   await button(page, "#pay-leave", "Sign in");
   await says(page, "#pay-leave", what, /has left the ring/);
+  const place = await page.$eval("#pay-leave .receipt a", (a) => a.href).catch(() => "");
+  await finished(page, what);
+  const wallet = page.wallet, offers = (page, part) => page.$eval(part, (e) => [e.innerText, [...e.querySelectorAll("form.wallet, pre")].map((e) => e.dataset.path ?? e.textContent)]).catch(() => ["", []]);
+  const returns = ([words, ways], slug) => /Is it yours\? Return free until \d+ \w+ \d{4}/.test(words) && ways[0] === `api/ring/${slug}/return` && ways[1]?.endsWith(`/api/ring/${slug}/return' -J '{}'`);
+  page = await visit(browser, wallet, plan.base + "/join", announced);
+  await type(page, "#url", "http://by-hand.strangers.test/");
+  await Promise.all([page.waitForNavigation(), press(page, "form.draft button[type=submit]")]);
+  const slug = place.split("/").pop(), known = await offers(page, "#result");
+  found.expect(what, "the join page offers the return", returns(known, slug), known);
+  await shoot(page, "left-join");
+  await accessible(page, "a draft of a member that has left");
+  await finished(page, what);
+  page = await visit(browser, wallet, place, announced);
+  const gone = await offers(page, "main");
+  found.expect(what, "the member's page offers the return", /This member has left/.test(gone[0]) && returns(gone, slug), gone);
+  await shoot(page, "left");
+  await accessible(page, "the page of a member that has left");
+  await press(page, "#pay-return button[type=submit]");
+  await page.waitForSelector("#pay-return .terms");
+  const signs = await words(page, "#pay-return .terms");
+  found.expect(what, "it is said what is signed", signs.includes(`Put ${slug} back into the ring #`) && /You put back into the ring/i.test(signs) && signs.includes("nothing"), signs);
+  await button(page, "#pay-return", "Sign in");
+  await says(page, "#pay-return", "the owner returns", /is back in the ring/);
+  found.expect(what, "the member is there again", (await fetch(place)).status === 200);
   await finished(page, what);
 }
 
@@ -762,7 +920,7 @@ async function firefox({ slug, bids }) {
   await moved(bids + 3.5, 11);
   await flows(browser, "Firefox");
   await moved(bids + 3.5, 11);
-  await leaves(await visit(browser, payer, `${plan.base}/members/${slug}`, false), "Firefox: the owner leaves");
+  await leaves(browser, await visit(browser, payer, `${plan.base}/members/${slug}`, false), "Firefox: the owner leaves and returns", false);
   await browser.close();
 }
 

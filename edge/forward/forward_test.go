@@ -372,6 +372,9 @@ func TestPagesOfTheOriginAreReadAtEdges(t *testing.T) {
 	if r.Body != "POST /join 192.0.2.3 true name=a&url=b" {
 		t.Errorf("%d %q", r.Status, r.Body)
 	}
+	if r := e.Get("/join?draft=e30", as("192.0.2.3")...); r.Body != "GET /join?draft=e30 192.0.2.3 true " {
+		t.Errorf("a checked draft: %d %q", r.Status, r.Body)
+	}
 	if r := e.Get("/join"); r.Status != 200 || !strings.Contains(r.Body, `method="post"`) {
 		t.Errorf("the form is an edge's own page: %d %q", r.Status, r.Body)
 	}

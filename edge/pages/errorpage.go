@@ -118,6 +118,11 @@ func (s *Pages) fillError(c Core, f *Failure) (view templates.Error, whole bool)
 		view.Heading, view.Reason = "The ring is empty", "Join now and first place is yours."
 	case code == api.UnknownMember && view.Empty:
 		view.Reason = "The ring is empty. Join now and first place is yours."
+	case code == api.MemberRemoved && strings.HasPrefix(path, membersPath):
+		view.Wallet = wallet(about, c.BaseURL())
+		if view.Departed = templates.DepartedBy(path[len(membersPath):], doc.Detail, s.now()); view.Departed != nil {
+			view.Heading, view.Reason = "This member has left", ""
+		}
 	case code == api.NotFound && strings.HasPrefix(path, "/reports/"):
 		view.Heading, view.Reason = "This report does not exist", doc.Detail
 	}

@@ -360,7 +360,7 @@ func (s *Pages) Join(c Core, checked templates.Checked) ([]byte, *api.Response) 
 	if r.failed != nil {
 		return nil, r.failed
 	}
-	if checked.Command != "" {
+	if checked.Command != "" && checked.Rank == 0 {
 		checked.Rank = view.Buys.Rank
 	}
 	view.Draft, view.Checked = checked.Draft, &checked

@@ -122,9 +122,27 @@ func (s *Service) RefusesName(name string) (err error) {
 // validation, limits and scores of a request that is to be paid, but makes no challenge
 // and reserves nothing. It does not ask whether a payment network answers at the moment. It
 // takes checkTime at most.
-func (s *Service) Check(ctx context.Context, client string, body []byte) (d Draft) {
+func (s *Service) Check(ctx context.Context, client string, body []byte) Draft {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
+	return s.check(body, func(o *registration) error { return o.measure(ctx, client, cmp.Or(s.DraftScorer, s.Scorer)) })
+}
+
+// CheckAgain says it of a registration that was checked before: by what was found about its site
+// then, and by the ring of now. It asks nothing of anybody.
+func (s *Service) CheckAgain(body []byte, earlier *Draft) Draft {
+	return s.check(body, func(o *registration) error {
+		if earlier.Score != nil {
+			o.Score = *earlier.Score
+		}
+		if earlier.Refusal != nil {
+			return earlier.Refusal
+		}
+		return nil
+	})
+}
+
+func (s *Service) check(body []byte, measure func(o *registration) error) (d Draft) {
 	var read order
 	var err, refused error
 	s.Ledger.View(func(v *ledger.View) {
@@ -143,7 +161,7 @@ func (s *Service) Check(ctx context.Context, client string, body []byte) (d Draf
 	if d.Refusal = s.refusal(refused); d.Refusal != nil {
 		return d
 	}
-	d.Refusal = s.refusal(o.measure(ctx, client, cmp.Or(s.DraftScorer, s.Scorer)))
+	d.Refusal = s.refusal(measure(o))
 	if o.Score.Provider != "" {
 		d.Score = &o.Score
 	}

@@ -235,7 +235,7 @@ func TestPagesInABrowser(t *testing.T) {
 	for field, value := range low {
 		form.Set(field, value)
 	}
-	checked := empty.send(http.MethodPost, "/join", []byte(form.Encode()), "Content-Type", "application/x-www-form-urlencoded")
+	checked := empty.draft(form.Encode())
 	report := regexp.MustCompile(`/reports/[a-z2-7]+`).Find(checked.Body)
 	if report == nil {
 		t.Fatalf("no report: %s", checked.Body)
@@ -366,7 +366,7 @@ func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
 	o := ring(t)
 	member := o.join("First Member", "agent", "4.00")
 	send := func(form string) string {
-		r := o.send(http.MethodPost, "/join", []byte(form), "Content-Type", "application/x-www-form-urlencoded")
+		r := o.draft(form)
 		if r.Status != http.StatusOK {
 			t.Fatalf("status %d: %s", r.Status, r.Body)
 		}
@@ -420,7 +420,7 @@ func TestAnEdgePassesDraftsOn(t *testing.T) {
 	t.Parallel()
 	o := start(t)
 	e := o.follow(t, o.verifier())
-	r := e.send(http.MethodPost, "/join", []byte("name=&kind=mcp"), "Content-Type", "application/x-www-form-urlencoded")
+	r := e.draft("name=&kind=mcp")
 	if r.Status != http.StatusOK || !strings.Contains(string(r.Body), `<a href="#name">Enter the name of the site.</a>`) {
 		t.Errorf("%d %s", r.Status, r.Body)
 	}

@@ -48,6 +48,11 @@ func TestAWalletPaysInABrowser(t *testing.T) {
 			s.launch()
 		case "show": // a token, which the site of the member shows
 			sites.show(sites.files, "by-hand.strangers.test", rest)
+		case "pay": // another payer comes first
+			path, body, _ := strings.Cut(rest, " ")
+			if r := s.present(path, body, s.payer().Header(s.offer(path, body))); r.Status/100 != 2 {
+				t.Errorf("POST %s %s: %d %s", path, body, r.Status, r.Body)
+			}
 		case "note": // actions and seconds of a person
 			t.Log(rest)
 		case "count":

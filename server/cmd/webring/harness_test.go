@@ -460,6 +460,16 @@ func (o *origin) send(method, path string, body []byte, header ...string) reply 
 	return r
 }
 
+// draft sends the form of the join page, and gives the page that it leads to.
+func (o *origin) draft(form string) reply {
+	o.t.Helper()
+	r := o.send(http.MethodPost, "/join", []byte(form), "Content-Type", "application/x-www-form-urlencoded")
+	if r.Status == http.StatusSeeOther {
+		r = o.get("/"+r.Header.Get("Location"), "Accept", "text/html")
+	}
+	return r
+}
+
 // try is send for requests that may find the process gone.
 func (o *origin) try(method, path string, body []byte, header ...string) (reply, error) {
 	req, err := http.NewRequest(method, o.base+path, bytes.NewReader(body))

@@ -23,6 +23,7 @@ import (
 	"webring/server/sites/fetch"
 	"webring/server/sites/score/exemplar"
 	"webring/server/sites/score/local"
+	"webring/templates"
 )
 
 // scored starts a ring that scores sites itself, and what is at every host below
@@ -63,8 +64,7 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	body := `{"name":"Good","url":"https://good.scored.test/","kind":"website"}`
 	check := func(host string) string {
 		form := url.Values{"name": {"Good"}, "url": {"https://" + host + ".scored.test/"}, "kind": {"website"}}
-		r := o.send(http.MethodPost, "/join", []byte(form.Encode()), "Content-Type", "application/x-www-form-urlencoded")
-		return string(r.Body)
+		return string(o.draft(form.Encode()).Body)
 	}
 	if page := check("good"); !strings.Contains(page, "89") || !strings.Contains(page, "/reports/") {
 		t.Errorf("the free check does not show the score and the report: %s", page)
@@ -72,6 +72,17 @@ func TestFromTheFreeCheckToTheReport(t *testing.T) {
 	n := asked.Load()
 	if n == 0 || n > fetch.OneScoring {
 		t.Errorf("the site was asked %d times", n)
+	}
+	// The address of a draft gives back what was found, and has no site asked, also for drafts that nobody has checked.
+	for text, want := range map[string]string{body: "You're eligible", strings.Replace(body, "//good.", "//other.", 1): "Check this draft to see its price and rank"} {
+		for range 2 {
+			if r := o.get("/"+templates.DraftAddress(text), "Accept", "text/html"); r.Status != http.StatusOK || !strings.Contains(string(r.Body), want) {
+				t.Errorf("%s: %d, no %s in %s", text, r.Status, want, r.Body)
+			}
+		}
+	}
+	if asked.Load() != n {
+		t.Errorf("addresses had the site asked %d times", asked.Load()-n)
 	}
 	if r := o.post("/api/register", body); r.Status != http.StatusPaymentRequired {
 		t.Fatalf("%d %s", r.Status, r.Body)
