@@ -21,6 +21,8 @@ const PATHS = new Set([
 ]);
 const MEMBER = /^\/api\/ring\/[0-9a-z-]+$/;
 const MEMBER_PAGE = /^\/members\/([0-9a-z-]+)$/;
+/** The log, and what is signed about it, which verifiers read. */
+const LOG = /^\/(?:log\/.*|sync\/(?:checkpoint|cosigned|keys))$/;
 const ICON = /^\/members\/[^/]+\/icon\.png$/;
 /** The longest target that the core is asked; the origin answers longer ones. */
 const MOST_TARGET = 16 << 10;
@@ -65,6 +67,7 @@ export class Edge {
 	#hops;
 	#limiter;
 	#icons;
+	#readers;
 	#build;
 	#documents = new Documents();
 	#forms = new Forms();
@@ -81,6 +84,7 @@ export class Edge {
 		this.#hops = new Hops(this.#origin.ask);
 		this.#limiter = new Limiter(Number(env.RATE_LIMIT || RATE_LIMIT));
 		this.#icons = new Limiter(10 * this.#limiter.limit); // a page may show many
+		this.#readers = new Limiter(40 * this.#limiter.limit); // of the log
 	}
 
 	/**
@@ -103,7 +107,8 @@ export class Edge {
 		const path = query < 0 ? target : target.slice(0, query);
 		/** @type {Asked} */
 		const asked = { request, path, base: this.#base(request), links: () => this.#onward(path, asked.base) };
-		if ((ICON.test(path) ? this.#icons : this.#limiter).take(client, fields)) {
+		const limiter = ICON.test(path) ? this.#icons : LOG.test(path) ? this.#readers : this.#limiter;
+		if (limiter.take(client, fields)) {
 			const detail = "This client has used up its requests for now. Retry-After says in how many seconds it has new ones.";
 			return problem(asked, fields, "rate_limited", detail);
 		}
@@ -142,8 +147,17 @@ export class Edge {
 				told = a;
 			}
 		}
-		// What edges follow is not passed on, however it is spelled: it is this node's own to ask for.
-		if ([path, new URL(url).pathname].some((spelled) => /^\/+sync(\/|$)/i.test(decoded(spelled))))
+		// What this node shows of the ring is what it must have been signed, whatever the origin has signed since.
+		if (reads && path === "/sync/checkpoint" && versionServed(headers)) {
+			const news = this.#replica.visit(ctx);
+			if (news) await news;
+			const { guest, at } = this.#replica;
+			fields.push(["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "public, max-age=1"], ["Vary", "Accept"]);
+			if (guest && at) return new Response(at.signed, { headers: fields });
+			fields.length -= 3;
+		}
+		// Whatever else edges ask of an origin is not passed on, however it is spelled: it is this node's own to ask for.
+		if (!(reads && LOG.test(path)) && [path, new URL(url).pathname].some((spelled) => /^\/+sync(\/|$)/i.test(decoded(spelled))))
 			return problem(asked, fields, "not_found", "Nothing has this path. GET /api lists what there is.");
 		const passed = this.#origin.pass(asked, target, client, id, fields, () => this.#alone(told, known, asked, fields));
 		// What has been sent may cost money: it does not end with its client.
@@ -167,6 +181,8 @@ export class Edge {
 	#answered(a, target, path, { headers, method }, client, ctx, fields) {
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
 		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, client, headers, ctx);
+		// Verifiers draw the same anew. Not every runtime says when an answer was made.
+		fields.push(["Date", new Date(1000 * a.second).toUTCString()]);
 		const status = describe(fields, a, target, path, this.#build, headers);
 		return new Response(status === 304 ? null : a.body, { status, headers: this.#forms.headers(fields) });
 	}

@@ -24,7 +24,7 @@ const OWN = "Api-Version";
 const NOT_SENT =
 	/^(cf-.*|x-forwarded-.*|forwarded|x-real-ip|true-client-ip|host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|x-request-id|webring-edge|webring-let-go|webring-to-leader)$/;
 /** Fields of an answer that this node writes for itself. */
-const NOT_GIVEN = /^(connection|keep-alive|transfer-encoding|date|x-request-id|ratelimit-.*)$/;
+const NOT_GIVEN = /^(connection|keep-alive|transfer-encoding|x-request-id|ratelimit-.*)$/;
 
 /** Where drafts are checked, which costs nothing. */
 const CHECKS = new Set(["/api/check", "/join"]);

@@ -19,6 +19,8 @@ import (
 
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/edge/tlog"
+	"webring/server/publish"
 )
 
 // TestAWorkerAnswersAsAnEdgeDoes has an edge and a Worker follow random histories, and the
@@ -311,6 +313,48 @@ func TestAWorkerReadsAddressesAsAnEdgeDoes(t *testing.T) {
 			if refused := r.status == http.StatusForbidden && strings.Contains(r.body, `"origin_not_allowed"`); refused != c.refused {
 				t.Errorf("from %q at %q: %d %s", c.origin, c.host, r.status, r.body)
 			}
+		}
+	}
+}
+
+// TestAWorkerIsVerifiedAsAnEdgeIs asks an edge and a Worker for all that verification reads, and has the
+// command verify the Worker, with a policy too, whose witnesses lag.
+func TestAWorkerIsVerifiedAsAnEdgeIs(t *testing.T) {
+	t.Parallel()
+	bundled(t)
+	o := syntheticRing(t, "300")
+	o.told()
+	e := o.follow(t, o.verifier())
+	w := startWorker(t, o.base, o.verifier())
+	w.comesTo(o)
+	size, err := strconv.ParseUint(o.position(), 10, 63)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := []string{"/sync/checkpoint", "/sync/cosigned", "/sync/keys", tlog.CheckpointPath, fmt.Sprint("/log/proof/", size-1), "/log/proof/1000000", "/log/nothing",
+		"/log/tile/0/000", "/log/tile/1/000.p/1", "/log/tile/9/000", tlog.TextsPath(0, tlog.TileWidth), tlog.EntriesPath(0, tlog.TileWidth), tlog.EntriesPath(int64(size/tlog.TileWidth), int(size%tlog.TileWidth))}
+	for pattern := range publish.Handlers(new(publish.Switch), func() string { return "" }) {
+		begin, _, _ := strings.Cut(pattern, "{")
+		if begin != "/sync/snapshot/" && !slices.ContainsFunc(targets, func(target string) bool { return strings.HasPrefix(target, begin) }) {
+			t.Errorf("%s is not compared", pattern)
+		}
+	}
+	for _, target := range targets {
+		for _, more := range [][]string{nil, {"Api-Version", "2"}, {"Accept", "text/html"}} {
+			sameAnswer(t, e, w.origin, target, more...)
+		}
+	}
+	for _, path := range []string{fmt.Sprintf("/sync/snapshot/%064x", 1), "/sync/hops", "/sync/", "/sync", "/sync/keys/x", "//sync/keys"} {
+		for _, node := range []*origin{e, w.origin} {
+			if r := ask(t, node, path); r.status != http.StatusNotFound && r.status != http.StatusMethodNotAllowed {
+				t.Errorf("%s: %d %s", path, r.status, r.body)
+			}
+		}
+	}
+	memory := t.TempDir()
+	for range 2 {
+		if out, err := o.operate("verify", w.base, "--memory", memory); err != nil || !strings.Contains(out, "the same to the byte") {
+			t.Errorf("%v\n%s\n%s", err, out, w.log)
 		}
 	}
 }
