@@ -44,11 +44,14 @@ const isKnown = (path) => PATHS.has(path) || MEMBER.test(path);
 
 /** An origin as the page of a site has it, and that of a page which has none of its own. */
 const ORIGIN = /^(?:[a-z][a-z0-9+.-]*:\/\/[^\s,/]+|null|file:\/\/\S*)$/i;
+/** What pages of other sites may not send, or not under any name of this node. */
+const CALLS = new Set(["/mcp", "/a2a"]);
+const FORM = "/join";
 /** Hosts that no stranger's name leads to. */
 const OWN_HOST = /^(?:localhost|\d+(?:\.\d+){3}|\[.*\])$/;
 
 /**
- * Says why a request from a browser to the MCP server is refused, as edge/mcp.go does: a page
+ * Says why a request from a browser to the MCP server or the agent is refused, as edge/mcp.go does: a page
  * of a stranger can point a host name of its own at this node.
  *
  * @type {(request: Request, base: string) => string}
@@ -59,6 +62,17 @@ function foreignOrigin({ headers, url }, base) {
 	const { hostname } = new URL(url);
 	if (hostname === new URL(base).hostname || OWN_HOST.test(hostname)) return "";
 	return "The request has an Origin field, and its Host field is not this ring's. Use the ring's own address.";
+}
+
+/**
+ * Whether a page of this ring has sent a form, as edge/pages.go says, by a request that says so by
+ * Origin alone.
+ *
+ * @type {(request: Request, base: string) => boolean}
+ */
+function ownForm({ headers, url }, base) {
+	const origin = headers.get("Origin") ?? "";
+	return URL.canParse(origin) && [url, base].some((own) => new URL(own).host === new URL(origin).host);
 }
 
 export class Edge {
@@ -113,12 +127,15 @@ export class Edge {
 			return problem(asked, fields, "rate_limited", detail);
 		}
 		const reads = method === "GET" || method === "HEAD";
-		if (method === "POST" && decoded(path) === "/mcp" && headers.has("Origin")) {
+		if (method === "POST" && headers.has("Origin") && (CALLS.has(decoded(path)) || decoded(path) === FORM)) {
 			const news = this.#replica.visit(ctx);
 			if (news) await news;
 			asked.base = this.#base(request);
-			const why = foreignOrigin(request, asked.base);
+			const why = decoded(path) === FORM ? "" : foreignOrigin(request, asked.base);
 			if (why) return problem(asked, fields, "origin_not_allowed", why);
+			// The origin does not know the name that this node was called by. It refuses the form, with its page.
+			if (decoded(path) === FORM && !headers.get("Sec-Fetch-Site"))
+				asked.site = ownForm(request, asked.base) ? "same-origin" : "cross-site";
 		}
 		const short = path.slice(0, -1);
 		if (path.endsWith("/") && isKnown(short) && method !== "OPTIONS" && versionServed(headers)) {

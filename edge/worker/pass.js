@@ -106,6 +106,7 @@ export class Origin {
 		const { request } = asked;
 		const headers = new Headers({ "X-Request-Id": id });
 		for (const [name, value] of request.headers) if (!NOT_SENT.test(name)) headers.set(name, value);
+		if (asked.site) headers.set("Sec-Fetch-Site", asked.site);
 		const reads = request.method === "GET" || request.method === "HEAD";
 		const body = reads ? new Uint8Array() : await readBody(request);
 		if (!body) return problem(asked, fields, "body_too_large", "A request body may have 16 KiB, without its content coding too.");

@@ -358,3 +358,48 @@ func TestAWorkerIsVerifiedAsAnEdgeIs(t *testing.T) {
 		}
 	}
 }
+
+// TestNoNodeTakesWhatOtherSitesFillIn sends the form of the join page as browsers do for pages of the ring
+// and of other sites, and calls of the MCP server and the agent under a stranger's host name.
+func TestNoNodeTakesWhatOtherSitesFillIn(t *testing.T) {
+	t.Parallel()
+	bundled(t)
+	secret := secretFile(t)
+	o := start(t, "--edge-secret-file", secret)
+	e := o.follow(t, o.verifier(), "--edge-secret-file", secret)
+	vouches, plain := startWorker(t, o.base, o.verifier(), secretOf(t, secret)), startWorker(t, o.base, o.verifier())
+	vouches.comesTo(o)
+	plain.comesTo(o)
+	const form = "name=Strange+words&url=https%3A%2F%2Fstrange.example%2F&kind=mcp"
+	for name, node := range map[string]*origin{"origin": o, "edge": e, "Worker": vouches.origin, "Worker without a secret": plain.origin} {
+		for _, path := range []string{"/join", "/%6aoin"} {
+			for _, from := range []string{"", o.base, node.base, "https://strange.example", o.base + "0", "null", "file://", "nonsense"} {
+				for _, site := range []string{"", "same-origin", "none", "same-site", "cross-site", "Cross-Site"} {
+					header := []string{"Content-Type", "application/x-www-form-urlencoded"}
+					if from != "" {
+						header = append(header, "Origin", from)
+					}
+					if site != "" {
+						header = append(header, "Sec-Fetch-Site", site)
+					}
+					foreign := strings.HasSuffix(strings.ToLower(site), "-site") || site == "" && from != "" && from != o.base && from != node.base
+					r := node.send(http.MethodPost, path, []byte(form), header...)
+					if refused := r.Status == http.StatusForbidden && strings.Contains(string(r.Body), `"origin_not_allowed"`); refused != foreign || !refused && r.Status != http.StatusOK {
+						t.Errorf("%s: POST %s from %q, %q: %d %.200s", name, path, from, site, r.Status, r.Body)
+					}
+				}
+			}
+		}
+		r := node.send(http.MethodPost, "/join", []byte(form), "Content-Type", "application/x-www-form-urlencoded", "Accept", "text/html", "Origin", "null")
+		if r.Status != http.StatusForbidden || !strings.Contains(string(r.Body), "Another site filled in this form") || strings.Contains(string(r.Body), "Strange") {
+			t.Errorf("%s: %d %s", name, r.Status, r.Body)
+		}
+		for _, path := range []string{"/mcp", "/a2a"} {
+			for host, refused := range map[string]bool{"strange.example": true, "127.0.0.1": false} {
+				if r := request(t, node, http.MethodPost, path, "{}", "Host", host, "Origin", "http://"+host); (r.status == http.StatusForbidden) != refused {
+					t.Errorf("%s: POST %s at %s: %d %s", name, path, host, r.status, r.body)
+				}
+			}
+		}
+	}
+}
