@@ -110,7 +110,8 @@ func tellLeft(folder, before, after string) {
 // restoreOrigin makes a data folder of a backup.
 func restoreOrigin(fs *flag.FlagSet) action {
 	o := defineData(fs, "`folder` to be made; it must not hold a ledger")
-	from := fs.String("from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
+	var from list
+	fs.Var(&from, "from", "`URL` of an edge, or of the old origin, that may have seen what came after the backup; name each, and the longest history is taken (repeatable)")
 	alone := fs.Bool("alone", false, "use only if there are no edges, or you will reset them all")
 	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
 	return func(words []string, out io.Writer) error {
@@ -118,8 +119,8 @@ func restoreOrigin(fs *flag.FlagSet) action {
 		if len(words) != 1 {
 			return errUsage
 		}
-		if (*from != "") == *alone {
-			return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone if there are no edges: an edge refuses an origin that lacks events which the edge has seen")
+		if (len(from) > 0) == *alone {
+			return errors.New("restore needs either --from URL for each edge, since one may have newer events, or --alone if there are no edges: an edge refuses an origin that lacks events which the edge has seen")
 		}
 		for _, name := range []string{"ledger", "head"} {
 			if _, err := os.Lstat(filepath.Join(data, name)); !errors.Is(err, os.ErrNotExist) {
@@ -145,10 +146,10 @@ func restoreOrigin(fs *flag.FlagSet) action {
 			return err
 		}
 		added := uint64(0)
-		if *from != "" {
+		if len(from) > 0 {
 			var keys []string
 			if keys, err = server.Verifiers(work); err == nil { // the origin may have changed to the next one since
-				added, err = backup.CatchUp(context.Background(), books.Ledger, *from, keys...)
+				added, err = backup.CatchUp(context.Background(), books.Ledger, from, keys...)
 			}
 		}
 		if err == nil {
