@@ -35,6 +35,7 @@ func TestContradictionIsKept(t *testing.T) {
 			o.join(c.first...)
 			o.sign()
 			fork.join(c.more...)
+			fork.at.Time = o.at.Time
 			fork.sign()
 			dir := t.TempDir()
 			f := o.booted(func(cfg *Config) { cfg.Dir = dir })
@@ -47,6 +48,17 @@ func TestContradictionIsKept(t *testing.T) {
 			o.mu.Unlock()
 			if err := f.accept(t.Context(), fork.signed); !errors.Is(err, c.want) {
 				t.Fatalf("%v", err)
+			}
+			// The edge says so, and what to do, until it comes to what the origin signs.
+			why, word := f.Unreached(), "two histories"
+			if len(c.more) == 0 {
+				word = "the origin has lost"
+			}
+			if why == nil || !strings.Contains(why.Error(), word) || !strings.Contains(why.Error(), "webring restore") || !f.Stale() {
+				t.Errorf("%v", why)
+			}
+			if said, err := Unreachable(dir); err != nil || why == nil || said != why.Error() {
+				t.Errorf("%q %v", said, err)
 			}
 			text, err := os.ReadFile(filepath.Join(dir, contradictionName))
 			if len(c.more) == 0 {
@@ -68,6 +80,30 @@ func TestContradictionIsKept(t *testing.T) {
 				t.Errorf("%v: %d and %d events", err, earlier.N, later.N)
 			}
 		})
+	}
+}
+
+// An old checkpoint, from a cache or from a node that lags, is no sign that the origin has lost events. An
+// origin that has them again is followed on.
+func TestAnOriginThatIsBehindIsToldOf(t *testing.T) {
+	o := newOrigin(t)
+	o.join("a")
+	old := o.sign()
+	restored := o.beside()
+	restored.copies(o)
+	o.join("b")
+	o.sign()
+	f := o.booted()
+	if err := f.accept(t.Context(), old); !errors.Is(err, ErrShrunk) || f.Unreached() != nil {
+		t.Errorf("an old checkpoint: %v, %v", err, f.Unreached())
+	}
+	restored.at.Time = o.at.Time
+	if err := f.accept(t.Context(), restored.sign()); !errors.Is(err, ErrShrunk) || f.Unreached() == nil {
+		t.Errorf("an origin without the last event: %v, %v", err, f.Unreached())
+	}
+	f.takes(o.sign())
+	if f.Unreached() != nil {
+		t.Errorf("it has the event again: %v", f.Unreached())
 	}
 }
 

@@ -79,7 +79,7 @@ type Replica struct {
 	readied     sync.Once
 	ready       chan struct{}         // closed by readied
 	withdrawn   atomic.Uint64         // what Withdrawn returns
-	unreachable atomic.Pointer[error] // why the core here does not come to the state that was signed last
+	unreachable atomic.Pointer[error] // why what was signed last is not reached
 }
 
 // maxTail is how many records are held in memory, for a backup that is completed from them.
@@ -153,8 +153,9 @@ func (r *Replica) Stale() bool {
 // Age is how old what is shown may be, as [Freshness.Age] says.
 func (r *Replica) Age() (age time.Duration, known bool) { return r.fresh.Age(time.Now()) }
 
-// Unreached says why the state that was signed last cannot be reached here, as the core of
-// this process is another than the origin's or memory has gone bad; nil when it is reached.
+// Unreached says why what was signed last cannot be reached here, as the core of this process is
+// another than the origin's, memory has gone bad, or the origin has lost events that are shown here or
+// signs another history; nil when it is reached.
 func (r *Replica) Unreached() error {
 	if why := r.unreachable.Load(); why != nil {
 		return *why

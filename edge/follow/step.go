@@ -36,6 +36,7 @@ func (r *Replica) accept(ctx context.Context, s Signed) error {
 	err := r.step(ctx, s)
 	if errors.Is(err, ErrForked) || errors.Is(err, ErrEvents) || errors.Is(err, ErrShrunk) {
 		r.contradicts(ctx, s)
+		r.parted(s.At, err)
 	}
 	switch {
 	case err == nil:

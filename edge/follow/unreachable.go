@@ -51,7 +51,6 @@ func (r *Replica) pause(to snap.Checkpoint, why error, most time.Duration) {
 }
 
 // unreached notes that the core of this process does not come to the signed state.
-// Answers are stale from now on, and a file says so for `webring version`.
 func (r *Replica) unreached(to snap.Checkpoint, err error) error {
 	if to.Core == r.cfg.Module && to.Core != [32]byte{} {
 		err = fmt.Errorf("%w; the origin has the same core, so memory has gone bad, here or there", err)
@@ -59,15 +58,32 @@ func (r *Replica) unreached(to snap.Checkpoint, err error) error {
 		err = fmt.Errorf("%w: %w; the origin's core is sha256:%x, the one here sha256:%x", errUpgrade, err, to.Core, r.cfg.Module)
 	}
 	r.pause(to, err, longRest)
-	if r.unreachable.Swap(&err) != nil || r.store == nil {
-		return err
+	r.note(err)
+	return err
+}
+
+// parted notes, after a checkpoint was refused, that the origin does not go on from what this edge has
+// seen signed. An old checkpoint, from a cache or from a node that lags, does not show that: nothing is signed later.
+func (r *Replica) parted(to snap.Checkpoint, err error) {
+	least := r.least(to)
+	switch {
+	case r.contradicted:
+		r.note(fmt.Errorf("%w: the origin has signed two histories; if it was restored without events that this edge has, stop it, and use webring restore with --from this edge; if its history is to stay, remove the data folder of this edge and start it again", err))
+	case to.Size < least.Size && to.Time > least.Time:
+		r.note(fmt.Errorf("%w: the origin has lost events that this edge has, as one that was restored from an older copy; stop it, and use webring restore with --from this edge", err))
 	}
-	if failed := r.store.write(unreachableName, []byte(err.Error()+"\n")); failed != nil {
-		r.log.Warn("follow: the folder cannot say what is not reached", "err", failed)
-		return err
+}
+
+// note notes why what is signed is not reached. Answers are stale from now on, and a file says so for
+// `webring version`.
+func (r *Replica) note(why error) {
+	if before := r.unreachable.Swap(&why); r.store == nil || before != nil && (*before).Error() == why.Error() {
+		return
 	}
 	r.marked = true
-	return err
+	if failed := r.store.write(unreachableName, []byte(why.Error()+"\n")); failed != nil {
+		r.log.Warn("follow: the folder cannot say what is not reached", "err", failed)
+	}
 }
 
 // reached notes that the newest checkpoint was reached.

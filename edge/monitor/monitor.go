@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -75,6 +76,7 @@ type Report struct {
 	Others []string        // other logs, by their origin lines, that were verified at the same URL
 	Cosigned
 	Members int
+	Untold  int       // snapshots of states with words that were redacted later, so that they cannot be compared
 	Shown   uint64    // events that the leaderboard is of
 	As      time.Time // of the leaderboard
 	Payers  Payers
@@ -100,8 +102,9 @@ type run struct {
 	signed  []byte   // the checkpoint
 	earlier [][]byte // other checkpoints, which it must continue
 
-	statement []byte     // what the ring signs about its state, which is a checkpoint too
-	states    [][16]byte // the digest of the state after each event
+	statement []byte          // what the ring signs about its state, which is a checkpoint too
+	states    [][16]byte      // the digest of the state after each event, zero where words are missing
+	wordless  map[string]bool // members with words that did not come, until their redaction
 }
 
 // Verify fetches the whole log of a ring, checks it, folds it in a core of its own, and
@@ -362,7 +365,7 @@ func (r *run) continues(ctx context.Context) error {
 // said before that is compared.
 func (r *run) replay(ctx context.Context, shown answer) error {
 	state := core.NewState(r.Capacity, rand.Uint64())
-	r.Payers = Payers{}
+	r.Payers, r.wordless = Payers{}, map[string]bool{}
 	var tree snap.Tree
 	var refusal error
 	err := log.Records(ctx, r.get, 0, uint64(r.At.N), func(records []snap.Record) error {
@@ -410,9 +413,25 @@ func (r *run) fold(state *core.State, record snap.Record) error {
 	case err != nil:
 		return wrong("event %d, which the rules do not allow: %w", state.Seq(), err)
 	}
-	r.states = append(r.states, state.Digest())
-	if s, ok := e.(*core.Snapshotted); ok && s.Core == r.Core && r.states[s.Size-1] != s.State {
-		return wrong("event %d says that the snapshot of %d events has another state than the events lead to: the snapshot is a lie", state.Seq()-1, s.Size)
+	if c := core.CommitmentsOf(e); c.Words == nil && c.Some() && len(record.Texts) == 0 {
+		r.wordless[core.MemberOf(e)] = true
+	}
+	if gone, ok := e.(*core.Removed); ok && gone.Redacted {
+		delete(r.wordless, gone.Member)
+	}
+	digest := [16]byte{}
+	if len(r.wordless) == 0 {
+		digest = state.Digest()
+	}
+	r.states = append(r.states, digest)
+	if s, ok := e.(*core.Snapshotted); ok && s.Core == r.Core {
+		switch r.states[s.Size-1] {
+		case [16]byte{}:
+			r.Untold++
+		case s.State:
+		default:
+			return wrong("event %d says that the snapshot of %d events has another state than the events lead to: the snapshot is a lie", state.Seq()-1, s.Size)
+		}
 	}
 	r.Payers.add(e)
 	if r.Each != nil {
@@ -422,8 +441,12 @@ func (r *run) fold(state *core.State, record snap.Record) error {
 }
 
 // differs says that this program has computed something else than the ring. That is wrong, unless
-// the ring runs another core: then it is not known.
+// the ring runs another core, or words are missing: then it is not known.
 func (r *run) differs(format string, args ...any) error {
+	if len(r.wordless) > 0 {
+		slug := slices.Min(slices.Collect(maps.Keys(r.wordless)))
+		return fmt.Errorf("%w; words of member %s are missing: if the ring has just redacted them, verify again; if it says this again, the ring withholds them", fmt.Errorf(format, args...), slug)
+	}
 	if none := [32]byte{}; r.Core != none && r.Signed.Core != none && r.Core != r.Signed.Core {
 		return fmt.Errorf("%w; the ring runs another version of the core, so verify it with a program of that version", fmt.Errorf(format, args...))
 	}

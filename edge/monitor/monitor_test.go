@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -42,6 +43,7 @@ type ring struct {
 	state   *core.State
 
 	alter map[string]func([]byte) []byte // what passes otherwise, by the beginning of the path
+	fixed map[string]fixed               // answers of before
 	url   string
 
 	bids   int // the next member to bid on
@@ -62,7 +64,11 @@ func newRing(t testing.TB, seed uint64, steps int) *ring {
 		t.Fatal(err)
 	}
 	for _, s := range coretest.Generate(seed, steps) {
-		if _, lies := s.Event.(*core.Snapshotted); s.Event != nil && !lies { // those of a generated history are of no state
+		if s.Event == nil {
+			continue
+		}
+		// Snapshots of a generated history are of no state, and a ring without redactions has all words.
+		if _, lies := s.Event.(*core.Snapshotted); !lies && core.CommitmentsOf(s.Event).Some() == (len(s.TextBytes) > 0) {
 			r.add(s)
 		}
 	}
@@ -143,6 +149,10 @@ func (r *ring) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer r.mu.Unlock()
 	path := req.URL.Path
 	body, err := r.answer(w.Header(), path)
+	if was, ok := r.fixed[path]; ok {
+		body = was.body
+		maps.Copy(w.Header(), was.header)
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
@@ -208,6 +218,12 @@ func (r *ring) mapTiles() {
 			r.paths[log.TilePath(tile)] = func() ([]byte, error) { return tlog.ReadTileData(tile, r) }
 		}
 	}
+}
+
+// fixed is an answer that goes on being given.
+type fixed struct {
+	body   []byte
+	header http.Header
 }
 
 func (r *ring) config(memory string) Config {
@@ -320,6 +336,128 @@ func TestALyingSnapshot(t *testing.T) {
 	r.bid(100)
 	if _, err := Verify(t.Context(), c); !errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "the snapshot is a lie") {
 		t.Errorf("%v", err)
+	}
+}
+
+// say adds an event about a snapshot of the state as it is, or with a bit of its digest flipped.
+func (r *ring) say(flip byte) {
+	state := r.state.Digest()
+	state[0] ^= flip
+	r.add(coretest.NewStep(&core.Snapshotted{Stamp: r.state.LastStamp(), Size: r.state.Seq(), State: state, Digest: [32]byte{1}, Bytes: 1}, nil))
+}
+
+// text gives a text with a salt.
+func text(value string) core.Text { return core.Text{Salt: [16]byte{1}, Value: value} }
+
+// redact removes a member with its words, as a ledger does.
+func (r *ring) redact(slug string) {
+	before := len(r.records)
+	r.add(coretest.NewStep(&core.Removed{Stamp: r.state.LastStamp(), Member: slug, Why: core.Why{Code: core.Spam}, Redacted: true}, nil))
+	if len(r.records) == before {
+		r.Fatalf("%s cannot be redacted", slug)
+	}
+	for i, record := range r.records {
+		if e, err := core.DecodeEvent(record.Event); err == nil && core.MemberOf(e) == slug {
+			r.records[i].Texts = nil
+		}
+	}
+}
+
+// A redaction makes no honest ring a liar, whatever it comes before and after, and hides no lie about a
+// state whose words are all there. J joins another member, C changes its words, M moves it, H hides it
+// for a reason in words, R redacts the member that has been longest in the ring without it, S is a
+// snapshot, L a lying one, B a bid.
+func TestRedactions(t *testing.T) {
+	for ops, want := range map[string]struct {
+		untold int
+		lies   bool
+	}{
+		"JSR": {1, false}, "JSRB": {1, false}, "JRS": {0, false}, "JJSRSRS": {2, false}, "SJSRSJSR": {2, false}, "JSCSRS": {2, false},
+		"JSMSRS": {2, false}, "JCMSBSR": {2, false}, "SJHSR": {1, false}, "JSRJCSRJS": {2, false}, "JSBSBS": {0, false},
+		"L": {0, true}, "JRL": {0, true}, "JSRL": {0, true}, "LJSR": {0, true}, "JSRSLJSR": {0, true}, "JHSRBL": {0, true},
+		"JLR": {1, false}, // which cannot be told without the words
+	} {
+		for _, saved := range []bool{false, true} {
+			r := newRing(t, 9, 100)
+			c := r.config(t.TempDir())
+			if saved {
+				c.Save = t.TempDir()
+			}
+			joined, redacted := 0, 0
+			for _, op := range ops {
+				slug, before := fmt.Sprint("redacted-", joined-1), len(r.records)
+				at := r.state.LastStamp()
+				step := func(e core.Event, texts core.Texts) { snap.Seal(e, &texts); r.add(coretest.NewStep(e, &texts)) }
+				switch op {
+				case 'J':
+					slug = fmt.Sprint("redacted-", joined)
+					joined++
+					step(&core.Joined{Stamp: at, Slug: slug, Kind: core.Agent, Category: "general", Fee: 100}, core.Texts{Name: text(slug), URL: text("https://" + slug + ".test/")})
+				case 'C':
+					step(&core.Changed{Stamp: at, Member: slug}, core.Texts{Name: text("changed")})
+				case 'M':
+					step(&core.Moved{Stamp: at, Member: slug}, core.Texts{URL: text("https://moved-" + slug + ".test/")})
+				case 'H':
+					step(&core.Hidden{Stamp: at, Member: slug, Why: core.Why{Code: core.Spam}}, core.Texts{Words: text("it is no site")})
+				case 'R':
+					r.redact(fmt.Sprint("redacted-", redacted))
+					redacted++
+				case 'S':
+					r.say(0)
+				case 'L':
+					r.say(1)
+				case 'B':
+					r.bid(100)
+				}
+				if len(r.records) == before {
+					t.Fatalf("%s: %c does not apply", ops, op)
+				}
+				if saved && !strings.Contains(ops, "L") { // each time again, on what was saved before
+					r.verify(c)
+				}
+			}
+			report, err := Verify(t.Context(), c)
+			switch lie := errors.Is(err, ErrWrong) && strings.Contains(err.Error(), "the snapshot is a lie"); {
+			case lie != want.lies || !lie && err != nil:
+				t.Errorf("%s, saved %v: %v", ops, saved, err)
+			case err == nil && report.Untold != want.untold:
+				t.Errorf("%s, saved %v: %d snapshots could not be compared, not %d", ops, saved, report.Untold, want.untold)
+			}
+		}
+	}
+}
+
+// What was shown or signed just before a redaction cannot be compared without the words. That is no
+// lie, and the next verification shows what is there. What a ring withholds without a redaction is
+// never verified.
+func TestARedactionMeanwhile(t *testing.T) {
+	for _, paths := range [][]string{{"/sync/checkpoint", "/api/leaderboard"}, {"/sync/checkpoint"}, nil} {
+		r := newRing(t, 9, 100)
+		c := r.config(t.TempDir())
+		texts := core.Texts{Name: text("soon"), URL: text("https://soon.test/")}
+		e := &core.Joined{Stamp: r.state.LastStamp(), Slug: "soon", Kind: core.Agent, Category: "general", Fee: 100}
+		snap.Seal(e, &texts)
+		r.add(coretest.NewStep(e, &texts))
+		r.fixed = map[string]fixed{}
+		for _, path := range paths {
+			header := http.Header{}
+			body, err := r.answer(header, path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.fixed[path] = fixed{body, header}
+		}
+		if withheld := paths == nil; withheld {
+			r.records[len(r.records)-1].Texts = nil
+		} else {
+			r.redact("soon")
+		}
+		if _, err := Verify(t.Context(), c); err == nil || errors.Is(err, ErrWrong) || !strings.Contains(err.Error(), "verify again") {
+			t.Errorf("%q: %v", paths, err)
+		}
+		if r.fixed = nil; paths != nil {
+			r.verify(c)
+		}
 	}
 }
 

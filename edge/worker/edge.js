@@ -21,6 +21,8 @@ const PATHS = new Set([
 ]);
 const MEMBER = /^\/api\/ring\/[0-9a-z-]+$/;
 const MEMBER_PAGE = /^\/members\/([0-9a-z-]+)$/;
+/** The log, and what is signed about it, which verifiers read. */
+const LOG = /^\/(?:log\/.*|sync\/(?:checkpoint|cosigned|keys))$/;
 const ICON = /^\/members\/[^/]+\/icon\.png$/;
 /** The longest target that the core is asked; the origin answers longer ones. */
 const MOST_TARGET = 16 << 10;
@@ -42,11 +44,14 @@ const isKnown = (path) => PATHS.has(path) || MEMBER.test(path);
 
 /** An origin as the page of a site has it, and that of a page which has none of its own. */
 const ORIGIN = /^(?:[a-z][a-z0-9+.-]*:\/\/[^\s,/]+|null|file:\/\/\S*)$/i;
+/** What pages of other sites may not send, or not under any name of this node. */
+const CALLS = new Set(["/mcp", "/a2a"]);
+const FORM = "/join";
 /** Hosts that no stranger's name leads to. */
 const OWN_HOST = /^(?:localhost|\d+(?:\.\d+){3}|\[.*\])$/;
 
 /**
- * Says why a request from a browser to the MCP server is refused, as edge/mcp.go does: a page
+ * Says why a request from a browser to the MCP server or the agent is refused, as edge/mcp.go does: a page
  * of a stranger can point a host name of its own at this node.
  *
  * @type {(request: Request, base: string) => string}
@@ -59,12 +64,24 @@ function foreignOrigin({ headers, url }, base) {
 	return "The request has an Origin field, and its Host field is not this ring's. Use the ring's own address.";
 }
 
+/**
+ * Whether a page of this ring has sent a form, as edge/pages.go says, by a request that says so by
+ * Origin alone.
+ *
+ * @type {(request: Request, base: string) => boolean}
+ */
+function ownForm({ headers, url }, base) {
+	const origin = headers.get("Origin") ?? "";
+	return URL.canParse(origin) && [url, base].some((own) => new URL(own).host === new URL(origin).host);
+}
+
 export class Edge {
 	#replica;
 	#origin;
 	#hops;
 	#limiter;
 	#icons;
+	#readers;
 	#build;
 	#documents = new Documents();
 	#forms = new Forms();
@@ -81,6 +98,7 @@ export class Edge {
 		this.#hops = new Hops(this.#origin.ask);
 		this.#limiter = new Limiter(Number(env.RATE_LIMIT || RATE_LIMIT));
 		this.#icons = new Limiter(10 * this.#limiter.limit); // a page may show many
+		this.#readers = new Limiter(40 * this.#limiter.limit); // of the log
 	}
 
 	/**
@@ -103,17 +121,21 @@ export class Edge {
 		const path = query < 0 ? target : target.slice(0, query);
 		/** @type {Asked} */
 		const asked = { request, path, base: this.#base(request), links: () => this.#onward(path, asked.base) };
-		if ((ICON.test(path) ? this.#icons : this.#limiter).take(client, fields)) {
+		const limiter = ICON.test(path) ? this.#icons : LOG.test(path) ? this.#readers : this.#limiter;
+		if (limiter.take(client, fields)) {
 			const detail = "This client has used up its requests for now. Retry-After says in how many seconds it has new ones.";
 			return problem(asked, fields, "rate_limited", detail);
 		}
 		const reads = method === "GET" || method === "HEAD";
-		if (method === "POST" && decoded(path) === "/mcp" && headers.has("Origin")) {
+		if (method === "POST" && headers.has("Origin") && (CALLS.has(decoded(path)) || decoded(path) === FORM)) {
 			const news = this.#replica.visit(ctx);
 			if (news) await news;
 			asked.base = this.#base(request);
-			const why = foreignOrigin(request, asked.base);
+			const why = decoded(path) === FORM ? "" : foreignOrigin(request, asked.base);
 			if (why) return problem(asked, fields, "origin_not_allowed", why);
+			// The origin does not know the name that this node was called by. It refuses the form, with its page.
+			if (decoded(path) === FORM && !headers.get("Sec-Fetch-Site"))
+				asked.site = ownForm(request, asked.base) ? "same-origin" : "cross-site";
 		}
 		const short = path.slice(0, -1);
 		if (path.endsWith("/") && isKnown(short) && method !== "OPTIONS" && versionServed(headers)) {
@@ -142,8 +164,17 @@ export class Edge {
 				told = a;
 			}
 		}
-		// What edges follow is not passed on, however it is spelled: it is this node's own to ask for.
-		if ([path, new URL(url).pathname].some((spelled) => /^\/+sync(\/|$)/i.test(decoded(spelled))))
+		// What this node shows of the ring is what it must have been signed, whatever the origin has signed since.
+		if (reads && path === "/sync/checkpoint" && versionServed(headers)) {
+			const news = this.#replica.visit(ctx);
+			if (news) await news;
+			const { guest, at } = this.#replica;
+			fields.push(["Content-Type", "text/plain; charset=utf-8"], ["Cache-Control", "public, max-age=1"], ["Vary", "Accept"]);
+			if (guest && at) return new Response(at.signed, { headers: fields });
+			fields.length -= 3;
+		}
+		// Whatever else edges ask of an origin is not passed on, however it is spelled: it is this node's own to ask for.
+		if (!(reads && LOG.test(path)) && [path, new URL(url).pathname].some((spelled) => /^\/+sync(\/|$)/i.test(decoded(spelled))))
 			return problem(asked, fields, "not_found", "Nothing has this path. GET /api lists what there is.");
 		const passed = this.#origin.pass(asked, target, client, id, fields, () => this.#alone(told, known, asked, fields));
 		// What has been sent may cost money: it does not end with its client.
@@ -167,6 +198,8 @@ export class Edge {
 	#answered(a, target, path, { headers, method }, client, ctx, fields) {
 		if (this.#replica.stale) fields.push(["Webring-Stale", "true"]);
 		if (a.to > 0 && method === "GET" && this.#origin.secret) this.#hops.count(a.from, a.to, client, headers, ctx);
+		// Verifiers draw the same anew. Not every runtime says when an answer was made.
+		fields.push(["Date", new Date(1000 * a.second).toUTCString()]);
 		const status = describe(fields, a, target, path, this.#build, headers);
 		return new Response(status === 304 ? null : a.body, { status, headers: this.#forms.headers(fields) });
 	}

@@ -24,7 +24,7 @@ const OWN = "Api-Version";
 const NOT_SENT =
 	/^(cf-.*|x-forwarded-.*|forwarded|x-real-ip|true-client-ip|host|connection|keep-alive|proxy-.*|te|trailer|transfer-encoding|upgrade|expect|content-length|accept-encoding|x-request-id|webring-edge|webring-let-go|webring-to-leader)$/;
 /** Fields of an answer that this node writes for itself. */
-const NOT_GIVEN = /^(connection|keep-alive|transfer-encoding|date|x-request-id|ratelimit-.*)$/;
+const NOT_GIVEN = /^(connection|keep-alive|transfer-encoding|x-request-id|ratelimit-.*)$/;
 
 /** Where drafts are checked, which costs nothing. */
 const CHECKS = new Set(["/api/check", "/join"]);
@@ -106,6 +106,7 @@ export class Origin {
 		const { request } = asked;
 		const headers = new Headers({ "X-Request-Id": id });
 		for (const [name, value] of request.headers) if (!NOT_SENT.test(name)) headers.set(name, value);
+		if (asked.site) headers.set("Sec-Fetch-Site", asked.site);
 		const reads = request.method === "GET" || request.method === "HEAD";
 		const body = reads ? new Uint8Array() : await readBody(request);
 		if (!body) return problem(asked, fields, "body_too_large", "A request body may have 16 KiB, without its content coding too.");

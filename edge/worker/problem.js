@@ -30,6 +30,7 @@ const HEADINGS = { origin_unavailable: "Out of reach at the moment" };
  * @property {string} path
  * @property {string} base
  * @property {() => [string, string][]} links
+ * @property {string} [site] what this node says of the page that has sent it, for Sec-Fetch-Site
  */
 
 /**

@@ -22,7 +22,7 @@ var (
 	replicaSequenceDesc    = desc("replica_sequence", "Events that this edge shows.")
 	replicaAgeDesc         = desc("replica_age_seconds", "Time since the newest checkpoint came, or since it was signed if that is longer.")
 	replicaStaleDesc       = desc("replica_stale", "1 while answers are marked as stale, and 0 otherwise.")
-	replicaUnreachableDesc = desc("replica_unreachable", "1 while this edge does not come to what its origin signs and must be upgraded, and 0 otherwise.")
+	replicaUnreachableDesc = desc("replica_unreachable", "1 while this edge does not come to what its origin signs, and 0 otherwise.")
 	replicaOriginDesc      = desc("replica_origin", "1 for the origin of the latest checkpoint, and 0 for the others.", "origin")
 	forwardOriginDesc      = desc("forward_origin", "1 for the origin that the next request is passed on to, and 0 for others that are named.", "origin")
 )
@@ -57,8 +57,8 @@ func (e *Edge) Collect(to chan<- prometheus.Metric) {
 }
 
 // Checks are what the readiness of an edge that has started depends on. It is not ready when what it
-// shows is older than most; 0 allows any age. A silent origin, and an edge that has to be upgraded,
-// are told of and are no reason by themselves to send requests elsewhere: they concern all edges
+// shows is older than most; 0 allows any age. A silent origin, one that has lost events, and an edge that
+// has to be upgraded are told of and are no reason by themselves to send requests elsewhere: they concern all edges
 // alike, what these have stays right, and its age counts.
 func (e *Edge) Checks(most time.Duration) []Check {
 	age := func() time.Duration {

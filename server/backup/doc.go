@@ -11,7 +11,7 @@
 // A piece is a sequence of rows: length(4 bytes, big endian) key, length value. The file
 // holds the keys, so its reader can sign as the origin.
 //
-// [Write] and [Read] are the two directions. [CatchUp] fetches from an edge the events that
-// the ledger lacks: edges have seen what the origin signed, and refuse an origin that
+// [Write] and [Read] are the two directions. [CatchUp] fetches from edges the events that
+// the ledger lacks: they have seen what the origin signed, and refuse an origin that
 // signs another history.
 package backup

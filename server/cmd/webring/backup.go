@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -19,12 +20,13 @@ import (
 	"webring/edge/durable"
 	"webring/server"
 	"webring/server/backup"
+	"webring/server/ledger/badgerstore"
 )
 
 // backupOrigin asks the running origin for a backup. The file has its name only
 // when it is whole.
-func backupOrigin(fs *flag.FlagSet) action {
-	o := defineData(fs, "`folder` of the running origin")
+func backupOrigin(flags *flag.FlagSet) action {
+	o := defineData(flags, "`folder` of the running origin")
 	return func(words []string, out io.Writer) error {
 		if len(words) != 1 {
 			return errUsage
@@ -34,15 +36,26 @@ func backupOrigin(fs *flag.FlagSet) action {
 			return err
 		}
 		folder, before, after := filepath.Dir(path), filepath.Base(path)+".", ".part"
-		tellLeft(folder, before, after)
+		if _, err := removeLeft(folder, before, after); err != nil {
+			return err
+		}
 		// A temporary file that only its owner can read: it holds the keys.
-		f, err := os.CreateTemp(folder, before+"*"+after)
+		part, _, end, err := workIn(func() (string, error) {
+			f, err := os.CreateTemp(folder, before+"*"+after)
+			if err != nil {
+				return "", err
+			}
+			return f.Name(), f.Close()
+		})
 		if err != nil {
 			return err
 		}
-		defer os.Remove(f.Name())
-		_, end := removeOnSignal(f.Name())
+		defer os.Remove(part)
 		defer end()
+		f, err := os.OpenFile(part, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
 		defer f.Close()
 		err = o.send(http.MethodGet, "/backup", nil, func(answer io.Reader) error {
 			_, err := io.Copy(f, answer)
@@ -94,43 +107,86 @@ func replaceable(path string) error {
 	return nil
 }
 
-// tellLeft names the files and folders, with names that begin and end so, that killed
-// processes may have left. It removes none: another process may be at work there.
-func tellLeft(folder, before, after string) {
+// left gives the files and folders with names that begin and end so and have a number between: other
+// processes are at work there, or were killed.
+func left(folder, before, after string) (paths []string) {
 	entries, _ := os.ReadDir(folder) // one that cannot be listed can be written to
 	for _, e := range entries {
 		rest, begins := strings.CutPrefix(e.Name(), before)
 		number, ends := strings.CutSuffix(rest, after)
 		if begins && ends && strings.Trim(number, "0123456789") == "" {
-			fmt.Fprintf(os.Stderr, "webring: %s is unfinished and may hold keys; remove it unless something is still at work there\n", filepath.Join(folder, e.Name()))
+			paths = append(paths, filepath.Join(folder, e.Name()))
 		}
 	}
+	return paths
+}
+
+// removeLeft removes what killed processes have left, and says so. A process at work holds a lock.
+func removeLeft(folder, before, after string) (working bool, err error) {
+	for _, path := range left(folder, before, after) {
+		lock, err := badgerstore.Lock(path)
+		switch {
+		case errors.Is(err, badgerstore.ErrLocked):
+			working = true
+			continue
+		case errors.Is(err, fs.ErrNotExist):
+			continue
+		case err == nil:
+			err = errors.Join(os.RemoveAll(path), lock.Close())
+		}
+		if err != nil {
+			return working, fmt.Errorf("%s is unfinished, may hold keys, and cannot be removed: %w", path, err)
+		}
+		fmt.Fprintf(os.Stderr, "webring: removed %s, which a process that was killed had left\n", path)
+	}
+	return working, nil
+}
+
+// The names of folders in which restore and seed make what is moved to a data folder.
+const restoring, seeding = ".restoring-", ".seeding-"
+
+// unfinished says why no ring begins in a data folder: a restore or a seed has left a part there, or is at
+// work. The head is moved last, so with it the ring is whole.
+func unfinished(data string) error {
+	if _, err := os.Lstat(filepath.Join(data, "head")); err == nil {
+		return nil
+	}
+	for before, command := range map[string]string{restoring: "restore", seeding: "seed"} {
+		if paths := left(data, before, ""); len(paths) > 0 {
+			return fmt.Errorf("%s is of a webring %s that is at work or was killed, so the ring in %s is not whole; let it finish, or run webring %s again, which starts over; if you want a new ring instead, remove that folder", paths[0], command, data, command)
+		}
+	}
+	return nil
 }
 
 // restoreOrigin makes a data folder of a backup.
-func restoreOrigin(fs *flag.FlagSet) action {
-	o := defineData(fs, "`folder` to be made; it must not hold a ledger")
-	from := fs.String("from", "", "`URL` of any edge, or of the old origin, that may have seen what came after the backup")
-	alone := fs.Bool("alone", false, "use only if there are no edges, or you will reset them all")
-	capacity := fs.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
+func restoreOrigin(flags *flag.FlagSet) action {
+	o := defineData(flags, "`folder` to be made; it must not hold a ledger")
+	var from list
+	flags.Var(&from, "from", "`URL` of an edge, or of the old origin, that may have seen what came after the backup; name each, and the longest history is taken (repeatable)")
+	alone := flags.Bool("alone", false, "use only if there are no edges, or you will reset them all")
+	capacity := flags.Int("capacity", 1_000_000, "`members` that can ever join, as for serve")
 	return func(words []string, out io.Writer) error {
 		data := string(*o)
 		if len(words) != 1 {
 			return errUsage
 		}
-		if (*from != "") == *alone {
-			return errors.New("restore needs either --from URL, an edge that may have newer events, or --alone if there are no edges: an edge refuses an origin that lacks events which the edge has seen")
+		if (len(from) > 0) == *alone {
+			return errors.New("restore needs either --from URL for each edge, since one may have newer events, or --alone if there are no edges: an edge refuses an origin that lacks events which the edge has seen")
 		}
-		for _, name := range []string{"ledger", "head"} {
-			if _, err := os.Lstat(filepath.Join(data, name)); !errors.Is(err, os.ErrNotExist) {
-				return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", data, name)
+		// A restore that was killed while it moved what it had made has left a ledger without a head.
+		moved := filepath.Join(data, "ledger")
+		halfway := len(left(data, restoring, "")) > 0
+		for _, path := range []string{moved, filepath.Join(data, "head")} {
+			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) && !(path == moved && halfway) {
+				return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", data, filepath.Base(path))
 			}
 		}
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			return err
 		}
 		// Everything is checked there, so that no serve can begin on a part.
-		work, keep, end, err := workFolder(data, ".restoring-")
+		work, keep, end, err := workFolder(data, restoring)
 		if err != nil {
 			return err
 		}
@@ -145,10 +201,10 @@ func restoreOrigin(fs *flag.FlagSet) action {
 			return err
 		}
 		added := uint64(0)
-		if *from != "" {
+		if len(from) > 0 {
 			var keys []string
 			if keys, err = server.Verifiers(work); err == nil { // the origin may have changed to the next one since
-				added, err = backup.CatchUp(context.Background(), books.Ledger, *from, keys...)
+				added, err = backup.CatchUp(context.Background(), books.Ledger, from, keys...)
 			}
 		}
 		if err == nil {
@@ -158,6 +214,11 @@ func restoreOrigin(fs *flag.FlagSet) action {
 			return err
 		}
 		keep() // from here on a signal must not remove what was moved
+		if halfway {
+			if err := os.RemoveAll(moved); err != nil {
+				return err
+			}
+		}
 		if err := backup.Install(work, data); err != nil {
 			return err
 		}
@@ -167,15 +228,37 @@ func restoreOrigin(fs *flag.FlagSet) action {
 }
 
 // workFolder makes a folder in data, with a name that begins so, for what is moved to data
-// once it is whole. It names what other processes have left, and returns the functions of
-// [removeOnSignal].
+// once it is whole, and returns the functions of [removeOnSignal]. One process works there at a time.
 func workFolder(data, before string) (work string, keep, end func(), err error) {
-	tellLeft(data, before, "")
-	if work, err = os.MkdirTemp(data, before); err != nil {
+	switch working, err := removeLeft(data, before, ""); {
+	case err != nil:
 		return "", nil, nil, err
+	case working:
+		return "", nil, nil, fmt.Errorf("another process makes a ring in %s; let it finish", data)
 	}
-	keep, end = removeOnSignal(work)
-	return work, keep, end, nil
+	return workIn(func() (string, error) { return os.MkdirTemp(data, before) })
+}
+
+// workIn makes a file or folder and locks it: what has no lock, a killed process has left. It returns the
+// functions of [removeOnSignal]; end unlocks, too.
+func workIn(create func() (string, error)) (path string, keep, end func(), err error) {
+	for {
+		if path, err = create(); err != nil {
+			return "", nil, nil, err
+		}
+		lock, err := badgerstore.Lock(path)
+		if err == nil {
+			if _, err = os.Lstat(path); err == nil {
+				keep, end := removeOnSignal(path)
+				return path, keep, func() { end(); lock.Close() }, nil
+			}
+			lock.Close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, badgerstore.ErrLocked) {
+			return "", nil, nil, err
+		}
+		// Another process has removed it as left, before it was locked.
+	}
 }
 
 // removeOnSignal makes the process end at once on a signal, and then removes the file or

@@ -16,6 +16,7 @@ import (
 
 	"webring/server"
 	"webring/server/backup"
+	"webring/server/devchain"
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
 )
@@ -143,15 +144,17 @@ func TestABackupThatDoesNotComeToItsEndHarmsNoOther(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Fatalf("killed: it left %v, %v", left, err)
 	}
-	next := begin()
+	next, another := begin(), begin()
 	finish("the next", next, 1)
-	if !strings.Contains(next.said.String(), left[0]+" is unfinished") {
+	finish("the one after it", another, 0)
+	if !strings.Contains(next.said.String(), "removed "+left[0]) {
 		t.Errorf("of what was left the next says %q", next.said)
 	}
 }
 
 // TestARestoreThatDoesNotComeToItsEndLeavesNoKeys holds that what it made goes with it,
-// and that the next one names what a killed one left.
+// and that of a killed one nothing is taken for a ring: no origin begins there, and the next restore
+// removes what it left, and starts over.
 func TestARestoreThatDoesNotComeToItsEndLeavesNoKeys(t *testing.T) {
 	t.Parallel()
 	o := start(t, "--core", "native")
@@ -192,8 +195,52 @@ func TestARestoreThatDoesNotComeToItsEndLeavesNoKeys(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Fatalf("the killed one left %v: %v", left, err)
 	}
-	if out, err := o.operate("restore", file, "--data", data, "--alone"); err != nil || !strings.Contains(out, left[0]+" is unfinished") {
+	refused := func(when string) {
+		t.Helper()
+		before, _ := os.ReadDir(data)
+		for _, args := range [][]string{{}, {"--check"}} {
+			out, err := invoke(t, append([]string{"serve", "--dev", "--scorer", "fixed:72", "--data", data, "--listen", devchain.FreeAddress()}, args...)...).CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "webring restore again") {
+				t.Errorf("%s: serve %q: %v\n%s", when, args, err, out)
+			}
+		}
+		if after, err := os.ReadDir(data); err != nil || len(after) != len(before) {
+			t.Errorf("%s: an origin has begun in %v: %v", when, after, err)
+		}
+	}
+	refused("killed while it asked an edge")
+	if err := os.Rename(filepath.Join(left[0], "ledger"), filepath.Join(data, "ledger")); err != nil {
+		t.Fatal(err)
+	}
+	refused("killed while it moved what it made")
+	working := invoke(t, "restore", file, "--data", data, "--from", silent.URL)
+	if err := working.Start(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "a question", asked)
+	refused("at work")
+	if out, err := o.operate("restore", file, "--data", data, "--alone"); err == nil || !strings.Contains(out, "another process makes a ring in "+data) {
+		t.Errorf("two at once: %v\n%s", err, out)
+	}
+	if err := working.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	working.Wait()
+	if out, err := o.operate("restore", file, "--data", data, "--alone"); err != nil || !strings.Contains(out, "webring: removed "+data) {
 		t.Errorf("the next: %v\n%s", err, out)
+	}
+	if left, err := filepath.Glob(filepath.Dir(keys)); err != nil || len(left) > 0 {
+		t.Errorf("it left %v: %v", left, err)
+	}
+	o.kill()
+	key := o.verifier()
+	o.data = data
+	o.launch()
+	if got := o.verifier(); got != key {
+		t.Errorf("it signs with %s, not %s", got, key)
+	}
+	if out, err := o.operate("restore", file, "--data", data, "--alone"); err == nil || !strings.Contains(out, "already holds") {
+		t.Errorf("over a ring: %v\n%s", err, out)
 	}
 }
 

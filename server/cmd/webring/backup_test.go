@@ -125,6 +125,82 @@ func TestBackupAndAnEdgeBringEverythingBack(t *testing.T) {
 	o.data = lost
 }
 
+// TestARestoreTakesTheLongestHistory restores from edges that have seen different amounts. An edge that is
+// ahead of its origin says so, with what to do, until the origin has all.
+func TestARestoreTakesTheLongestHistory(t *testing.T) {
+	t.Parallel()
+	o := start(t, "--core", "native")
+	behind := o.follow(t, o.verifier())
+	file := filepath.Join(t.TempDir(), "backup.tar")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	again := func(fee string) {
+		o.stop()
+		o.args = append(o.args, "--fee", fee) // an event
+		o.launch()
+		o.told()
+	}
+	again("1.23")
+	alike(t, o, behind)
+	behind.stop()
+	again("1.45")
+	ahead := o.follow(t, o.verifier())
+	alike(t, o, ahead)
+	o.kill()
+	want := ahead.position()
+	behind.launch()
+
+	restore := func(from ...string) (data, out string, err error) {
+		data = filepath.Join(t.TempDir(), "data")
+		args := []string{"restore", file, "--data", data}
+		for _, url := range from {
+			args = append(args, "--from", url)
+		}
+		out, err = o.operate(args...)
+		return data, out, err
+	}
+	reach := func(fine bool, says string) {
+		t.Helper()
+		eventually(t, "what the edge says of its origin", longEnough, func() bool {
+			_, rows := ahead.readiness()
+			return rows["reach"].OK == fine && strings.Contains(rows["reach"].Detail, says)
+		})
+	}
+	if _, out, err := restore(ahead.base, "http://127.0.0.1:1"); err == nil || !strings.Contains(out, "http://127.0.0.1:1: ") {
+		t.Errorf("an edge that does not answer: %v\n%s", err, out)
+	}
+	var right string
+	for _, order := range [][]string{{ahead.base}, {behind.base, ahead.base}, {ahead.base, behind.base}} {
+		data, out, err := restore(order...)
+		if err != nil || !strings.Contains(out, want+" events, tree ") {
+			t.Fatalf("from %q: %v\n%s", order, err, out)
+		}
+		right = data
+	}
+	data, out, err := restore(behind.base)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.data = data
+	o.launch()
+	reach(false, "webring restore with --from this edge")
+	if said, err := ahead.operate("version"); err != nil || !strings.Contains(said, "webring restore with --from this edge") || ahead.get("/api").Header.Get("Webring-Stale") != "true" {
+		t.Errorf("%v: %s", err, said)
+	}
+	// The one that was restored from too little has gone on.
+	for _, order := range [][]string{{o.base, ahead.base}, {ahead.base, o.base}} {
+		if _, out, err := restore(order...); err == nil || !strings.Contains(out, "different histories") {
+			t.Errorf("two histories were joined: %v\n%s", err, out)
+		}
+	}
+	o.kill()
+	o.data = right
+	o.launch()
+	reach(true, "it comes to what the origin signs")
+	alike(t, o, ahead)
+}
+
 // TestChallengeKeyIsRotatedWithoutLosingAPayment holds that challenges of the
 // previous key are taken after a restart, and those of an older one are not.
 func TestChallengeKeyIsRotatedWithoutLosingAPayment(t *testing.T) {

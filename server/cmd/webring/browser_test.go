@@ -257,7 +257,9 @@ func TestAReaderVerifiesTheLeaderboard(t *testing.T) {
 	chromium := browser(t)
 	o := syntheticRing(t, "300")
 	e := o.follow(t, o.verifier())
+	w := startWorker(t, o.base, o.verifier())
 	alike(t, o, e)
+	w.comesTo(o)
 	_, other, err := note.GenerateKey(rand.Reader, "ring.example")
 	if err != nil {
 		t.Fatal(err)
@@ -275,7 +277,7 @@ func TestAReaderVerifiesTheLeaderboard(t *testing.T) {
 		t.Log("Firefox, and what is altered like in another row, are looked at with -browser.whole, as in make soak")
 	}
 	evidence := 0
-	drive(t, "verify.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "nodes": []string{o.base, e.base}, "position": written, "key": other, "memory": o.signings(t)}, 100, func(text string) {
+	drive(t, "verify.mjs", map[string]any{"chromium": chromium, "firefox": firefox, "nodes": []string{o.base, e.base, w.base}, "position": written, "key": other, "memory": o.signings(t)}, 100, func(text string) {
 		evidence++
 		evidenceIn(t, text, o.verifier())
 	})

@@ -288,6 +288,9 @@ func (c *checks) ledger(data string) (running bool) {
 		c.note("ledger", "an origin runs on %s, at %d events: its ledger is locked, and was not looked at", data, s.Events)
 		return true
 	}
+	if c.fail("ledger", unfinished(data)) {
+		return false
+	}
 	dir := filepath.Join(data, "ledger")
 	lock, err := badgerstore.Lock(dir)
 	switch {

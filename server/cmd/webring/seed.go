@@ -39,7 +39,7 @@ func seed(fs *flag.FlagSet) action {
 			return err
 		}
 		// Half a history is of no use.
-		work, keep, end, err := workFolder(*data, ".seeding-")
+		work, keep, end, err := workFolder(*data, seeding)
 		if err != nil {
 			return err
 		}

@@ -54,6 +54,9 @@ func (n *originNode) run(ctx context.Context) (err error) {
 	if err := os.MkdirAll(n.o.data, 0o700); err != nil {
 		return err
 	}
+	if err := unfinished(n.o.data); err != nil {
+		return err
+	}
 	if err := room(n.o.data, server.StartFloor); err != nil {
 		return err
 	}

@@ -182,6 +182,9 @@ func tell(c *checks, r *monitor.Report) {
 	}
 	c.ok("state", "the events lead to the state that is signed at %d events, %x", r.Signed.Size, r.Signed.State)
 	c.ok("leaderboard", "the same to the byte, with %d members at %d events and %s", r.Members, r.Shown, r.As.Format(time.RFC3339))
+	if r.Untold > 0 {
+		c.note("snapshots", "%d of earlier states cannot be compared: words that were in them are redacted", r.Untold)
+	}
 	tellWitnesses(c, r.Cosigned)
 	payers := r.Payers.Concentration()
 	if payers.Accounts > 0 && payers.Total > 0 {

@@ -19,6 +19,8 @@ import (
 
 	"webring/core/api"
 	"webring/core/coretest"
+	"webring/edge/tlog"
+	"webring/server/publish"
 )
 
 // TestAWorkerAnswersAsAnEdgeDoes has an edge and a Worker follow random histories, and the
@@ -310,6 +312,93 @@ func TestAWorkerReadsAddressesAsAnEdgeDoes(t *testing.T) {
 			r := request(t, node, "POST", "/mcp", "{}", "Host", c.host, "Origin", c.origin)
 			if refused := r.status == http.StatusForbidden && strings.Contains(r.body, `"origin_not_allowed"`); refused != c.refused {
 				t.Errorf("from %q at %q: %d %s", c.origin, c.host, r.status, r.body)
+			}
+		}
+	}
+}
+
+// TestAWorkerIsVerifiedAsAnEdgeIs asks an edge and a Worker for all that verification reads, and has the
+// command verify the Worker, with a policy too, whose witnesses lag.
+func TestAWorkerIsVerifiedAsAnEdgeIs(t *testing.T) {
+	t.Parallel()
+	bundled(t)
+	o := syntheticRing(t, "300")
+	o.told()
+	e := o.follow(t, o.verifier())
+	w := startWorker(t, o.base, o.verifier())
+	w.comesTo(o)
+	size, err := strconv.ParseUint(o.position(), 10, 63)
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := []string{"/sync/checkpoint", "/sync/cosigned", "/sync/keys", tlog.CheckpointPath, fmt.Sprint("/log/proof/", size-1), "/log/proof/1000000", "/log/nothing",
+		"/log/tile/0/000", "/log/tile/1/000.p/1", "/log/tile/9/000", tlog.TextsPath(0, tlog.TileWidth), tlog.EntriesPath(0, tlog.TileWidth), tlog.EntriesPath(int64(size/tlog.TileWidth), int(size%tlog.TileWidth))}
+	for pattern := range publish.Handlers(new(publish.Switch), func() string { return "" }) {
+		begin, _, _ := strings.Cut(pattern, "{")
+		if begin != "/sync/snapshot/" && !slices.ContainsFunc(targets, func(target string) bool { return strings.HasPrefix(target, begin) }) {
+			t.Errorf("%s is not compared", pattern)
+		}
+	}
+	for _, target := range targets {
+		for _, more := range [][]string{nil, {"Api-Version", "2"}, {"Accept", "text/html"}} {
+			sameAnswer(t, e, w.origin, target, more...)
+		}
+	}
+	for _, path := range []string{fmt.Sprintf("/sync/snapshot/%064x", 1), "/sync/hops", "/sync/", "/sync", "/sync/keys/x", "//sync/keys"} {
+		for _, node := range []*origin{e, w.origin} {
+			if r := ask(t, node, path); r.status != http.StatusNotFound && r.status != http.StatusMethodNotAllowed {
+				t.Errorf("%s: %d %s", path, r.status, r.body)
+			}
+		}
+	}
+	memory := t.TempDir()
+	for range 2 {
+		if out, err := o.operate("verify", w.base, "--memory", memory); err != nil || !strings.Contains(out, "the same to the byte") {
+			t.Errorf("%v\n%s\n%s", err, out, w.log)
+		}
+	}
+}
+
+// TestNoNodeTakesWhatOtherSitesFillIn sends the form of the join page as browsers do for pages of the ring
+// and of other sites, and calls of the MCP server and the agent under a stranger's host name.
+func TestNoNodeTakesWhatOtherSitesFillIn(t *testing.T) {
+	t.Parallel()
+	bundled(t)
+	secret := secretFile(t)
+	o := start(t, "--edge-secret-file", secret)
+	e := o.follow(t, o.verifier(), "--edge-secret-file", secret)
+	vouches, plain := startWorker(t, o.base, o.verifier(), secretOf(t, secret)), startWorker(t, o.base, o.verifier())
+	vouches.comesTo(o)
+	plain.comesTo(o)
+	const form = "name=Strange+words&url=https%3A%2F%2Fstrange.example%2F&kind=mcp"
+	for name, node := range map[string]*origin{"origin": o, "edge": e, "Worker": vouches.origin, "Worker without a secret": plain.origin} {
+		for _, path := range []string{"/join", "/%6aoin"} {
+			for _, from := range []string{"", o.base, node.base, "https://strange.example", o.base + "0", "null", "file://", "nonsense"} {
+				for _, site := range []string{"", "same-origin", "none", "same-site", "cross-site", "Cross-Site"} {
+					header := []string{"Content-Type", "application/x-www-form-urlencoded"}
+					if from != "" {
+						header = append(header, "Origin", from)
+					}
+					if site != "" {
+						header = append(header, "Sec-Fetch-Site", site)
+					}
+					foreign := strings.HasSuffix(strings.ToLower(site), "-site") || site == "" && from != "" && from != o.base && from != node.base
+					r := node.send(http.MethodPost, path, []byte(form), header...)
+					if refused := r.Status == http.StatusForbidden && strings.Contains(string(r.Body), `"origin_not_allowed"`); refused != foreign || !refused && r.Status != http.StatusOK {
+						t.Errorf("%s: POST %s from %q, %q: %d %.200s", name, path, from, site, r.Status, r.Body)
+					}
+				}
+			}
+		}
+		r := node.send(http.MethodPost, "/join", []byte(form), "Content-Type", "application/x-www-form-urlencoded", "Accept", "text/html", "Origin", "null")
+		if r.Status != http.StatusForbidden || !strings.Contains(string(r.Body), "Another site filled in this form") || strings.Contains(string(r.Body), "Strange") {
+			t.Errorf("%s: %d %s", name, r.Status, r.Body)
+		}
+		for _, path := range []string{"/mcp", "/a2a"} {
+			for host, refused := range map[string]bool{"strange.example": true, "127.0.0.1": false} {
+				if r := request(t, node, http.MethodPost, path, "{}", "Host", host, "Origin", "http://"+host); (r.status == http.StatusForbidden) != refused {
+					t.Errorf("%s: POST %s at %s: %d %s", name, path, host, r.status, r.body)
+				}
 			}
 		}
 	}

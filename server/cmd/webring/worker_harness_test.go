@@ -138,6 +138,12 @@ func (w *worker) launch() {
 	})
 }
 
+// comesTo waits until a Worker shows what an origin does.
+func (w *worker) comesTo(o *origin) {
+	w.t.Helper()
+	eventually(w.t, "the origin's position at the Worker", time.Minute, func() bool { return w.position() == o.position() })
+}
+
 // deno starts the same files under Deno, to follow h.
 func (h *hostile) deno() *worker {
 	h.t.Helper()

@@ -154,8 +154,14 @@ func TestAWorkerLimitsClients(t *testing.T) {
 	if r := w.get("/members/alpha/icon.png", "CF-Connecting-IP", "192.0.2.1"); r.Status == http.StatusTooManyRequests || r.Header.Get("RateLimit-Limit") != "30" {
 		t.Errorf("%d %v", r.Status, r.Header)
 	}
-	// What edges follow is not handed on: the origin would take its reader for an edge.
-	for i, path := range []string{"/sync/checkpoint", "/%73ync/checkpoint", "//sync/keys", "/x/../sync/checkpoint", "/%2e%2e/sync/checkpoint", "/x/%2E./%73ync/hops"} {
+	// So are the log, and what is signed about it, as at an edge.
+	for _, path := range []string{"/log/checkpoint", "/sync/keys"} {
+		if r := w.get(path, "CF-Connecting-IP", "192.0.2.1"); r.Status == http.StatusTooManyRequests || r.Header.Get("RateLimit-Limit") != "120" {
+			t.Errorf("%s: %d %v", path, r.Status, r.Header)
+		}
+	}
+	// What an edge keeps to itself is not handed on, however it is spelled.
+	for i, path := range []string{"/sync/hops", "/%73ync/checkpoint", "//sync/keys", "/x/../sync/hops", "/%2e%2e/sync/hops", "/x/%2E./%73ync/hops"} {
 		for _, r := range []reply{
 			w.get(path, "CF-Connecting-IP", fmt.Sprint("192.0.3.", i), "Accept", "application/json"),
 			w.send(http.MethodPost, path, []byte("{}"), "CF-Connecting-IP", fmt.Sprint("192.0.3.", i), "Content-Type", "application/json"),
