@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"webring/edge/describe"
 )
 
 var (
@@ -113,12 +115,8 @@ func short(s string) string {
 // Command lines are of one line each, and mean the same in POSIX shells and in
 // PowerShell, which differ in how lines go on and in what quotes a quotation mark.
 
-// Client is the command that runs the reference client of the payment protocol, and client
-// the same before its arguments.
-const (
-	Client = "npx mppx@0.11.0"
-	client = Client + " "
-)
+// client runs the reference client of the payment protocol, before its arguments.
+const client = describe.Client + " "
 
 // joinCommand is how an agent joins, with the words left to fill in.
 func joinCommand(base string) string {

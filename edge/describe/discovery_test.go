@@ -139,7 +139,7 @@ func TestLLMsStaysSmall(t *testing.T) {
 		t.Errorf("%d bytes", len(text))
 	}
 	prose, _, _ := strings.Cut(text, "\n## ")
-	for _, want := range []string{"`tempo` on `eip155:42431`", "`evm` on `eip155:8453`", "never pay again on 503", "a bid keeps its fee as its standing", "the whole total, fee included, counts in full for `grace_period` after the last bid and then falls to 0 over `decay_span`", "`credential_reused`", "```sh\nnpx mppx 'https://ring.example/api/register' -J '{"} {
+	for _, want := range []string{"`tempo` on `eip155:42431`", "`evm` on `eip155:8453`", "never pay again on 503", "a bid keeps its fee as its standing", "the whole total, fee included, counts in full for `grace_period` after the last bid and then falls to 0 over `decay_span`", "`credential_reused`", "```sh\n" + Client + " 'https://ring.example/api/register' -J '{"} {
 		if !strings.Contains(prose, want) {
 			t.Errorf("it does not say %q", want)
 		}
