@@ -23,7 +23,7 @@ var texts = template.Must(template.New("").Funcs(template.FuncMap{
 	"quotedURL": strings.NewReplacer("'", "%27").Replace,
 	"xml":       inXML,
 	"client":    func() string { return Client },
-}).Parse(textsFile))
+}).Option("missingkey=error").Parse(textsFile))
 
 // The reference client of the payment protocol, and the library that it uses. Their versions
 // belong together: with others npm may install neither. The handbook says how to change them.
