@@ -786,6 +786,36 @@ func TestPagesSayHowToBeTold(t *testing.T) {
 	}
 }
 
+// The page says which links are in the footer, and no others.
+func TestAboutPromisesWhatTheFooterHas(t *testing.T) {
+	const terms, privacy, report = "https://operator.dev/terms", "https://operator.dev/privacy", "mailto:abuse@operator.dev"
+	for said, p := range map[string]Policies{
+		"":                                  {},
+		"terms":                             {Terms: terms},
+		"privacy policy":                    {Privacy: privacy},
+		"report address":                    {Report: report},
+		"terms and privacy policy":          {Terms: terms, Privacy: privacy},
+		"terms and report address":          {Terms: terms, Report: report},
+		"privacy policy and report address": {Privacy: privacy, Report: report},
+		"terms, privacy policy and report address": {Terms: terms, Privacy: privacy, Report: report},
+	} {
+		v := About{Page: page}
+		v.Policies = p
+		got := textOf(v.HTML())
+		if said != "" {
+			said = "<h2>Contact</h2><p>The footer links to the operator&#39;s " + said + ".</p>"
+		}
+		if !strings.Contains(got, said) || strings.Contains(got, "The footer") != (said != "") {
+			t.Errorf("with %+v there is no %q", p, said)
+		}
+		for address, promised := range map[string]bool{terms: p.Terms != "", privacy: p.Privacy != "", report: p.Report != ""} {
+			if strings.Contains(got, `href="`+address+`"`) != promised {
+				t.Errorf("with %+v: a link to %s", p, address)
+			}
+		}
+	}
+}
+
 func TestASyntheticRingSaysSo(t *testing.T) {
 	p := page
 	p.Synthetic = true
