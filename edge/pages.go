@@ -172,7 +172,6 @@ func (s *Shell) describedSite(cfg *Config) describe.Site {
 		Hub:        cfg.Hub,
 		Version:    cfg.Version,
 		Example:    cfg.ExampleSite,
-		Client:     templates.Client,
 		Deprecated: s.deprecated,
 		OriginData: cfg.OriginData,
 		Witnessed:  cfg.Witnessed,

@@ -1273,7 +1273,7 @@ func docsFiles(v Docs) templ.Component {
 				}()
 			}
 			ctx = templ.InitializeContext(ctx)
-			for _, o := range describe.Published() {
+			for _, o := range v.Documents {
 				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 88, "<tr><th scope=\"row\"><a href=\"")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err

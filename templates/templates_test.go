@@ -509,14 +509,14 @@ func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
 		d := Draft{Name: text, URL: "https://a.example/?a=b&c", Kind: "agent"}
 		for _, words := range shells(t, RegisterCommand(base, "-r http://127.0.0.1:1", d.JSON())) {
 			var got Draft
-			if member(words, &got); got != d || !slices.Equal(words[:len(words)-1], []string{"npx", "mppx@0.11.0", url + "/api/register", "-r", "http://127.0.0.1:1", "-J"}) {
+			if member(words, &got); got != d || !slices.Equal(words[:len(words)-1], append(strings.Fields(describe.Client), url+"/api/register", "-r", "http://127.0.0.1:1", "-J")) {
 				t.Errorf("%q becomes %q", text, words)
 			}
 		}
 	}
 	for _, words := range shells(t, joinCommand(base)) {
 		var got Draft
-		if member(words, &got); got.Kind != "agent" || words[2] != url+"/api/register" {
+		if member(words, &got); got.Kind != "agent" || !slices.Contains(words, url+"/api/register") {
 			t.Errorf("joining: %q", words)
 		}
 	}
@@ -525,7 +525,7 @@ func TestCommandLinesAreSafeInPOSIXShellsAndPowerShell(t *testing.T) {
 			Member, Amount string
 			OnlyIfRank     int `json:"only_if_rank"`
 		}
-		if member(words, &got); got.Member != "a-2" || got.Amount != "1.00" || got.OnlyIfRank != 7 || words[2] != url+"/api/bid" {
+		if member(words, &got); got.Member != "a-2" || got.Amount != "1.00" || got.OnlyIfRank != 7 || !slices.Contains(words, url+"/api/bid") {
 			t.Errorf("bidding: %q", words)
 		}
 	}
@@ -785,6 +785,36 @@ func TestPagesSayHowToBeTold(t *testing.T) {
 		}
 		if strings.Contains(member, "WebSub hub") != hub || strings.Contains(docs, `<code>rel="hub"</code>`) != hub {
 			t.Errorf("a hub is named: %t", !hub)
+		}
+	}
+}
+
+// The page says which links are in the footer, and no others.
+func TestAboutPromisesWhatTheFooterHas(t *testing.T) {
+	const terms, privacy, report = "https://operator.dev/terms", "https://operator.dev/privacy", "mailto:abuse@operator.dev"
+	for said, p := range map[string]Policies{
+		"":                                  {},
+		"terms":                             {Terms: terms},
+		"privacy policy":                    {Privacy: privacy},
+		"report address":                    {Report: report},
+		"terms and privacy policy":          {Terms: terms, Privacy: privacy},
+		"terms and report address":          {Terms: terms, Report: report},
+		"privacy policy and report address": {Privacy: privacy, Report: report},
+		"terms, privacy policy and report address": {Terms: terms, Privacy: privacy, Report: report},
+	} {
+		v := About{Page: page}
+		v.Policies = p
+		got := textOf(v.HTML())
+		if said != "" {
+			said = "<h2>Contact</h2><p>The footer links to the operator&#39;s " + said + ".</p>"
+		}
+		if !strings.Contains(got, said) || strings.Contains(got, "The footer") != (said != "") {
+			t.Errorf("with %+v there is no %q", p, said)
+		}
+		for address, promised := range map[string]bool{terms: p.Terms != "", privacy: p.Privacy != "", report: p.Report != ""} {
+			if strings.Contains(got, `href="`+address+`"`) != promised {
+				t.Errorf("with %+v: a link to %s", p, address)
+			}
 		}
 	}
 }

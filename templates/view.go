@@ -324,11 +324,12 @@ func (v Verify) command() string {
 // Docs is the page about the API.
 type Docs struct {
 	Page
-	About   describe.Ring
-	Member  string            // slug in the examples, "" in an empty ring
-	Answers map[string]string // to the examples, by the ids of operations
-	Feeds   bool              // the node has [describe.FeedsPath]
-	Hub     bool              // feeds name a WebSub hub
+	About     describe.Ring
+	Member    string               // slug in the examples, "" in an empty ring
+	Answers   map[string]string    // to the examples, by the ids of operations
+	Documents []describe.Operation // that the node publishes
+	Feeds     bool                 // the node has [describe.FeedsPath]
+	Hub       bool                 // feeds name a WebSub hub
 }
 
 func (v Docs) verifications() string {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"webring/edge/describe"
 )
 
 var (
@@ -110,15 +112,26 @@ func short(s string) string {
 	return strings.TrimRight(cut, " .,;:") + "…"
 }
 
+// policiesOf names the pages of the operator that there are.
+func policiesOf(p Page) string {
+	var names []string
+	for _, page := range [...]struct{ name, address string }{{"terms", p.Policies.Terms}, {"privacy policy", p.Policies.Privacy}, {"report address", p.Policies.Report}} {
+		if page.address != "" {
+			names = append(names, page.name)
+		}
+	}
+	words := strings.Join(names, ", ")
+	if last := strings.LastIndex(words, ", "); last >= 0 {
+		words = words[:last] + " and " + words[last+2:]
+	}
+	return words
+}
+
 // Command lines are of one line each, and mean the same in POSIX shells and in
 // PowerShell, which differ in how lines go on and in what quotes a quotation mark.
 
-// Client is the command that runs the reference client of the payment protocol, and client
-// the same before its arguments.
-const (
-	Client = "npx mppx@0.11.0"
-	client = Client + " "
-)
+// client runs the reference client of the payment protocol, before its arguments.
+const client = describe.Client + " "
 
 // joinCommand is how an agent joins, with the words left to fill in.
 func joinCommand(base string) string {

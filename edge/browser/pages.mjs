@@ -66,6 +66,8 @@ async function visit({ name, path, base = plan.base, fill, rows, like, status = 
         const now = await wordsOf(page);
         found.expect(where, "nothing is missing without script", javaScriptEnabled || now === texts[name], now);
         texts[name] = now;
+        const hole = now.match(/.{0,40}(undefined|NaN|Invalid Date|\[object |<no value>|%!).{0,40}/s);
+        found.expect(where, "it has words for everything", !hole, hole?.[0]);
         if (!javaScriptEnabled && !fill) {
           const more = seen.requests.slice(1).filter((p) => !/^\/(badge|cards)\/|^\/static\/(icon|face)-|\/icon\.png$/.test(p));
           found.expect(where, "it takes one style sheet and one face to show", more.length === 1 && more[0].endsWith(".css"), more.join(" "));

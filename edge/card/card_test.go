@@ -185,6 +185,26 @@ func TestWhatHasFadedIsPale(t *testing.T) {
 	}
 }
 
+// What counts in full has no pale tip, whatever cents were paid, and what has faded by a percent has.
+func TestNoCentFadesOnItsOwn(t *testing.T) {
+	for _, total := range []int64{1, 99, 100, 101, 199, 350, 1999, 2000, 2050, 123456, 99999999999} {
+		for percent, faded := range map[int]bool{-1: true, 0: true, 1: true, 50: true, 99: true, 100: false, 101: false} {
+			m := Mark{Position: 1, Total: total, Percent: percent}
+			stands, exactly := m.standing(), float64(total)*float64(min(max(percent, 0), 100))/100
+			if (stands < total) != faded || float64(stands) > exactly || float64(stands) <= exactly-1 {
+				t.Errorf("%d cents at %d %%: %d stand", total, percent, stands)
+			}
+		}
+		full := pixels(t, (&Member{Ring: Ring{Members: 4}, Here: Mark{Position: 1, Total: total, Percent: 100}}).PNG())
+		for y := range int(middleY - radius) {
+			if got := color.RGBAModel.Convert(full.At(middleX, y)).(color.RGBA); got == pale {
+				t.Errorf("%d cents in full: pale at %d", total, y)
+				break
+			}
+		}
+	}
+}
+
 // However many marks there are, so many are drawn.
 func TestTheWorkIsBounded(t *testing.T) {
 	v := member(100_000)

@@ -57,7 +57,7 @@ func (r *Ring) direction(position int) (x, y float64) {
 }
 
 // standing is what still counts of what was paid.
-func (m Mark) standing() int64 { return m.Total / 100 * int64(min(max(m.Percent, 0), 100)) }
+func (m Mark) standing() int64 { return m.Total * int64(min(max(m.Percent, 0), 100)) / 100 }
 
 // length is that of a ray for an amount: its logarithm in relation to the most paid for a member in
 // the picture.

@@ -26,7 +26,9 @@ func partOf(t *testing.T, r *coretest.Ring, path string) string {
 	return string(b)
 }
 
-var airForm = regexp.MustCompile(`^urn:air:[a-z0-9.-]+:[a-z0-9/-]+:(mcp|agent|skill|catalog)$`)
+// airForm is how the specification has identifiers, urn:air:[a-zA-Z0-9.-]+(:[a-zA-Z0-9._-]+)+, with the
+// parts that the ring's have.
+var airForm = regexp.MustCompile(`^urn:air:[a-zA-Z0-9.-]+:[a-z0-9-]+:(mcp|agent|skill|catalog)$`)
 
 // entriesOf gives the entries of a catalogue by identifier, each of the form that the
 // specification has.
@@ -50,6 +52,16 @@ func entriesOf(t *testing.T, text string) map[string]map[string]any {
 	return all
 }
 
+func TestIdentifiersHaveTheirFormUnderEveryHost(t *testing.T) {
+	for _, base := range []string{"", "https://ring.example", "https://Ring.Example:8443", "http://127.0.0.1:8402", "http://[2001:db8::1]:80", "http://localhost", "https://xn--mller-kva.example/ring"} {
+		for _, kind := range []string{"mcp", "agent", "skill", "catalog"} {
+			if id := entryOf(base, "members-mcp-1", kind, "", "", "")["identifier"].(string); !airForm.MatchString(id) {
+				t.Errorf("at %q: %s", base, id)
+			}
+		}
+	}
+}
+
 func TestTheCatalogueListsWhatAgentsCanUse(t *testing.T) {
 	r := coretest.NewRing(t, payable)
 	if all := entriesOf(t, build(t, r, aiCatalogPath, Site{})); len(all) != 1+len(skills) || all["urn:air:ring.example:webring:mcp"]["url"] != "https://ring.example/mcp/server-card" {
@@ -66,7 +78,7 @@ func TestTheCatalogueListsWhatAgentsCanUse(t *testing.T) {
 		e.Kind, x.Name.Value, x.Description.Value = core.Agent, hostile[:54], strings.Repeat("word ", 60)
 	})
 	all := entriesOf(t, build(t, r, aiCatalogPath, Site{}))
-	for id, path := range map[string]string{"members/mcp-1": "/ai-catalogs/mcp-1.json", "members/mcp-2": "/ai-catalogs/mcp-2.json", "members/agent-1": "/ai-catalogs/agent-1.json"} {
+	for id, path := range map[string]string{"members-mcp-1": "/ai-catalogs/mcp-1.json", "members-mcp-2": "/ai-catalogs/mcp-2.json", "members-agent-1": "/ai-catalogs/agent-1.json"} {
 		if e := all["urn:air:ring.example:"+id+":catalog"]; e["url"] != "https://ring.example"+path || e["type"] != aiCatalogMedia {
 			t.Errorf("%s: %v", id, e)
 		}
@@ -139,7 +151,7 @@ func TestLLMsStaysSmall(t *testing.T) {
 		t.Errorf("%d bytes", len(text))
 	}
 	prose, _, _ := strings.Cut(text, "\n## ")
-	for _, want := range []string{"`tempo` on `eip155:42431`", "`evm` on `eip155:8453`", "never pay again on 503", "a bid keeps its fee as its standing", "the whole total, fee included, counts in full for `grace_period` after the last bid and then falls to 0 over `decay_span`", "`credential_reused`", "```sh\nnpx mppx 'https://ring.example/api/register' -J '{"} {
+	for _, want := range []string{"`tempo` on `eip155:42431`", "`evm` on `eip155:8453`", "never pay again on 503", "a bid keeps its fee as its standing", "the whole total, fee included, counts in full for `grace_period` after the last bid and then falls to 0 over `decay_span`", "`credential_reused`", "```sh\n" + Client + " 'https://ring.example/api/register' -J '{"} {
 		if !strings.Contains(prose, want) {
 			t.Errorf("it does not say %q", want)
 		}

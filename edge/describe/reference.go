@@ -63,9 +63,11 @@ func References(ring Ring, slug string) (all []Reference) {
 	return all
 }
 
-// Published are the documents that are published for programs.
-func Published() []Operation {
-	return slices.DeleteFunc(Operations(), func(op Operation) bool { return op.Tag != documentsTag })
+// Published are the documents that a site publishes for programs.
+func Published(site Site) []Operation {
+	return slices.DeleteFunc(Operations(), func(op Operation) bool {
+		return op.Tag != documentsTag || op.Path == securityPath && site.Contact == ""
+	})
 }
 
 // AnyRequest are the problems that any request can meet.

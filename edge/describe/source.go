@@ -37,9 +37,6 @@ type Site struct {
 	// its end; the example of a registration names an address below it. ""
 	// stands for the ring's own site, or a public one when it has none.
 	Example string
-	// Client is the command that runs the reference client of the payment protocol; ""
-	// stands for its newest version.
-	Client string
 	// OriginData answers a GET for data of the origin that is not in the ledger;
 	// nil when the node has none of it.
 	OriginData func(ctx context.Context, path, query string) api.Document

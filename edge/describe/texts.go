@@ -1,7 +1,6 @@
 package describe
 
 import (
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
@@ -23,13 +22,23 @@ var texts = template.Must(template.New("").Funcs(template.FuncMap{
 	"quoted":    strings.NewReplacer("'", `\u0027`).Replace,
 	"quotedURL": strings.NewReplacer("'", "%27").Replace,
 	"xml":       inXML,
-}).Parse(textsFile))
+	"client":    func() string { return Client },
+}).Option("missingkey=error").Parse(textsFile))
+
+// The reference client of the payment protocol, and the library that it uses. Their versions
+// belong together: with others npm may install neither. The handbook says how to change them.
+const (
+	mppx           = "mppx@0.11.0"
+	viem           = "viem@2.57.13"
+	ClientPackages = mppx + " " + viem
+	// Client is the command that runs the client. It fetches what it needs.
+	Client = "npx -y -p " + mppx + " -p " + viem + " mppx"
+)
 
 // facts are what the texts name.
 type facts struct {
 	Ring
 	Skill  skill
-	Client string // the command that runs the reference client
 	Draft  string // JSON of a registration
 	Member string // slug of the earliest member, "" in an empty ring
 	News   bool   // members have feeds
@@ -61,7 +70,7 @@ func text(name string, of any) string {
 }
 
 // facts reads those of this ring.
-func (s *Source) facts() facts { return facts{Ring: s.ring(), Client: cmp.Or(s.Client, "npx mppx")} }
+func (s *Source) facts() facts { return facts{Ring: s.ring()} }
 
 // llms is the page for language models (llmstxt.org): what the ring is, and what
 // a program needs to check, pay, join, bid and change without any other document. It links only

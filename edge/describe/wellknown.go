@@ -187,7 +187,7 @@ func aiCatalog(s *Source) []byte {
 				break
 			}
 			name := c.kind + "-" + strconv.Itoa(n+1)
-			nested := entryOf(ring.Base, "members/"+name, "catalog", c.title+" of the ring, part "+strconv.Itoa(n+1), aiCatalogMedia, "Members of the ring, in ring order, as they describe themselves.")
+			nested := entryOf(ring.Base, "members-"+name, "catalog", c.title+" of the ring, part "+strconv.Itoa(n+1), aiCatalogMedia, "Members of the ring, in ring order, as they describe themselves.")
 			nested["url"] = ring.Base + memberCatalogs + name + ".json"
 			entries = append(entries, nested)
 		}

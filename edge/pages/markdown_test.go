@@ -94,7 +94,7 @@ func TestPagesAreMarkdown(t *testing.T) {
 	for target, want := range map[string][]string{
 		"/":                     {"# A ring of websites", "[Leaderboard](https://ring.example/at/leaderboard)", "[Ring](https://ring.example/at/)", "| 1 | [\\"},
 		"/leaderboard":          {"# Leaderboard\n", "- **Now** ", "| Rank | Member |"},
-		"/join":                 {"# Join the ring\n", "`POST /api/register`", "npx mppx"},
+		"/join":                 {"# Join the ring\n", "`POST /api/register`", "npx -y -p mppx@"},
 		"/members/bob?amount=7": {"- **Rank** 1 of 2\n", "**$7** lifts it to **", "(https://ring.example/at/members/bob?amount=1.00#bid)"},
 		"/embed?from=bob":       {"<webring-online from=\"bob\">", "https://ring.example/at/next?from=bob", "![Member of Ring](https://ring.example/at/badge/bob.svg)"},
 		"/embed?from=%ff":       {"<webring-online>"},

@@ -392,7 +392,7 @@ func drawDocs(r *reader, path string, _ *fasthttp.Args) *content.Content {
 	if !ok {
 		return nil
 	}
-	view := templates.Docs{About: v.about, Feeds: r.pages.site.OriginData != nil, Hub: r.pages.site.Hub != "",
+	view := templates.Docs{About: v.about, Documents: describe.Published(r.pages.site), Feeds: r.pages.site.OriginData != nil, Hub: r.pages.site.Hub != "",
 		Page: frame(&v.about, path, "API – "+v.about.Name, subjects["docs"].words)}
 	if len(v.marks) > 0 {
 		view.Member = v.marks[0].Slug

@@ -53,8 +53,9 @@
 //
 // # Moments
 //
-// [Moments] tell how the ring grew: who was first, with which standing, after some of its events. They
-// come from replaying all events in a second state, and lie in memory alone.
+// [Moments] tell how the ring grew: who was first, with which standing, after each event that
+// changed this ([facts]); of a long history after some of them and the last. They come from replaying
+// all events in a second state, and lie in memory alone.
 //
 // # Search
 //

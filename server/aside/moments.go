@@ -138,7 +138,7 @@ func (s *Moments) replay() (all []moment, complete bool, err error) {
 	const page = 1024
 	st := core.NewState(rows, rand.Uint64())
 	some := []moment{}
-	number, step := 0, 1
+	number, step, newer := 0, 1, false
 	for from := uint64(0); from < size; from += page {
 		records, err := s.books.Records(from, int(min(page, size-from)))
 		if err != nil {
@@ -148,14 +148,18 @@ func (s *Moments) replay() (all []moment, complete bool, err error) {
 			break // the rest is not durable yet
 		}
 		for i, r := range records {
+			e, err := core.DecodeEvent(r.Event)
+			if err != nil {
+				return nil, false, fmt.Errorf("aside: event %d: %w", from+uint64(i), err)
+			}
+			before := factsOf(st, e)
 			if err := st.Apply(r.Event, r.Texts); err != nil {
 				return nil, false, fmt.Errorf("aside: event %d: %w", from+uint64(i), err)
 			}
-			e, err := core.DecodeEvent(r.Event)
-			if err != nil || !moves(e) {
+			if !before.differ(factsOf(st, e)) {
 				continue
 			}
-			if number%step == 0 {
+			if newer = number%step > 0; !newer {
 				if some = append(some, momentOf(st, e.When())); len(some) > mostMoments {
 					step *= 2
 					for k := range (len(some) + 1) / 2 {
@@ -167,17 +171,38 @@ func (s *Moments) replay() (all []moment, complete bool, err error) {
 			number++
 		}
 	}
+	if newer { // events after the last moment are in none: the newest takes its place
+		some = append(some[:min(len(some), mostMoments-1)], momentOf(st, st.LastStamp()))
+	}
 	s.all, s.made, s.told = some, s.now(), api.Document{}
 	return some, true, nil
 }
 
-// moves says whether an event changes what a picture of the ring shows.
-func moves(e core.Event) bool {
-	switch e.(type) {
-	case *core.Joined, *core.Bid, *core.Adjusted, *core.Removed, *core.Left, *core.Returned:
-		return true
+// facts are what a picture of the ring follows from. Whatever an event is, it changes the picture if
+// and only if it changes one of them. Words are those of the present ring.
+type facts struct {
+	members      int   // in the ring
+	paid         int64 // for the member that the event is about, if it is in the ring
+	grace, decay int64
+	clock        int64
+}
+
+func factsOf(st *core.State, e core.Event) (f facts) {
+	f.members, f.clock = st.Len(), st.Clock()
+	if o, known := st.BySlug([]byte(core.MemberOf(e))); known && st.Stands(o) {
+		f.paid, _ = st.Paid(o)
 	}
-	return false
+	if rules := st.Rules(); rules != nil {
+		f.grace, f.decay = rules.Grace, rules.Decay
+	}
+	return f
+}
+
+// differ says whether the picture differs after an event. It does not because time went on.
+func (f facts) differ(now facts) bool {
+	f.clock = max(0, f.clock-now.clock) // set back
+	now.clock = 0
+	return f.members+now.members > 0 && f != now
 }
 
 func momentOf(st *core.State, at int64) moment {

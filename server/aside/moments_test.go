@@ -3,12 +3,16 @@ package aside_test
 import (
 	"encoding/json"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"webring/core"
+	"webring/core/coretest"
 	"webring/server/aside"
+	"webring/server/ledger"
 )
 
 type momentsDocument struct {
@@ -82,6 +86,121 @@ func TestMomentsAreTheRingAsItWas(t *testing.T) {
 	}
 }
 
+// pictured is what a picture of the ring shows at an instant, apart from what has faded: how many members
+// there are, and place and money of the first, by rank.
+func pictured(st *core.State, second int64) (members int, marks [][3]int64) {
+	st.Advance(second)
+	for _, o := range st.AppendRanked(nil, 0, 40) {
+		paid, _ := st.Paid(o)
+		marks = append(marks, [3]int64{int64(o), int64(st.Position(o)), paid})
+	}
+	return st.Len(), marks
+}
+
+// Each event that changes the picture has a moment, of whatever kind it is, and others have none. The
+// events are those of random histories, in which every kind is.
+func TestEveryEventThatChangesThePictureHasAMoment(t *testing.T) {
+	kinds, moved := map[byte]bool{}, map[byte]int{}
+	var version byte
+	for seed := uint64(coretest.Matched); seed < coretest.Matched+40; seed++ {
+		r := newRing(t)
+		for _, step := range coretest.Generate(seed, 90) {
+			if step.Event != nil {
+				r.add(step.Event, step.Texts)
+			}
+		}
+		var size uint64
+		r.View(func(v *ledger.View) { size = v.State().Seq() })
+		records, err := r.Records(0, int(size))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, none := map[uint64]bool{}, map[uint64]bool{}
+		st := core.NewState(1<<10, 1)
+		for i, record := range records {
+			e, err := core.DecodeEvent(record.Event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			version, kinds[record.Event[1]] = record.Event[0], true
+			second := max(st.Clock(), e.When()/1000)
+			members, marks := 0, [][3]int64(nil)
+			if i > 0 {
+				members, marks = pictured(st, second)
+			}
+			if err := st.Apply(record.Event, record.Texts); err != nil {
+				t.Fatal(err)
+			}
+			seq := uint64(i + 1)
+			if now, shown := pictured(st, 0); now != members || !slices.Equal(shown, marks) {
+				want[seq] = true
+				moved[record.Event[1]]++
+				continue
+			}
+			switch e.(type) {
+			case *core.Rules, *core.SetBack: // they change how standings fade
+			default:
+				none[seq] = true
+			}
+		}
+		d := readMoments(t, aside.NewMoments(r, 1000, func() time.Time { return time.UnixMilli(r.stamp) }))
+		for _, m := range d.Moments {
+			if none[m.Seq] {
+				t.Errorf("seed %d: event %d, %x, changes nothing and has a moment", seed, m.Seq, records[m.Seq-1].Event[:2])
+			}
+			delete(want, m.Seq)
+		}
+		for seq := range want {
+			t.Errorf("seed %d: event %d, %x, has no moment", seed, seq, records[seq-1].Event[:2])
+		}
+	}
+	for kind := byte(1); ; kind++ {
+		if _, err := core.DecodeEvent([]byte{version, kind, 0}); strings.HasSuffix(err.Error(), "type") {
+			break
+		} else if !kinds[kind] {
+			t.Errorf("no history has an event of kind %d", kind)
+		}
+	}
+	t.Logf("moments by kind of event: %v", moved)
+}
+
+// The last moment is the ring as it is, however long the history is.
+func TestTheLastMomentIsOfNow(t *testing.T) {
+	r := newRing(t)
+	r.add(rules(r.stamp, 86400), nil)
+	for n := range 30 {
+		e, texts := joins(r.stamp, n, 0)
+		r.add(e, texts)
+	}
+	now := time.UnixMilli(r.stamp)
+	moments := aside.NewMoments(r, 4000, func() time.Time { return now })
+	for n := range 900 {
+		r.stamp += 1000
+		if !r.add(&core.Bid{Stamp: r.stamp, Member: "m" + strconv.Itoa(10+n%20), Amount: 100}, nil) {
+			t.Fatal(n)
+		}
+		if n%41 > 0 {
+			continue
+		}
+		for _, e := range []core.Event{
+			&core.Departed{Stamp: r.stamp, Member: "m0"}, &core.Hidden{Stamp: r.stamp, Member: "m1", Why: core.Why{Code: core.Spam}}, &core.Returned{Stamp: r.stamp, Member: "m0"}, &core.Shown{Stamp: r.stamp, Member: "m1"},
+			&core.Asleep{Stamp: r.stamp, Member: "m2"}, &core.Awake{Stamp: r.stamp, Member: "m2"},
+		} {
+			if !r.add(e, nil) {
+				t.Fatalf("%T", e)
+			}
+			now = now.Add(time.Minute)
+			d := readMoments(t, moments)
+			last := d.Moments[len(d.Moments)-1]
+			r.View(func(v *ledger.View) {
+				if last.Members != v.State().Len() || len(last.Marks) != v.State().Len() || len(d.Moments) > 192 {
+					t.Errorf("after %d bids and %T: %d members, %d marks in the last of %d moments, want %d", n, e, last.Members, len(last.Marks), len(d.Moments), v.State().Len())
+				}
+			})
+		}
+	}
+}
+
 // A member that may not be named any more has no words, and is in no moment that is made later. Moments are made once a minute.
 func TestMomentsHaveNoWithdrawnWords(t *testing.T) {
 	r := newRing(t)
@@ -103,7 +222,8 @@ func TestMomentsHaveNoWithdrawnWords(t *testing.T) {
 		t.Errorf("at once %+v", d)
 	}
 	now = now.Add(time.Minute)
-	if d := readMoments(t, moments); len(d.Moments) != 3 || d.Moments[2].Members != 1 || len(d.Members) != 1 {
+	// It never was in the ring, so neither its joining nor its removal changes the picture.
+	if d := readMoments(t, moments); len(d.Moments) != 1 || d.Moments[0].Members != 1 || len(d.Members) != 1 {
 		t.Errorf("later %+v", d)
 	}
 	if d := readMoments(t, aside.NewMoments(r, 3, func() time.Time { return now })); d.Complete || len(d.Moments) > 0 {

@@ -121,8 +121,9 @@ func TestReferenceClientPaysOnTheChain(t *testing.T) {
 	}
 	wg.Wait()
 
-	cli := devchain.CLI(mustDir(t), chain.Accounts[2].HexKey(), chain.RPC, server.URL, `{"name":"it's"}`)
-	if out, err := cli.Cmd(os.Environ()).CombinedOutput(); err != nil || !strings.Contains(string(out), "thank you") {
+	cli := exec.Command(filepath.Join(mustDir(t), "node_modules/.bin/mppx"), server.URL, "-J", `{"name":"it's"}`, "-r", chain.RPC)
+	cli.Env = append(os.Environ(), "MPPX_PRIVATE_KEY="+chain.Accounts[2].HexKey())
+	if out, err := cli.CombinedOutput(); err != nil || !strings.Contains(string(out), "thank you") {
 		t.Errorf("command line: %v\n%s", err, out)
 	}
 	grown := new(big.Int).Sub(dollars(t, chain, shop.recipient), before)
@@ -221,15 +222,6 @@ func TestClientEndsWithItsCaller(t *testing.T) {
 	client.Close()
 	if _, err := client.Sign(t.Context(), chain.Accounts[0].HexKey(), "x"); err == nil {
 		t.Error("a closed client signs")
-	}
-}
-
-// What is printed for people to copy runs in a shell as it was meant.
-func TestCommandSurvivesTheShell(t *testing.T) {
-	line := devchain.CLI("d", "0x01", "http://127.0.0.1:1", "http://127.0.0.1:2/api", `{"name":"it's $HOME"}`).String()
-	want := `env MPPX_PRIVATE_KEY=0x01 d/node_modules/.bin/mppx http://127.0.0.1:2/api -J '{"name":"it\u0027s $HOME"}' -r http://127.0.0.1:1 -i`
-	if line != want {
-		t.Errorf("got  %s\nwant %s", line, want)
 	}
 }
 

@@ -58,7 +58,7 @@ const receipts = [
   { method: 'tempo', reference: '0x' + 'ab'.repeat(32), status: 'success', timestamp: new Date(now).toISOString() },
   { method: 'tempo', reference: '0x' + '01'.repeat(32), status: 'success', timestamp: new Date(now + 7).toISOString(), externalId: 'order 7' },
 ].map((receipt) => ({ receipt, header: Receipt.serialize(receipt) }))
-save('../mpp/testdata', { secretKey, challenges, digests, receipts })
+save('../pay/mpp/testdata', { secretKey, challenges, digests, receipts })
 
 // ---- server/pay/tempo
 
@@ -153,7 +153,7 @@ for (const name of ['secp256k1', 'p256', 'webAuthn', 'keychain of p256', 'keycha
   proofs.push({ name, authorization, account: account.address.toLowerCase() })
 }
 await record('swap', accounts.secp256k1, { autoSwap: { tokenIn: [sold] } })
-save('../tempo/testdata', { now: now / 1000, currency, recipient, memos, credentials, proofs })
+save('../pay/tempo/testdata', { now: now / 1000, currency, recipient, memos, credentials, proofs })
 
 // ---- server/pay/evm
 
@@ -178,7 +178,7 @@ for (const n of [7, 8]) {
   const { payload, source } = Credential.deserialize(authorization)
   authorizations.push({ challenge: Challenge.serialize(challenge), authorization, source, ...payload })
 }
-save('../evm/testdata', { now: now / 1000, currency: usdc.address, recipient: charge.recipient, authorizations })
+save('../pay/evm/testdata', { now: now / 1000, currency: usdc.address, recipient: charge.recipient, authorizations })
 
 function save(folder, values) {
   const dir = new URL(folder + '/', import.meta.url)

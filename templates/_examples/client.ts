@@ -1,4 +1,4 @@
-// npm install mppx viem
+// npm install mppx@0.11.0 viem@2.57.13
 import { Mppx, tempo } from "mppx/client";
 import { privateKeyToAccount } from "viem/accounts";
 

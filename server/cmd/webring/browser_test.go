@@ -397,17 +397,13 @@ func TestTheJoinPageSaysWhatAPaidRequestWouldGet(t *testing.T) {
 	}
 	// The command, with the installed client in place of the one that npx fetches.
 	page := send("name=It%27s+%22mine%22&url=https%3A%2F%2Fmine.dev&kind=agent&bid=9.00&description=one%0D%0Atwo")
-	command := regexp.MustCompile(`(?s)<pre><code>npx mppx@0.11.0 (.*?)</code></pre>`).FindStringSubmatch(page)
+	command := regexp.MustCompile(`<pre><code>(npx .*?)</code></pre>`).FindStringSubmatch(page)
 	if command == nil {
 		t.Fatalf("no command in %s", page)
 	}
-	dir, err := devchain.Dir()
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", filepath.Join(dir, "node_modules/.bin/mppx")+" "+html.UnescapeString(command[1]))
+	cmd := exec.CommandContext(ctx, "sh", "-c", installed(t, html.UnescapeString(command[1])))
 	cmd.Env = append(os.Environ(), "MPPX_PRIVATE_KEY="+wallet(t).HexKey())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", command[1], err, out)

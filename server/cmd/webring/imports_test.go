@@ -60,7 +60,7 @@ var importLaw = map[string][]string{
 	"webring/server/cmd/webring":             {"std", "webring/", "github.com/valyala/fasthttp", "github.com/ethereum/go-ethereum/", "github.com/pelletier/go-toml/v2", "golang.org/x/crypto/acme", "github.com/coreos/go-systemd/v22/activation", "github.com/coreos/go-systemd/v22/daemon"},
 	"webring/server/deploy":                  {},
 	"webring/server/devchain":                {"std", "webring/edge/durable", "github.com/ethereum/go-ethereum/"},
-	"webring/server/devchain/devring":        {"std", "webring/server/devchain", "webring/server/sites/score/exemplar"},
+	"webring/server/devchain/devring":        {"std", "webring/server/devchain", "webring/server/sites/score/exemplar", "webring/templates"},
 	"webring/server/devchain/faults":         {"std"},
 	"webring/server/ledger":                  {"std", "webring/edge/durable", "webring/core", "webring/core/snap", "golang.org/x/mod/sumdb/tlog", "github.com/go-json-experiment/"},
 	"webring/server/ledger/badgerstore":      {"std", "webring/server/ledger", "github.com/dgraph-io/badger/v4", "github.com/dgraph-io/badger/v4/", "golang.org/x/sys/unix", "google.golang.org/protobuf/proto"},

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -116,5 +117,35 @@ func TestAPollerSeesAllNewsOnce(t *testing.T) {
 	eventually(t, "the last news in the feed", 2*time.Minute, func() bool { return readFeeds() == len(of.Events) })
 	if len(reader) != len(of.Events) {
 		t.Errorf("a reader of the feeds has %q, want the entries of %+v", reader, of.Events)
+	}
+}
+
+// TestMomentsEndWithTheRingAsItIs has an owner leave and the operator hide a member. The last moment
+// has neither, at the origin and at an edge, in the document and on the page.
+func TestMomentsEndWithTheRingAsItIs(t *testing.T) {
+	t.Parallel()
+	secret, owner := secretFile(t), wallet(t)
+	o := ring(t, "--edge-secret-file", secret)
+	e := o.follow(t, o.verifier(), "--edge-secret-file", secret)
+	for _, name := range []string{"stays", "leaves", "hides"} {
+		if p := o.pay(owner, "/api/register", fmt.Sprintf(`{"name":%q,"url":"https://%s.dev/","kind":"agent"}`, name, name)); p.Status != 201 {
+			t.Fatalf("%d %s", p.Status, p.Body)
+		}
+	}
+	o.prove(owner, "DELETE", "/api/ring/leaves", "").does(t, 200, "")
+	if out, err := o.operate("members", "hide", "hides", "--reason", "reported"); err != nil {
+		t.Fatal(err, out)
+	}
+	alike(t, o, e)
+	for _, n := range []*origin{o, e} {
+		moments := at(t, n.get("/ring/moments").document(t), "moments").([]any)
+		last := moments[len(moments)-1]
+		if len(moments) != 5 || at(t, last, "members") != 1. || len(at(t, last, "marks").([]any)) != 1 {
+			t.Errorf("%d moments, the last is %v", len(moments), last)
+		}
+		page := string(n.get("/ring?at=9999", "Accept", "text/html").Body)
+		if main := page[strings.Index(page, "<main"):]; !strings.Contains(main, "members/stays") || strings.Contains(main, "members/leaves") || strings.Contains(main, "members/hides") {
+			t.Errorf("the page of the last moment: %s", main)
+		}
 	}
 }

@@ -8,13 +8,14 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
+	"os/exec"
 	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"webring/edge/describe"
 	"webring/server/devchain"
 	"webring/static"
 )
@@ -143,13 +144,9 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 	}
 
 	// The client's command line does the same, as pages show it.
-	dir, err := devchain.Dir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := devchain.CLI(dir, squatter.HexKey(), c.RPC, e.base+mine, `{"description":"By hand"}`)
-	command.Args = append(command.Args, "-X", http.MethodPatch)
-	if out, err := command.Cmd(os.Environ()).CombinedOutput(); err != nil || at(t, o.get(mine).document(t), "member", "description") != "By hand" {
+	command := exec.CommandContext(t.Context(), "sh", "-c", installed(t, describe.Client+" "+e.base+mine+` -X PATCH -J '{"description":"By hand"}'`))
+	command.Env = append(command.Environ(), "MPPX_PRIVATE_KEY="+squatter.HexKey(), "MPPX_RPC_URL="+c.RPC)
+	if out, err := command.CombinedOutput(); err != nil || at(t, o.get(mine).document(t), "member", "description") != "By hand" {
 		t.Errorf("%v\n%s", err, out)
 	}
 

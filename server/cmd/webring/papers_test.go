@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"webring/edge/describe"
 )
 
 // papers gives the Markdown files of the project, by path from its root.
@@ -89,6 +91,37 @@ func TestLinksInPapersLeadSomewhere(t *testing.T) {
 	}
 	if links < 30 {
 		t.Errorf("only %d links were found", links)
+	}
+}
+
+// All that names the reference client names the versions that are tested and that npm can install.
+func TestOneVersionOfTheClientIsNamed(t *testing.T) {
+	t.Parallel()
+	all := papers(t)
+	delete(all, "CHANGELOG.md") // it tells of what was
+	for _, file := range []string{"templates/docs.templ", "templates/_examples/client.ts", "server/pay/mpp/doc.go", "server/devchain/package.json"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[file] = strings.ReplaceAll(string(text), `": "`, "@")
+	}
+	named, run := regexp.MustCompile(`\b(mppx|viem)[ @]([0-9][0-9.]*[0-9])`), regexp.MustCompile(`npx [^\n]*mppx`)
+	commands := 0
+	for file, text := range all {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			if !slices.Contains(strings.Fields(describe.ClientPackages), m[1]+"@"+m[2]) {
+				t.Errorf("%s names %s %s, and not those of %s", file, m[1], m[2], describe.ClientPackages)
+			}
+		}
+		for _, command := range run.FindAllString(text, -1) {
+			if commands++; command != describe.Client {
+				t.Errorf("%s runs %s, and not %s", file, command, describe.Client)
+			}
+		}
+	}
+	if commands < 2 {
+		t.Errorf("only %d commands were found", commands)
 	}
 }
 

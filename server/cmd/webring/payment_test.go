@@ -232,25 +232,6 @@ func (o *origin) rank(slug string) int {
 	return int(at(o.t, o.boardRow(slug), "rank").(float64))
 }
 
-// TestCommandLineClientPays holds the line that make run prints to its word.
-func TestCommandLineClientPays(t *testing.T) {
-	t.Parallel()
-	o := ring(t)
-	c, _ := chain(t)
-	dir, err := devchain.Dir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command := devchain.CLI(dir, wallet(t).HexKey(), c.RPC, o.base+"/api/register", `{"name":"By Hand","url":"https://by-hand.dev/","kind":"website"}`)
-	out, err := command.Cmd([]string{"PATH=" + t.TempDir() + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + t.TempDir()}).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), `"joined":true`) {
-		t.Fatalf("%s: %v\n%s", "mppx", err, out)
-	}
-	if o.get("/api/ring/by-hand").Status != 200 || o.received() != 100 {
-		t.Errorf("the member is not there, or %d cents were paid", o.received())
-	}
-}
-
 // TestTwentyCopiesAtOnceHaveOneEffect holds that a race of one credential with
 // itself ends in one 201, one transfer, and 409 for the rest.
 func TestTwentyCopiesAtOnceHaveOneEffect(t *testing.T) {

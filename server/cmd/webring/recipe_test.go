@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"webring/edge/describe"
 	"webring/server/devchain"
 )
 
@@ -140,28 +141,32 @@ func (p *program) follow(text string) (all []reply) {
 	return all
 }
 
+// installed is a command line that the ring shows, with the installed client in place of the
+// one that npx fetches.
+func installed(t *testing.T, line string) string {
+	t.Helper()
+	arguments, is := strings.CutPrefix(line, describe.Client+" ")
+	dir, err := devchain.Dir()
+	if err != nil || !is {
+		t.Fatalf("no command of the client: %s, %v", line, err)
+	}
+	return "'" + filepath.Join(dir, "node_modules/.bin/mppx") + "' " + arguments
+}
+
 // run runs the commands of a text with the reference client, and gives what they print.
 func (p *program) run(text, rpc string) (printed []string) {
 	p.t.Helper()
-	dir, err := devchain.Dir()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	bin := filepath.Join(dir, "node_modules/mppx/dist/bin.js")
 	for _, b := range blocksOf(text) {
 		if b.language != "sh" {
 			continue
 		}
-		words := strings.Fields(b.text)
-		if words[0] != "npx" || !strings.HasPrefix(words[1], "mppx@") {
-			p.t.Fatalf("%s: no command of the client: %s", b.title, b.text)
-		}
-		cmd := exec.CommandContext(p.t.Context(), "sh", "-c", "node '"+bin+"' "+strings.TrimPrefix(p.fill(b.text), words[0]+" "+words[1]+" "))
+		line := p.fill(b.text)
+		cmd := exec.CommandContext(p.t.Context(), "sh", "-c", installed(p.t, line))
 		cmd.Env = append(cmd.Environ(), "MPPX_PRIVATE_KEY="+p.wallet.HexKey(), "MPPX_RPC_URL="+rpc, "NO_COLOR=1")
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil {
-			p.t.Fatalf("%s: %v: %s %s", b.text, err, out.String(), errs.String())
+			p.t.Fatalf("%s: %v: %s %s", line, err, out.String(), errs.String())
 		}
 		if slug := regexp.MustCompile(`"slug": ?"([a-z0-9-]+)"`).FindStringSubmatch(out.String()); slug != nil {
 			p.words["{slug}"] = slug[1]
@@ -229,6 +234,26 @@ func TestAProgramFollowsLLMs(t *testing.T) {
 		t.Errorf("%d cents, want 400", n)
 	}
 	o.runsExamples(p, c.RPC, first)
+}
+
+// TestTheCommandInstallsItsClient runs the first command of llms.txt as it stands there, on a
+// machine that has fetched no package before.
+func TestTheCommandInstallsItsClient(t *testing.T) {
+	t.Parallel()
+	o := ring(t, freely...)
+	c, _ := chain(t)
+	var line string
+	for _, b := range slices.Backward(blocksOf(string(o.get("/llms.txt").Body))) {
+		if b.language == "sh" {
+			line = b.text
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(cmd.Environ(), "npm_config_cache="+t.TempDir(), "MPPX_PRIVATE_KEY="+wallet(t).HexKey(), "MPPX_RPC_URL="+c.RPC, "NO_COLOR=1")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), `"joined":true`) || o.received() != 100 {
+		t.Errorf("%s: %v, and %d cents were paid:\n%s", line, err, o.received(), out)
+	}
 }
 
 // localChain is loaded before a program in JavaScript that is to use the chain of the tests in

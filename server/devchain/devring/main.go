@@ -26,6 +26,7 @@ import (
 
 	"webring/server/devchain"
 	"webring/server/sites/score/exemplar"
+	"webring/templates"
 )
 
 // note is what a running ring leaves for the demonstration to find.
@@ -228,9 +229,9 @@ func announce(chain *devchain.Chain, base, data string, out io.Writer) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "devring:", err)
 	}
-	fmt.Fprintf(out, "\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  %s\n\nTo see it full: make demo\nOther sites to join with: https://ANYTHING.webring.test/\n\n",
-		base, chain.RPC, devchain.CLI("server/devchain", chain.Accounts[0].HexKey(), chain.RPC, base+"/api/register",
-			`{"name":"`+myAgent.Name+`","url":"`+myAgent.URL+`","kind":"agent","category":"demo","bid":"2.00"}`))
+	fmt.Fprintf(out, "\nThe ring is at %s, its chain at %s. To join with the reference client:\n\n  env MPPX_PRIVATE_KEY=%s %s\n\nTo see it full: make demo\nOther sites to join with: https://ANYTHING.webring.test/\n\n",
+		base, chain.RPC, chain.Accounts[0].HexKey(), templates.RegisterCommand(base, "-r "+chain.RPC+" -i",
+			[]byte(`{"name":"`+myAgent.Name+`","url":"`+myAgent.URL+`","kind":"agent","category":"demo","bid":"2.00"}`)))
 }
 
 func findNote(data string) (n note, err error) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/edge/describe"
 	"webring/server/devchain"
 )
 
@@ -80,6 +81,9 @@ func TestASecondRunLeavesTheFirstAlone(t *testing.T) {
 	left, err := findNote(data)
 	if err != nil || left.Base != "http://"+listen || len(left.Keys) != accounts {
 		t.Fatalf("%+v, %v", left, err)
+	}
+	if command := "env MPPX_PRIVATE_KEY=" + left.Keys[0] + " " + describe.Client + " '" + left.Base + "/api/register' -r " + left.RPC + " "; !strings.Contains(first.String(), command) {
+		t.Errorf("no %s in %s", command, first)
 	}
 
 	for what, args := range map[string][]string{
