@@ -334,10 +334,6 @@ type claim struct {
 	returns bool       // the member has departed, and is back with it
 }
 
-// tokenSize is the length of a token in bytes: the account, and a mark over slug, host and
-// account. In base64url it is 48 characters.
-const tokenSize = len(core.Account{}) + mpp.MarkSize
-
 // claimMark is the first word of the marks in tokens.
 const claimMark = "claim"
 
@@ -348,18 +344,8 @@ func (s *Service) newToken(slug, host string, account core.Account) string {
 	return base64.RawURLEncoding.EncodeToString(append(account[:], mark...))
 }
 
-// readToken gives the account of a token.
-func readToken(token string) (account core.Account, mark []byte, ok bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) != tokenSize || strings.ContainsAny(token, "\r\n") {
-		return account, nil, false
-	}
-	copy(account[:], b)
-	return account, b[len(account):], true
-}
-
 func isToken(token string) bool {
-	_, _, ok := readToken(token)
+	_, _, ok := siteproof.ReadToken(token)
 	return ok
 }
 
@@ -397,7 +383,7 @@ func (s *Service) parseClaim(c *Call, _ *core.Rules, pinned map[string]string) (
 	if err != nil {
 		return nil, err
 	}
-	account, _, _ := readToken(token)
+	account, _, _ := siteproof.ReadToken(token)
 	o := &claim{service: s, account: account, token: token}
 	if pinned == nil {
 		return o, nil
@@ -423,7 +409,7 @@ func (o *claim) check(v *ledger.View, m *member) error {
 	}
 	o.site = m.URL
 	_, o.returns = v.State().Departed(m.at)
-	_, mark, _ := readToken(o.token)
+	_, mark, _ := siteproof.ReadToken(o.token)
 	switch {
 	case !o.service.keys.Load().Marked(mark, claimMark, m.Slug, at.Host, o.account.String()):
 		return form.Invalid(api.InvalidRequest, "/token", "is not for this member at its present host, or too old; ask for another one")

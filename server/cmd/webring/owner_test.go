@@ -202,6 +202,10 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 	token, _ := claim(e, "mine")
 	shown := fmt.Sprintf(`{"token":%q}`, token)
 	e.post(mine+"/claim", shown).does(t, 422, "token_not_found")
+	for _, guestbook := range []string{"Nice ring!\n" + token + "\n", "<!doctype html>\n<!--\n" + token + "\n-->\n"} {
+		sites.show(sites.files, "one.strangers.test", guestbook)
+		e.post(mine+"/claim", shown).does(t, 422, "token_not_found")
+	}
 	sites.show(sites.files, "one.strangers.test", "# tokens\n"+token+"\n")
 	e.prove(squatter, http.MethodPost, mine+"/claim", shown).does(t, 403, "not_owner")
 	claimed := e.prove(stranger, http.MethodPost, mine+"/claim", shown).does(t, 200, "").document(t)
