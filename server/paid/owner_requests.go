@@ -223,8 +223,37 @@ func (o *change) answer(st *core.State, m *member) []byte {
 // was given by mistake, or to a cheat, loses no member permanently.
 type leave struct{ service *Service }
 
-// comeBack puts a departed member back.
-type comeBack struct{ leave }
+// comeBack puts a departed member back. If an earlier owner can take back what a claim has taken from
+// it, departed or not, comeBack gives the member back to that one, at the site where it was unless
+// another member is there now.
+type comeBack struct {
+	leave
+	to       core.Account // the earlier owner; the zero one if the member's owner returns
+	promised bool         // a challenge was issued
+	lost     *aside.Lost
+	moves    bool // to the URL of lost
+}
+
+// pinOwner names in the opaque parameter to which earlier owner a member is given back.
+const pinOwner = "owner"
+
+func (s *Service) parseReturn(c *Call, _ *core.Rules, pinned map[string]string) (ownerRequest, error) {
+	return &comeBack{leave: leave{s}, to: core.AccountOf(pinned[pinOwner]), promised: pinned != nil}, form.ParseEmpty(c.Body)
+}
+
+func (o *comeBack) pin() map[string]string {
+	if o.to == (core.Account{}) {
+		return map[string]string{}
+	}
+	return map[string]string{pinOwner: o.to.String()}
+}
+
+func (o *comeBack) owner(m *member) core.Account {
+	if o.to != (core.Account{}) {
+		return o.to
+	}
+	return m.Owner
+}
 
 // emptyBody is the operation of an owner's request that says nothing more.
 func emptyBody(r ownerRequest) operation {
@@ -254,8 +283,28 @@ func (leave) answer(st *core.State, m *member) []byte {
 	return append(api.AppendString(body, st.Rules().BaseURL+"/api/ring"), "}}"...)
 }
 
-func (o comeBack) check(v *ledger.View, m *member) error {
-	return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
+func (o *comeBack) check(v *ledger.View, m *member) (err error) {
+	if o.lost, err = aside.LostOf(v, m.Slug, o.service.Now().UnixMilli()); err != nil {
+		return err
+	}
+	if o.lost != nil && !o.promised {
+		o.to = o.lost.Owner
+	}
+	_, departed := v.State().Departed(m.at)
+	switch {
+	case o.to == (core.Account{}) && departed:
+		return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
+	case o.to == (core.Account{}):
+		return form.Invalid(api.InvalidRequest, "", "the member is in the ring, and no earlier owner can take it back")
+	case o.lost == nil || o.lost.Owner != o.to:
+		return form.Invalid(api.InvalidRequest, "", "the account can no longer take this member back")
+	}
+	key := string(core.AppendKey(nil, []byte(o.lost.URL)))
+	o.moves = aside.Elsewhere(o.lost.URL, m.URL) && o.service.urlFree(v, key, &m.at) == nil
+	if departed {
+		err = o.service.mayReturn(v, m, o.to, o.lost.Claimed)
+	}
+	return cmp.Or(err, risk.Blocked(v, o.lost.URL, o.to.String(), ""), risk.RequestsLeft(v, m.Slug, OpReturn, o.to, o.service.Now()))
 }
 
 // mayReturn says why a departed member may not be put back for an account: it is too late, the
@@ -274,15 +323,36 @@ func (s *Service) mayReturn(v *ledger.View, m *member, account core.Account, pro
 	return cmp.Or(risk.CategoryLeft(v, m.Category, true), s.limits.OpensCategory(v, m.Category, key, account, proven, true))
 }
 
-func (comeBack) words(slug string) string { return "Put " + slug + " back into the ring" }
-func (comeBack) waits() bool              { return false }
-
-func (comeBack) carryOut(tx *ledger.Tx, m *member) error {
-	_, err := tx.Append(&core.Returned{Stamp: tx.Stamp(), Member: m.Slug}, nil)
-	return err
+func (o *comeBack) words(slug string) string {
+	if o.to != (core.Account{}) {
+		return "Give " + slug + " back to " + o.to.String()
+	}
+	return "Put " + slug + " back into the ring"
 }
 
-func (comeBack) answer(st *core.State, m *member) []byte {
+func (o *comeBack) waits() bool { return false }
+
+func (o *comeBack) events() int {
+	if o.moves {
+		return 2
+	}
+	return 1
+}
+
+func (o *comeBack) carryOut(tx *ledger.Tx, m *member) error {
+	e := &core.Returned{Stamp: tx.Stamp(), Member: m.Slug, Owner: o.to, Claimed: o.to != core.Account{} && o.lost.Claimed}
+	if _, err := tx.Append(e, nil); err != nil || !o.moves {
+		return err
+	}
+	texts := &core.Texts{URL: core.Text{Value: o.lost.URL}, Report: core.Text{Value: o.lost.Report}}
+	if _, err := tx.Append(&core.Moved{Stamp: tx.Stamp(), Member: m.Slug, Score: o.lost.Score}, texts); err != nil {
+		return err
+	}
+	o.service.limits.Moved(tx.State(), m.at, m.URL)
+	return nil
+}
+
+func (o *comeBack) answer(st *core.State, m *member) []byte {
 	return append(appendMember([]byte(`{"returned":true`), st, m), '}')
 }
 
@@ -460,7 +530,7 @@ func (o *claim) events() int {
 // and keep the site out of the ring.
 func (o *claim) carryOut(tx *ledger.Tx, m *member) error {
 	if o.returns {
-		if err := (comeBack{}).carryOut(tx, m); err != nil {
+		if err := (&comeBack{}).carryOut(tx, m); err != nil {
 			return err
 		}
 	}
