@@ -83,7 +83,7 @@ func ObserveLost(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 		}
 	case *core.Returned:
 		change = func(all []Lost) []Lost {
-			takenBack(e.Owner, e.Stamp, all)
+			giveBack(e.Owner, e.Stamp, all)
 			return all
 		}
 	case *core.Removed, *core.Left, *core.Lapsed:
@@ -115,7 +115,7 @@ func ObserveLost(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 
 // claimedBy notes that a site has named an owner. before is what the one before it had.
 func claimedBy(e *core.Claimed, before Lost, all []Lost) []Lost {
-	back := takenBack(e.Owner, e.Stamp, all)
+	back := giveBack(e.Owner, e.Stamp, all)
 	// What it has lost before, its site has given back.
 	all = slices.DeleteFunc(all, func(l Lost) bool { return l.Owner == e.Owner })
 	if back || before.Owner == e.Owner || before.Owner == (core.Account{}) {
@@ -133,8 +133,8 @@ func claimedBy(e *core.Claimed, before Lost, all []Lost) []Lost {
 	return append(all, before)
 }
 
-// takenBack notes that an account has taken back what it had lost, and so from all that had it since.
-func takenBack(owner core.Account, at int64, all []Lost) bool {
+// giveBack notes that an account has taken back what it had lost, and so from all that had it since.
+func giveBack(owner core.Account, at int64, all []Lost) bool {
 	i := slices.IndexFunc(all, func(l Lost) bool { return l.Owner == owner && l.open(at) })
 	if i < 0 {
 		return false

@@ -39,8 +39,9 @@ type Prover interface {
 
 // ownerRequest is what an owner wants done to a member.
 type ownerRequest interface {
-	// owner returns the account that must give the proof, the zero one if no account can.
-	owner(m *member) core.Account
+	// owner returns the account that must give the proof, the zero one if no account can. by has given
+	// one.
+	owner(m *member, by core.Account) core.Account
 	// check says why it cannot be done now, by what the ledger holds.
 	check(v *ledger.View, m *member) error
 	// decide and pin are those of [order].
@@ -81,7 +82,7 @@ func (o *proven) possible(v *ledger.View, account string) error {
 	switch {
 	case err != nil:
 		return err
-	case account != "" && !o.owner(m).Is(core.AccountOf(account)):
+	case account != "" && !o.owner(m, core.AccountOf(account)).Is(core.AccountOf(account)):
 		return notOwner(v.State().Rules().BaseURL, o.slug)
 	}
 	return o.check(v, m)

@@ -47,7 +47,7 @@ func (s *Service) parseChange(c *Call, rules *core.Rules, pinned map[string]stri
 	return o, err
 }
 
-func (o *change) owner(m *member) core.Account { return m.Owner }
+func (o *change) owner(m *member, _ core.Account) core.Account { return m.Owner }
 
 func (o *change) check(v *ledger.View, m *member) error {
 	given := func(text *string) string {
@@ -248,7 +248,11 @@ func (o *comeBack) pin() map[string]string {
 	return map[string]string{pinOwner: o.to.String()}
 }
 
-func (o *comeBack) owner(m *member) core.Account {
+// owner lets the owner of a departed member return, too.
+func (o *comeBack) owner(m *member, by core.Account) core.Account {
+	if m.Removed && m.Owner.Is(by) {
+		o.to = core.Account{}
+	}
 	if o.to != (core.Account{}) {
 		return o.to
 	}
@@ -262,12 +266,12 @@ func emptyBody(r ownerRequest) operation {
 	})
 }
 
-func (leave) owner(m *member) core.Account         { return m.Owner }
-func (leave) decide(context.Context, string) error { return nil }
-func (leave) pin() map[string]string               { return map[string]string{} }
-func (leave) words(slug string) string             { return "Remove " + slug + " from the ring" }
-func (leave) waits() bool                          { return true }
-func (leave) events() int                          { return 1 }
+func (leave) owner(m *member, _ core.Account) core.Account { return m.Owner }
+func (leave) decide(context.Context, string) error         { return nil }
+func (leave) pin() map[string]string                       { return map[string]string{} }
+func (leave) words(slug string) string                     { return "Remove " + slug + " from the ring" }
+func (leave) waits() bool                                  { return true }
+func (leave) events() int                                  { return 1 }
 
 func (o leave) check(v *ledger.View, m *member) error {
 	return risk.RequestsLeft(v, m.Slug, OpLeave, m.Owner, o.service.Now())
@@ -325,7 +329,7 @@ func (s *Service) mayReturn(v *ledger.View, m *member, account core.Account, pro
 
 func (o *comeBack) words(slug string) string {
 	if o.to != (core.Account{}) {
-		return "Give " + slug + " back to " + o.to.String()
+		return "Put " + slug + " back as it was"
 	}
 	return "Put " + slug + " back into the ring"
 }
@@ -468,7 +472,7 @@ func (s *Service) parseClaim(c *Call, _ *core.Rules, pinned map[string]string) (
 }
 
 // owner is the account that the token names.
-func (o *claim) owner(*member) core.Account { return o.account }
+func (o *claim) owner(*member, core.Account) core.Account { return o.account }
 
 // check refuses a token that was given for another member, for a host where the member is
 // no longer, or by a key that is no longer in use.

@@ -349,7 +349,6 @@ func TestAnOwnerReturnsToItsPlace(t *testing.T) {
 		if a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
 			t.Errorf("%s %v", a.Body, a.Header)
 		}
-		o.call(paid.OpReturn, "ada", "").is(422, api.InvalidRequest)
 		o.deed(paid.OpChange, "ada", `{"description":"The site's"}`, alice).is(403, api.NotOwner)
 
 		// What the operator removes or keeps out does not return.
@@ -895,7 +894,7 @@ func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
 		o.restart()
 		time.Sleep(6 * 24 * time.Hour)
 		c := o.challengeFor(paid.OpReturn, "ada", "")
-		if words, _ := c.SplitID(); words != "Give ada back to "+core.AccountOf(alice).String() {
+		if words, _ := c.SplitID(); words != "Put ada back as it was" {
 			t.Errorf("signed is %q", words)
 		}
 		for _, other := range []string{mallory, bobby} {
@@ -963,9 +962,21 @@ func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
 		o.claim("ada", mallory).is(200, "")
 		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
 		o.deed(paid.OpLeave, "ada", "", mallory).is(200, "")
-		o.deed(paid.OpReturn, "ada", "", mallory).is(403, api.NotOwner)
+		o.deed(paid.OpReturn, "ada", "", bobby).is(403, api.NotOwner)
+		o.deed(paid.OpReturn, "ada", "", mallory).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", mallory).is(200, "")
+		is := func(owner string, claimed bool, url string) {
+			t.Helper()
+			if m := o.memberNow("ada"); m.Owner != core.AccountOf(owner) || m.Claimed != claimed || m.URL != url {
+				t.Errorf("%+v", m)
+			}
+		}
+		is(mallory, true, "https://thief.dev/")
 		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
-		is(o, alice, "https://ada.dev")
+		is(alice, false, "https://ada.dev")
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.claim("ada", trent).is(200, "") // its owner had left
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
 	})
 	run("others have its URL", func(t *testing.T, o *owned) {
 		o.claim("ada", mallory).is(200, "")
