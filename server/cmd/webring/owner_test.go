@@ -318,7 +318,7 @@ func TestAnOwnerTakesBackAtAnEdge(t *testing.T) {
 	e.prove(thief, http.MethodPatch, mine, `{"url":"http://three.strangers.test/"}`).does(t, 200, "")
 	account := strings.ToLower(owner.Address.Hex())
 	eventually(t, "the edge names the earlier owner", longEnough, func() bool {
-		news := e.get(mine + "/events").does(t, 200, "").document(t)
+		news := e.get(mine+"/events").does(t, 200, "").document(t)
 		back, _ := news["take_back"].(map[string]any)
 		return back["account"] == account && strings.Contains(string(e.get("/members/mine").Body), account)
 	})
