@@ -70,8 +70,13 @@ func TestAWitnessedRing(t *testing.T) {
 			t.Fatal(err)
 		}
 		theirs := strings.Repeat("— strangers.text/"+strings.Repeat("x", 90)+" AAAAAAAAAAAA\n", 80)
-		r := witness.send(http.MethodPost, "/add-checkpoint", fmt.Appendf(nil, "old %d\n%s=\n\n%s%s", at.N, strings.Repeat("A", 43), o.get("/log/checkpoint").Body, theirs))
-		return r.Status == http.StatusUnprocessableEntity
+		body := fmt.Sprintf("old %d\n%s=\n\n%s%s", at.N, strings.Repeat("A", 43), o.get("/log/checkpoint").Body, theirs)
+		res, err := http.Post(witness.base+"/add-checkpoint", "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusUnprocessableEntity
 	})
 	for body, want := range map[string]int{"x": http.StatusBadRequest,
 		"old 0\n\nanother.test\n1\n" + strings.Repeat("A", 43) + "=\n\n— another.test AAAAAAA=\n": http.StatusNotFound} {
