@@ -59,7 +59,8 @@ import (
 //	awake      = member
 //	set back   = reason
 //	departed   = member
-//	returned   = member
+//	returned   = member given-back
+//	given-back = nothing, or account claimed(flag)
 //	lapsed     = member
 //	payees     = count(byte) (network account)…
 //	keys       = current next

@@ -69,10 +69,14 @@ type Departed struct {
 	Member string // slug
 }
 
-// Returned puts a departed member back at its place in join order, with all that was paid.
+// Returned puts a departed member back at its place in join order, with all that was paid. With an
+// Owner, it gives a member, departed or not, back to an earlier owner, which has taken it back from
+// another one that the site named. No proof of the site holds any longer.
 type Returned struct {
-	Stamp  int64
-	Member string // slug
+	Stamp   int64
+	Member  string // slug
+	Owner   Account
+	Claimed bool // a site named that owner
 }
 
 // Lapsed says that a departed member can return no longer. Its URL is free.
@@ -202,12 +206,18 @@ func (e *Verified) check() error {
 	return moderation(e.Member, "")
 }
 
+func (e *Returned) check() error {
+	if e.Claimed && e.Owner == (Account{}) {
+		return bad("owner")
+	}
+	return moderation(e.Member, "")
+}
+
 func (e *Left) check() error       { return moderation(e.Member, "") }
 func (e *Unverified) check() error { return moderation(e.Member, "") }
 func (e *Asleep) check() error     { return moderation(e.Member, "") }
 func (e *Awake) check() error      { return moderation(e.Member, "") }
 func (e *Departed) check() error   { return moderation(e.Member, "") }
-func (e *Returned) check() error   { return moderation(e.Member, "") }
 func (e *Lapsed) check() error     { return moderation(e.Member, "") }
 
 func (e *Claimed) appendBody(b []byte) []byte {
@@ -240,6 +250,14 @@ func (e *Moved) appendBody(b []byte) []byte {
 	return appendScore(appendOptional(b, e.Report), e.Score)
 }
 
+func (e *Returned) appendBody(b []byte) []byte {
+	b = appendString(b, e.Member)
+	if e.Owner == (Account{}) {
+		return b
+	}
+	return appendFlag(append(b, e.Owner[:]...), e.Claimed)
+}
+
 func (e *Verified) appendBody(b []byte) []byte {
 	return append(appendString(b, e.Member), byte(e.Proof))
 }
@@ -249,7 +267,6 @@ func (e *Unverified) appendBody(b []byte) []byte { return appendString(b, e.Memb
 func (e *Asleep) appendBody(b []byte) []byte     { return appendString(b, e.Member) }
 func (e *Awake) appendBody(b []byte) []byte      { return appendString(b, e.Member) }
 func (e *Departed) appendBody(b []byte) []byte   { return appendString(b, e.Member) }
-func (e *Returned) appendBody(b []byte) []byte   { return appendString(b, e.Member) }
 func (e *Lapsed) appendBody(b []byte) []byte     { return appendString(b, e.Member) }
 
 // owned reads the body of an event of this file, nil for another type.
@@ -285,7 +302,12 @@ func (r *reader) owned(typ byte, when int64) Event {
 	case 17:
 		return &Departed{Stamp: when, Member: r.string()}
 	case 18:
-		return &Returned{Stamp: when, Member: r.string()}
+		e := &Returned{Stamp: when, Member: r.string()}
+		if !r.failed && len(r.rest) > 0 {
+			e.Owner, e.Claimed = r.account(), r.flag()
+			r.failed = r.failed || e.Owner == Account{}
+		}
+		return e
 	case 19:
 		return &Lapsed{Stamp: when, Member: r.string()}
 	}

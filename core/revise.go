@@ -152,22 +152,36 @@ func (s *State) depart(e *Departed) error {
 	return nil
 }
 
-// comeBack puts a departed member back into the ring.
+// comeBack puts a departed member back into the ring, or gives a member back to an earlier owner.
 func (s *State) comeBack(e *Returned) error {
 	o, known := s.bySlug(e.Member)
+	given := e.Owner != Account{}
 	switch {
 	case !known:
 		return ErrUnknown
-	case !s.isDeparted(o):
+	case !s.isDeparted(o) && (!given || s.has(o, removed) || s.Owner(o) == e.Owner):
 		return ErrNotDeparted
-	case s.full(o):
+	case s.isDeparted(o) && s.full(o):
 		return ErrCategories
 	}
+	departed := s.isDeparted(o)
 	s.note(o, func(told *status) {
-		s.stepIn(o)
-		s.statuses[o].changed = e.Stamp
+		if departed {
+			s.stepIn(o)
+			told = &s.statuses[o] // which may lie elsewhere now
+		}
+		if given {
+			s.own(o, e.Owner)
+			if s.flags[o] &^= claimed; e.Claimed {
+				s.flags[o] |= claimed
+			}
+			told.verified = 0
+		}
+		told.changed = e.Stamp
 	})
-	s.touch(o)
+	if departed {
+		s.touch(o)
+	}
 	return nil
 }
 

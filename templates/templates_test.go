@@ -132,7 +132,8 @@ func TestThePagesOfARing(t *testing.T) {
 	golden(t, "member", textOf(Member{Page: below("/members/second"), Base: "https://ring.example", Row: owned, Members: 3, Prev: rows[2], Next: rows[0], MinBid: "1.00", Grace: "30 days", Wallet: wallet, Picture: drawing(rows),
 		Buys: Buys{Amount: "11.01", Total: "12.01", Rank: 1, Members: 3, First: true, For: "30 days", Fades: When{began.AddDate(0, 0, 30), "2 March"}, Gone: When{began.AddDate(0, 0, 120), "31 May"}},
 		Hops: &brought, Proofs: []Proof{{42, "bid", "7.25", When{rows[0].Joined, "31 January"}}, {7, "joined", "", When{rows[0].Joined, "30 January"}}}}.HTML()))
-	golden(t, "member-asleep", textOf(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows)}.HTML()))
+	golden(t, "member-asleep", textOf(Member{Page: below("/members/first"), Base: "https://ring.example", Row: asleep, Members: 3, Prev: rows[1], Next: rows[2], MinBid: "1.00", Wallet: Wallet{Base: "https://ring.example", Script: "/static/w.js", Networks: []string{"tempo:4217"}}, Picture: drawing(rows),
+		Lost: &Lost{"0x00000000000000000000000000000000000000cc", When{rows[0].Joined, "6 February"}}}.HTML()))
 	golden(t, "embed", textOf(Embed{Page: page, Base: "https://ring.example", From: "second", Member: &rows[1], Prev: rows[2], Next: rows[0], Widget: "/widget-1.js", Integrity: "sha384-x"}.HTML()))
 }
 

@@ -228,7 +228,14 @@ type Member struct {
 	Picture    Picture
 	Hops       *Hops // nil when they are not known
 	Proofs     []Proof
-	Hub        bool // feeds name a WebSub hub
+	Lost       *Lost // nil when no earlier owner can take the member back
+	Hub        bool  // feeds name a WebSub hub
+}
+
+// Lost is an earlier owner that a claim has taken the member from.
+type Lost struct {
+	Account string
+	Until   When // it can take the member back
 }
 
 // Proof is an event about a member's money that is in the log.

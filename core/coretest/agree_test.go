@@ -230,7 +230,7 @@ func compareOwned(t *testing.T, i int, row core.Member, member *Member) {
 	t.Helper()
 	want := row
 	want.Kind, want.Category, want.Score = member.Event.Kind, member.Event.Category, member.Event.Score
-	want.Owner, want.Claimed = core.AccountOf(member.owner()), member.Owner != ""
+	want.Owner, want.Claimed = core.AccountOf(member.owner()), member.Claimed
 	want.Proof, want.Verified, want.Changed = member.Proof, member.Verified, member.Changed
 	want.Asleep, want.HealthSince = member.Asleep, member.Since
 	want.Name, want.URL, want.Description, want.Report = "", "", "", ""

@@ -37,7 +37,7 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 
 			"joined and bound", "bid and bound", "adjusted credit and bound", "adjusted void without a binding",
 			"removed by code", "removed by code, redacted", "removed with words", "hidden with words", "shown by code",
-			"payees", "keys", "keys alone", "snapshotted"},
+			"payees", "keys", "keys alone", "snapshotted", "given back"},
 		[]core.Event{
 			&core.Rules{Stamp: 1769846400000, Name: "Ring", BaseURL: "https://ring.example", Fee: 100, MinBid: 100, Grace: 2592000,
 				Decay: 7776000, Networks: []core.Network{{Name: "tempo:42431", Method: "tempo", Currency: "0x20c0"}, {Name: "eip155:8453", Method: "evm", Currency: "0x8335"}}, Scorer: "is-agentic", RequiredScore: 40, Synthetic: true},
@@ -95,6 +95,7 @@ func examples() (names []string, events []core.Event, texts *core.Texts) {
 			&core.Keys{Stamp: 1769846437000, Current: "ring.example+0a0b0c0d+AQID", Next: "ring.example+01020304+AQIE"},
 			&core.Keys{Stamp: 1769846438000, Current: "ring.example+01020304+AQIE"},
 			&core.Snapshotted{Stamp: 1769846439000, Size: 10_000, State: [16]byte{1, 15: 2}, Core: [32]byte{5, 31: 6}, Digest: [32]byte{3, 31: 4}, Bytes: 1 << 20},
+			&core.Returned{Stamp: 1769846440000, Member: "uni-co", Owner: core.AccountOf(payment.Payer), Claimed: true},
 		}, texts
 }
 

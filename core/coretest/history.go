@@ -199,7 +199,11 @@ func (g *generator) part(r *rand.Rand) {
 		g.departed = append(g.departed, slug)
 		g.add(&core.Departed{Stamp: g.when(), Member: slug}, nil)
 	case 3, 4, 5:
-		g.add(&core.Returned{Stamp: g.when(), Member: slug}, nil)
+		e := &core.Returned{Stamp: g.when(), Member: slug}
+		if g.seed >= Matched && g.IntN(2) == 0 {
+			e.Owner, e.Claimed = core.Account{19: byte(0xaa + g.IntN(2))}, g.IntN(2) == 0
+		}
+		g.add(e, nil)
 	default:
 		g.add(&core.Lapsed{Stamp: g.when(), Member: slug}, nil)
 	}

@@ -30,7 +30,8 @@ type Model struct {
 type Member struct {
 	Event    *core.Joined
 	Texts    *core.Texts
-	Owner    string // account that the site has named, "" for the payer
+	Owner    string // account that the site has named or that took the member back, "" for the payer
+	Claimed  bool   // the site has named it
 	Proof    core.Proof
 	Verified int64 // milliseconds
 	Asleep   bool
@@ -130,11 +131,16 @@ func (m *Model) Apply(e core.Event, texts *core.Texts) error {
 		if err == core.ErrUnknown {
 			return err
 		}
-		if !member.Departed {
+		back, returns := e.(*core.Returned)
+		given := returns && back.Owner != core.Account{}
+		if !member.Departed && (!given || member.Removed || core.AccountOf(member.owner()) == back.Owner) {
 			return core.ErrNotDeparted
 		}
-		if _, returns := e.(*core.Returned); returns {
+		if returns {
 			member.Removed, member.Changed = false, e.When()
+		}
+		if given {
+			member.Owner, member.Claimed, member.Proof, member.Verified = back.Owner.String(), back.Claimed, 0, 0
 		}
 		member.Departed = false
 	default:
@@ -224,7 +230,7 @@ func (m *Model) pay(slug string, amount, stamp int64) error {
 func (m *Model) revise(member *Member, e core.Event, texts *core.Texts) error {
 	switch e := e.(type) {
 	case *core.Claimed:
-		member.Owner, member.Proof, member.Verified = e.Owner.String(), e.Proof, e.Stamp
+		member.Owner, member.Claimed, member.Proof, member.Verified = e.Owner.String(), true, e.Proof, e.Stamp
 	case *core.Changed:
 		joined := *member.Event
 		if e.Category != "" {

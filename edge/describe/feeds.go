@@ -245,6 +245,9 @@ func newsOf(s *Source, slug string) (all []entry) {
 		if n.Type == "outbid" || n.Type == "fading" {
 			text += "\n\nCurrent prices: " + ring.Base + "/leaderboard"
 		}
+		if n.Type == "claimed" {
+			text += "\n\nWas it yours? You can take it back for seven days: " + ring.Base + "/docs#owners"
+		}
 		all = append(all, entry{key: "news/" + slug + "/" + strconv.FormatUint(n.ID, 10), Title: title, Text: text, at: n.At, member: m})
 	}
 	return all
@@ -263,6 +266,7 @@ var happened = map[string]string{
 	"changed":    " was changed by its owner",
 	"moved":      " moved to another address",
 	"claimed":    " was claimed by its site ({proof})",
+	"taken_back": " was taken back by an earlier owner",
 	"verified":   " was verified ({proof})",
 	"unverified": " is no longer verified",
 	"returned":   " returned to the ring",

@@ -166,7 +166,7 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 	if hops {
 		view.Hops = &sent
 	}
-	view.Proofs = r.proofs(m.Slug)
+	view.Proofs, view.Lost = r.news(m.Slug)
 	bid := bidAsked(query, &first)
 	if bid == 0 {
 		bid = cents(view.Row.Bid.Amount)
@@ -178,9 +178,13 @@ func drawMember(r *reader, path string, query *fasthttp.Args) *content.Content {
 // mostProofs is how many proofs a member's page offers.
 const mostProofs = 3
 
-// proofs gives the latest payments for a member.
-func (r *reader) proofs(slug string) (latest []templates.Proof) {
+// news gives the latest payments for a member, and the earlier owner that can take it back, if any.
+func (r *reader) news(slug string) (latest []templates.Proof, lost *templates.Lost) {
 	var news struct {
+		TakeBack *struct {
+			Account string
+			Until   time.Time
+		} `json:"take_back"`
 		Events []struct {
 			At      time.Time
 			Type    string
@@ -195,7 +199,10 @@ func (r *reader) proofs(slug string) (latest []templates.Proof) {
 			latest = append(latest, templates.Proof{Index: e.Seq - 1, What: e.Type, Amount: e.Amount, At: r.date(e.At)})
 		}
 	}
-	return latest
+	if t := news.TakeBack; t != nil {
+		lost = &templates.Lost{Account: t.Account, Until: r.date(t.Until)}
+	}
+	return latest, lost
 }
 
 // bidAsked returns the amount in the query of a page in cents, or 0 if it is not a valid bid.

@@ -50,6 +50,8 @@ type Witness struct {
 	mu     sync.Mutex
 	latest []byte // the checkpoint that was cosigned last, with both signatures; nil for none
 	at     tlog.Checkpoint
+	// doubted is the last one that a proof did not lead to.
+	doubted tlog.Checkpoint
 }
 
 // Open opens a witness. It fails if what it has cosigned before cannot be read: without that it
@@ -170,8 +172,12 @@ func (w *Witness) Add(body []byte) Answer {
 		return Answer{409, sizeMedia, fmt.Appendln(nil, w.at.N)}
 	}
 	if !continues(r, at.Tree, w.at.Tree) {
-		w.c.Log.Error("witness: a checkpoint that the log has signed does not continue the last one, or came with a wrong proof; it is not cosigned",
-			"origin", w.c.Origin, "cosigned", w.at.N, "checkpoint", string(r.signed))
+		// Anybody can send a checkpoint of the log with a wrong proof, so this is no fault of the log yet.
+		if w.doubted != at {
+			w.doubted = at
+			w.c.Log.Info("witness: a checkpoint that the log has signed does not continue the last one, or came with a wrong proof; it is not cosigned",
+				"origin", w.c.Origin, "cosigned", w.at.N, "size", at.N, "root", at.Hash.String())
+		}
 		return refusal(422, "The consistency proof does not lead from the old size to this checkpoint.")
 	}
 	signed, err := note.Sign(&note.Note{Text: n.Text, Sigs: n.Sigs}, w.c.Signer)

@@ -308,3 +308,26 @@ func FuzzAdd(f *testing.F) {
 		}
 	})
 }
+
+// Strangers send checkpoints of the log, which are public, with proofs and signatures of their own. The
+// log of the witness says nothing of theirs, and of each checkpoint only once in a row.
+func TestStrangersDoNotWriteTheLog(t *testing.T) {
+	l := newLog(t, "a", 20)
+	w := newWitness(t, t.TempDir(), l)
+	var lines bytes.Buffer
+	w.c.Log = slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	w.cosigns(t, l.request(0, 5))
+	theirs := strings.Repeat("— strangers.text/"+strings.Repeat("x", 90)+" AAAAAAAAAAAA\n", 80)
+	for _, size := range []int64{8, 8, 9, 9} {
+		if a := w.Add([]byte("old 5\n" + xtlog.Hash{}.String() + "\n\n" + l.sign(l.at(size)) + theirs)); a.Status != 422 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+	}
+	for _, body := range []string{theirs, "old 5\n\n" + theirs, strings.Replace(l.request(5, 8), origin, theirs, 1), l.request(4, 8) + theirs} {
+		w.Add([]byte(body))
+	}
+	said := lines.String()
+	if strings.Contains(said, "strangers") || strings.Contains(said, "level=ERROR") || strings.Contains(said, "level=WARN") || strings.Count(said, "\n") != 2 || len(said) > 2000 {
+		t.Errorf("%d bytes: %.2000s", len(said), said)
+	}
+}

@@ -40,7 +40,8 @@
 //	'm' ordinal(u32)  the last 40 news of a member
 //	"l"               the last 64 changes of the lead: when, and who led from then on
 //	'w' slug          the [Webhook] of a member, as JSON: its URL is in no event, because
-//	                  events are public
+//	                  events are public; with a slash behind the slug, that of its earlier owner
+//	't' slug          what owners have [Lost] by claims, as JSON: its words go with the member
 //
 // One batch has the news of one event, or of a part of a pass. News are numbered by their batch
 // and their place in it, so numbers rise, with gaps.

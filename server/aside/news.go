@@ -86,7 +86,9 @@ func told(st *core.State, e core.Event) (i item, some bool) {
 	case *core.Left, *core.Departed:
 		i.kind = left
 	case *core.Returned:
-		i.kind = returned
+		if i.kind = returned; e.Owner != (core.Account{}) {
+			i.kind = takenBack
+		}
 	case *core.Removed:
 		i.kind = removed
 	default:

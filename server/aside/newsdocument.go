@@ -96,6 +96,13 @@ type memberDocument struct {
 	Events []event `json:"events"`
 	// Webhook says how its owner's webhook is, nil if there is none.
 	Webhook *webhookState `json:"webhook,omitempty"`
+	// TakeBack says which earlier owner can take the member back, nil if none can.
+	TakeBack *takeBack `json:"take_back,omitempty"`
+}
+
+type takeBack struct {
+	Account string `json:"account"`
+	Until   string `json:"until"`
 }
 
 // News answers a GET for "/api/events" or "/api/ring/{slug}/events" with the query that
@@ -118,10 +125,15 @@ func News(v *ledger.View, path, query string, best *Best) (d api.Document, ahead
 			return refuse(st, api.Internal, "The news cannot be read."), false
 		}
 		hook, err := WebhookOf(v, slug)
-		if err != nil {
+		lost, failed := LostOf(v, slug, st.Clock()*1000)
+		if err != nil || failed != nil {
 			return refuse(st, api.Internal, "The news cannot be read."), false
 		}
-		return answer(&memberDocument{slug, list, hook.state()}, memberAge, st.Seq()), false
+		doc := &memberDocument{Member: slug, Events: list, Webhook: hook.state()}
+		if lost != nil {
+			doc.TakeBack = &takeBack{lost.Owner.String(), instant(lost.Until)}
+		}
+		return answer(doc, memberAge, st.Seq()), false
 	}
 	since, limit, refused := readPage(query)
 	if refused != "" {

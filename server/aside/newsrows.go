@@ -27,11 +27,12 @@ const (
 	left
 	removed
 	returned
+	takenBack
 )
 
 var kindNames = [...]string{joined: "joined", bid: "bid", credited: "credited", outbid: "outbid", ranked: "rank", fading: "fading",
 	asleep: "asleep", awake: "awake", changed: "changed", moved: "moved", claimed: "claimed", verified: "verified",
-	unverified: "unverified", left: "left", removed: "removed", returned: "returned"}
+	unverified: "unverified", left: "left", removed: "removed", returned: "returned", takenBack: "taken_back"}
 
 // String gives the kind's name in documents, "" for one of a later version.
 func (k kind) String() string {

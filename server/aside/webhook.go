@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -25,6 +26,8 @@ type Webhook struct {
 	Next  int64        `json:"next,omitempty"`  // when to try again, in milliseconds
 	Since int64        `json:"since,omitempty"` // when the first of Tries failed, or when it was switched off
 	Off   string       `json:"off,omitempty"`   // why it is off
+
+	lost *Lost // by its owner, which it tells
 }
 
 // Why a webhook is off.
@@ -52,18 +55,31 @@ func (w *Webhook) Sign(content string) string {
 
 const webhookPrefix = "w"
 
-// WebhookOf gives the webhook of a member, nil if it has none. One that was set by an earlier
-// owner, or whose member has left, is none.
-func WebhookOf(v *ledger.View, slug string) (*Webhook, error) {
-	w, err := readWebhook(v, slug)
-	if err != nil || w == nil || !w.holds(v.State(), slug) {
+// formerly is the name of the webhook of a member's earlier owner, which is sent what happens to the member
+// for as long as the owner can take it back. No slug holds a slash.
+func formerly(slug string) string { return slug + "/" }
+
+// WebhookOf gives a webhook by its name, which is the slug of its member or one of [Webhooks], nil if
+// there is none. One that was set by an earlier owner, or whose member has left, is none.
+func WebhookOf(v *ledger.View, name string) (*Webhook, error) {
+	w, err := readWebhook(v, name)
+	if err != nil || w == nil {
 		return nil, err
+	}
+	if slug, former := strings.CutSuffix(name, "/"); former {
+		lost, err := LostOf(v, slug, v.State().Clock()*1000)
+		if err != nil || lost == nil || lost.Owner != w.Owner {
+			return nil, err
+		}
+		w.lost = lost
+	} else if !w.holds(v.State(), slug) {
+		return nil, nil
 	}
 	return w, nil
 }
 
-func readWebhook(v *ledger.View, slug string) (*Webhook, error) {
-	b, err := v.Value(ledger.News, webhookPrefix+slug)
+func readWebhook(v *ledger.View, name string) (*Webhook, error) {
+	b, err := v.Value(ledger.News, webhookPrefix+name)
 	if err != nil || b == nil {
 		return nil, err
 	}
@@ -87,12 +103,12 @@ func (w *Webhook) holds(st *core.State, slug string) bool {
 	return !departed && !m.Removed && m.Owner == w.Owner
 }
 
-func (w *Webhook) write(tx *ledger.Tx, slug string) error {
+func (w *Webhook) write(tx *ledger.Tx, name string) error {
 	b, err := json.Marshal(w)
 	if err != nil {
 		return err
 	}
-	return tx.Put(ledger.News, webhookPrefix+slug, b)
+	return tx.Put(ledger.News, webhookPrefix+name, b)
 }
 
 // SetWebhook sets the URL of a member's webhook for its owner, or deletes the webhook if url is
@@ -126,20 +142,33 @@ func SetWebhook(tx *ledger.Tx, slug string, owner core.Account, url string) erro
 }
 
 // DropWebhook deletes the webhook of the member of an event, if the event has ended it: the member
-// left, or has another owner. It is called after the event was applied. A row that is left sends
-// nothing.
+// left, or has another owner. If the owner can take the member back, the webhook stays to tell it, and
+// is the member's again when it has. DropWebhook is called after the event was applied, and after
+// [ObserveLost]. A row that is left sends nothing.
 func DropWebhook(tx *ledger.Tx, e core.Event) error {
 	switch e.(type) {
-	case *core.Left, *core.Departed, *core.Removed, *core.Claimed:
+	case *core.Left, *core.Departed, *core.Removed, *core.Claimed, *core.Returned:
 	default:
 		return nil
 	}
 	slug := core.MemberOf(e)
 	w, err := readWebhook(tx.View(), slug)
-	if err == nil && (w == nil || w.holds(tx.State(), slug)) {
-		return nil
+	former, failed := readWebhook(tx.View(), formerly(slug))
+	if err := errors.Join(err, failed); err != nil {
+		return err
 	}
-	err = tx.Put(ledger.News, webhookPrefix+slug, nil)
+	if former != nil && former.holds(tx.State(), slug) {
+		err = errors.Join(former.write(tx, slug), tx.Put(ledger.News, webhookPrefix+formerly(slug), nil))
+	} else if w != nil && !w.holds(tx.State(), slug) {
+		lost, failed := LostOf(tx.View(), slug, tx.Stamp())
+		if failed != nil {
+			return failed
+		}
+		if lost != nil && lost.Owner == w.Owner {
+			err = w.write(tx, formerly(slug))
+		}
+		err = errors.Join(err, tx.Put(ledger.News, webhookPrefix+slug, nil))
+	}
 	if errors.Is(err, ledger.ErrTurn) {
 		return nil
 	}
@@ -149,27 +178,27 @@ func DropWebhook(tx *ledger.Tx, e core.Event) error {
 // Letter is news for a webhook.
 type Letter struct {
 	Webhook
-	Slug string
+	Name string // of the webhook
 	ID   string // the same for each try
 	Body []byte
 	news uint64
 }
 
-// NextLetter gives the oldest news that the webhook of a member has not sent, nil if there is
-// none. What is sent are the news an owner may want to act on.
-func NextLetter(v *ledger.View, slug string) (*Letter, error) {
-	w, err := WebhookOf(v, slug)
+// NextLetter gives the oldest news that a webhook has not sent, nil if there is none. What is sent are
+// the news an owner may want to act on.
+func NextLetter(v *ledger.View, name string) (*Letter, error) {
+	w, err := WebhookOf(v, name)
 	if err != nil || w == nil || w.Off != "" {
 		return nil, err
 	}
-	st := v.State()
+	st, slug := v.State(), strings.TrimSuffix(name, "/")
 	o, _ := st.BySlug([]byte(slug))
 	items, err := itemsAt(v, memberKey(o))
 	if err != nil {
 		return nil, err
 	}
 	for _, i := range items {
-		if i.id <= w.Told || i.kind != outbid && i.kind != fading && i.kind != asleep && i.kind != awake {
+		if i.id <= w.Told || !w.tells(i.kind) {
 			continue
 		}
 		list, err := events(v, []item{i})
@@ -182,24 +211,39 @@ func NextLetter(v *ledger.View, slug string) (*Letter, error) {
 		data := struct {
 			event
 			Regain string            `json:"to_regain_usd,omitempty"`
+			Until  string            `json:"take_back_until,omitempty"`
 			Links  map[string]string `json:"links"`
 		}{event: list[0], Links: map[string]string{"member": baseURL(st) + "/api/ring/" + slug, "bid": baseURL(st) + "/api/bid"}}
+		if w.lost != nil {
+			data.Until, data.Links["return"] = instant(w.lost.Until), data.Links["member"]+"/return"
+		}
 		if i.kind == outbid && data.By != "" && st.Rank(i.by) > 0 && st.Rank(i.by) < st.Rank(o) {
 			if cents, _, ok := st.ToPass(o, i.by); ok {
 				data.Regain = string(api.AppendUSD(nil, cents))
 			}
 		}
-		l := &Letter{Webhook: *w, Slug: slug, ID: slug + "_" + strconv.FormatUint(i.id, 10), news: i.id}
+		l := &Letter{Webhook: *w, Name: name, ID: slug + "_" + strconv.FormatUint(i.id, 10), news: i.id}
 		l.Body, err = json.Marshal(map[string]any{"type": "member." + data.Type, "timestamp": data.At, "data": data})
 		return l, err
 	}
 	return nil, nil
 }
 
+// tells says whether a webhook sends news of a kind.
+func (w *Webhook) tells(k kind) bool {
+	switch k {
+	case outbid, fading, asleep, awake:
+		return w.lost == nil
+	case claimed, moved, left:
+		return w.lost != nil
+	}
+	return false
+}
+
 // Sent notes what came of a try to send a letter: status is the answer, 0 for none. after is how
 // long the receiver asks to wait. It reports why the webhook is off by this try, "" if it is not.
 func Sent(tx *ledger.Tx, l *Letter, status int, after time.Duration) (off string, err error) {
-	w, err := readWebhook(tx.View(), l.Slug)
+	w, err := readWebhook(tx.View(), l.Name)
 	if err != nil || w == nil || w.URL != l.URL || w.Told >= l.news {
 		return "", err // it was changed meanwhile
 	}
@@ -218,17 +262,20 @@ func Sent(tx *ledger.Tx, l *Letter, status int, after time.Duration) (off string
 		wait := max(retries[w.Tries], min(after, retries[len(retries)-1]))
 		w.Tries, w.Next = w.Tries+1, tx.Stamp()+wait.Milliseconds()
 	}
-	return w.Off, w.write(tx, l.Slug)
+	return w.Off, w.write(tx, l.Name)
 }
 
-// Webhooks gives up to n members that have webhooks, in the order of their slugs, behind a slug.
-func Webhooks(v *ledger.View, after string, n int) (slugs []string, err error) {
+// Webhooks gives the names of up to n webhooks, in their order, behind a name.
+func Webhooks(v *ledger.View, after string, n int) (names []string, err error) {
 	rows, err := v.Scan(ledger.News, webhookPrefix, webhookPrefix+after+"\x00", n)
 	for _, row := range rows {
-		slugs = append(slugs, row.Key[len(webhookPrefix):])
+		names = append(names, row.Key[len(webhookPrefix):])
 	}
-	return slugs, err
+	return names, err
 }
+
+// WebhooksOf gives the names of the webhooks that may tell the news of a member.
+func WebhooksOf(slug string) [2]string { return [2]string{slug, formerly(slug)} }
 
 // batchesAtOnce is how many batches of news one view reads.
 const batchesAtOnce = 64

@@ -10,7 +10,6 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/paid/form"
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
@@ -40,8 +39,9 @@ type Prover interface {
 
 // ownerRequest is what an owner wants done to a member.
 type ownerRequest interface {
-	// owner returns the account that must give the proof, the zero one if no account can.
-	owner(m *member) core.Account
+	// owner returns the account that must give the proof, the zero one if no account can. by has given
+	// one.
+	owner(m *member, by core.Account) core.Account
 	// check says why it cannot be done now, by what the ledger holds.
 	check(v *ledger.View, m *member) error
 	// decide and pin are those of [order].
@@ -82,7 +82,7 @@ func (o *proven) possible(v *ledger.View, account string) error {
 	switch {
 	case err != nil:
 		return err
-	case account != "" && !o.owner(m).Is(core.AccountOf(account)):
+	case account != "" && !o.owner(m, core.AccountOf(account)).Is(core.AccountOf(account)):
 		return notOwner(v.State().Rules().BaseURL, o.slug)
 	}
 	return o.check(v, m)
@@ -115,8 +115,6 @@ func memberOf(st *core.State, slug, operation string) (*member, error) {
 		return nil, &Problem{Code: api.MemberRemoved, Detail: "This member has left the ring."}
 	case m.Hidden:
 		return nil, risk.NotAdmitted("The operator has hidden this member, so nothing about it changes.")
-	case operation == OpReturn:
-		return nil, form.Invalid(api.InvalidRequest, "", "the member is in the ring, and has not left it")
 	}
 	return m, nil
 }
@@ -242,11 +240,18 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 		if err != nil {
 			return err
 		}
-		if count, _ := v.OpenOnMember(o.slug); o.waits() && count > 0 {
+		count, _ := v.OpenOnMember(o.slug)
+		if o.waits() && count > 0 {
 			return ledger.ErrOpenReservation
 		}
 		if _, departed := st.Departed(m.at); departed && waits && risk.TakesPromised(v, m.at, m.Total()) {
 			return ledger.ErrOpenReservation
+		}
+		if back, returns := o.ownerRequest.(*comeBack); returns && back.moves && count > 0 {
+			if waits {
+				return ledger.ErrOpenReservation
+			}
+			back.moves = false // its owner can move it later
 		}
 		// What may fail comes before the first event.
 		p.Seq = st.Seq() + uint64(o.events())
@@ -271,8 +276,8 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 		}
 		err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn)
 	} else if err = s.Ledger.Do(s.ctx, turn); errors.Is(err, ledger.ErrOpenReservation) {
-		// A return lets a payment settle that was promised a rank. It does not wait longer:
-		// strangers must not keep a member out until it can return no more.
+		// A return lets a payment settle that was promised a rank, or that stops a move back. It does
+		// not wait longer: strangers must not keep a member out until it can return no more.
 		if err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn); errors.Is(err, ledger.ErrOpenReservation) {
 			waits = false
 			err = s.Ledger.Do(s.ctx, turn)

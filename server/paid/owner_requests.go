@@ -47,7 +47,7 @@ func (s *Service) parseChange(c *Call, rules *core.Rules, pinned map[string]stri
 	return o, err
 }
 
-func (o *change) owner(m *member) core.Account { return m.Owner }
+func (o *change) owner(m *member, _ core.Account) core.Account { return m.Owner }
 
 func (o *change) check(v *ledger.View, m *member) error {
 	given := func(text *string) string {
@@ -223,8 +223,41 @@ func (o *change) answer(st *core.State, m *member) []byte {
 // was given by mistake, or to a cheat, loses no member permanently.
 type leave struct{ service *Service }
 
-// comeBack puts a departed member back.
-type comeBack struct{ leave }
+// comeBack puts a departed member back. If an earlier owner can take back what a claim has taken from
+// it, departed or not, comeBack gives the member back to that one, at the site where it was unless
+// another member is there now.
+type comeBack struct {
+	leave
+	to       core.Account // the earlier owner; the zero one if the member's owner returns
+	promised bool         // a challenge was issued
+	lost     *aside.Lost
+	moves    bool // to the URL of lost
+}
+
+// pinOwner names in the opaque parameter to which earlier owner a member is given back.
+const pinOwner = "owner"
+
+func (s *Service) parseReturn(c *Call, _ *core.Rules, pinned map[string]string) (ownerRequest, error) {
+	return &comeBack{leave: leave{s}, to: core.AccountOf(pinned[pinOwner]), promised: pinned != nil}, form.ParseEmpty(c.Body)
+}
+
+func (o *comeBack) pin() map[string]string {
+	if o.to == (core.Account{}) {
+		return map[string]string{}
+	}
+	return map[string]string{pinOwner: o.to.String()}
+}
+
+// owner lets the owner of a departed member return, too.
+func (o *comeBack) owner(m *member, by core.Account) core.Account {
+	if m.Removed && m.Owner.Is(by) {
+		o.to = core.Account{}
+	}
+	if o.to != (core.Account{}) {
+		return o.to
+	}
+	return m.Owner
+}
 
 // emptyBody is the operation of an owner's request that says nothing more.
 func emptyBody(r ownerRequest) operation {
@@ -233,12 +266,12 @@ func emptyBody(r ownerRequest) operation {
 	})
 }
 
-func (leave) owner(m *member) core.Account         { return m.Owner }
-func (leave) decide(context.Context, string) error { return nil }
-func (leave) pin() map[string]string               { return map[string]string{} }
-func (leave) words(slug string) string             { return "Remove " + slug + " from the ring" }
-func (leave) waits() bool                          { return true }
-func (leave) events() int                          { return 1 }
+func (leave) owner(m *member, _ core.Account) core.Account { return m.Owner }
+func (leave) decide(context.Context, string) error         { return nil }
+func (leave) pin() map[string]string                       { return map[string]string{} }
+func (leave) words(slug string) string                     { return "Remove " + slug + " from the ring" }
+func (leave) waits() bool                                  { return true }
+func (leave) events() int                                  { return 1 }
 
 func (o leave) check(v *ledger.View, m *member) error {
 	return risk.RequestsLeft(v, m.Slug, OpLeave, m.Owner, o.service.Now())
@@ -254,8 +287,28 @@ func (leave) answer(st *core.State, m *member) []byte {
 	return append(api.AppendString(body, st.Rules().BaseURL+"/api/ring"), "}}"...)
 }
 
-func (o comeBack) check(v *ledger.View, m *member) error {
-	return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
+func (o *comeBack) check(v *ledger.View, m *member) (err error) {
+	if o.lost, err = aside.LostOf(v, m.Slug, o.service.Now().UnixMilli()); err != nil {
+		return err
+	}
+	if o.lost != nil && !o.promised {
+		o.to = o.lost.Owner
+	}
+	_, departed := v.State().Departed(m.at)
+	switch {
+	case o.to == (core.Account{}) && departed:
+		return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
+	case o.to == (core.Account{}):
+		return form.Invalid(api.InvalidRequest, "", "the member is in the ring, and no earlier owner can take it back")
+	case o.lost == nil || o.lost.Owner != o.to:
+		return form.Invalid(api.InvalidRequest, "", "the account can no longer take this member back")
+	}
+	key := string(core.AppendKey(nil, []byte(o.lost.URL)))
+	o.moves = aside.Elsewhere(o.lost.URL, m.URL) && o.service.urlFree(v, key, &m.at) == nil
+	if departed {
+		err = o.service.mayReturn(v, m, o.to, o.lost.Claimed)
+	}
+	return cmp.Or(err, risk.Blocked(v, o.lost.URL, o.to.String(), ""), risk.RequestsLeft(v, m.Slug, OpReturn, o.to, o.service.Now()))
 }
 
 // mayReturn says why a departed member may not be put back for an account: it is too late, the
@@ -274,15 +327,36 @@ func (s *Service) mayReturn(v *ledger.View, m *member, account core.Account, pro
 	return cmp.Or(risk.CategoryLeft(v, m.Category, true), s.limits.OpensCategory(v, m.Category, key, account, proven, true))
 }
 
-func (comeBack) words(slug string) string { return "Put " + slug + " back into the ring" }
-func (comeBack) waits() bool              { return false }
-
-func (comeBack) carryOut(tx *ledger.Tx, m *member) error {
-	_, err := tx.Append(&core.Returned{Stamp: tx.Stamp(), Member: m.Slug}, nil)
-	return err
+func (o *comeBack) words(slug string) string {
+	if o.to != (core.Account{}) {
+		return "Put " + slug + " back as it was"
+	}
+	return "Put " + slug + " back into the ring"
 }
 
-func (comeBack) answer(st *core.State, m *member) []byte {
+func (o *comeBack) waits() bool { return false }
+
+func (o *comeBack) events() int {
+	if o.moves {
+		return 2
+	}
+	return 1
+}
+
+func (o *comeBack) carryOut(tx *ledger.Tx, m *member) error {
+	e := &core.Returned{Stamp: tx.Stamp(), Member: m.Slug, Owner: o.to, Claimed: o.to != core.Account{} && o.lost.Claimed}
+	if _, err := tx.Append(e, nil); err != nil || !o.moves {
+		return err
+	}
+	texts := &core.Texts{URL: core.Text{Value: o.lost.URL}, Report: core.Text{Value: o.lost.Report}}
+	if _, err := tx.Append(&core.Moved{Stamp: tx.Stamp(), Member: m.Slug, Score: o.lost.Score}, texts); err != nil {
+		return err
+	}
+	o.service.limits.Moved(tx.State(), m.at, m.URL)
+	return nil
+}
+
+func (o *comeBack) answer(st *core.State, m *member) []byte {
 	return append(appendMember([]byte(`{"returned":true`), st, m), '}')
 }
 
@@ -334,10 +408,6 @@ type claim struct {
 	returns bool       // the member has departed, and is back with it
 }
 
-// tokenSize is the length of a token in bytes: the account, and a mark over slug, host and
-// account. In base64url it is 48 characters.
-const tokenSize = len(core.Account{}) + mpp.MarkSize
-
 // claimMark is the first word of the marks in tokens.
 const claimMark = "claim"
 
@@ -348,18 +418,8 @@ func (s *Service) newToken(slug, host string, account core.Account) string {
 	return base64.RawURLEncoding.EncodeToString(append(account[:], mark...))
 }
 
-// readToken gives the account of a token.
-func readToken(token string) (account core.Account, mark []byte, ok bool) {
-	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(b) != tokenSize || strings.ContainsAny(token, "\r\n") {
-		return account, nil, false
-	}
-	copy(account[:], b)
-	return account, b[len(account):], true
-}
-
 func isToken(token string) bool {
-	_, _, ok := readToken(token)
+	_, _, ok := siteproof.ReadToken(token)
 	return ok
 }
 
@@ -397,7 +457,7 @@ func (s *Service) parseClaim(c *Call, _ *core.Rules, pinned map[string]string) (
 	if err != nil {
 		return nil, err
 	}
-	account, _, _ := readToken(token)
+	account, _, _ := siteproof.ReadToken(token)
 	o := &claim{service: s, account: account, token: token}
 	if pinned == nil {
 		return o, nil
@@ -412,7 +472,7 @@ func (s *Service) parseClaim(c *Call, _ *core.Rules, pinned map[string]string) (
 }
 
 // owner is the account that the token names.
-func (o *claim) owner(*member) core.Account { return o.account }
+func (o *claim) owner(*member, core.Account) core.Account { return o.account }
 
 // check refuses a token that was given for another member, for a host where the member is
 // no longer, or by a key that is no longer in use.
@@ -423,7 +483,7 @@ func (o *claim) check(v *ledger.View, m *member) error {
 	}
 	o.site = m.URL
 	_, o.returns = v.State().Departed(m.at)
-	_, mark, _ := readToken(o.token)
+	_, mark, _ := siteproof.ReadToken(o.token)
 	switch {
 	case !o.service.keys.Load().Marked(mark, claimMark, m.Slug, at.Host, o.account.String()):
 		return form.Invalid(api.InvalidRequest, "/token", "is not for this member at its present host, or too old; ask for another one")
@@ -474,7 +534,7 @@ func (o *claim) events() int {
 // and keep the site out of the ring.
 func (o *claim) carryOut(tx *ledger.Tx, m *member) error {
 	if o.returns {
-		if err := (comeBack{}).carryOut(tx, m); err != nil {
+		if err := (&comeBack{}).carryOut(tx, m); err != nil {
 			return err
 		}
 	}

@@ -349,7 +349,6 @@ func TestAnOwnerReturnsToItsPlace(t *testing.T) {
 		if a.member("member", "slug") != "ada" || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
 			t.Errorf("%s %v", a.Body, a.Header)
 		}
-		o.call(paid.OpReturn, "ada", "").is(422, api.InvalidRequest)
 		o.deed(paid.OpChange, "ada", `{"description":"The site's"}`, alice).is(403, api.NotOwner)
 
 		// What the operator removes or keeps out does not return.
@@ -858,4 +857,167 @@ func TestDeedsSurviveEveryFault(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What a claim takes from an owner, it takes back for seven days, with its own signature: the member,
+// and its URL if that was moved. Then what the site has proved is final.
+func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
+	const thiefs = `{"url":"https://thief.dev/"}`
+	mallory, trent := account(7, 8453), account(8, 8453)
+	run := func(name string, f func(t *testing.T, o *owned)) {
+		in(t, name, func(t *testing.T) {
+			o := newOwned(t)
+			o.post(paid.OpBid, fund, o.sign(o.challenge(paid.OpBid, fund), bobby, 150)).is(200, "")
+			f(t, o)
+		})
+	}
+	nothing := func(o *owned) {
+		o.t.Helper()
+		o.unchanged("nothing to take back", func() { o.call(paid.OpReturn, "ada", "{}").is(422, api.InvalidRequest) })
+	}
+	is := func(o *owned, owner, url string) {
+		o.t.Helper()
+		if m := o.memberNow("ada"); m.Owner != core.AccountOf(owner) || m.URL != url || m.Total() != 250 || m.Removed {
+			o.t.Errorf("%+v, want %s at %s", m, owner, url)
+		}
+	}
+	run("its owner moves it", func(t *testing.T, o *owned) {
+		o.deed(paid.OpChange, "ada", `{"url":"https://ada.example.dev/"}`, alice).is(200, "")
+		nothing(o)
+		o.claim("ada", alice).is(200, "") // by its own site
+		nothing(o)
+	})
+	run("a claim and a move", func(t *testing.T, o *owned) {
+		before := o.memberNow("ada")
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.restart()
+		time.Sleep(6 * 24 * time.Hour)
+		c := o.challengeFor(paid.OpReturn, "ada", "")
+		if words, _ := c.SplitID(); words != "Put ada back as it was" {
+			t.Errorf("signed is %q", words)
+		}
+		for _, other := range []string{mallory, bobby} {
+			o.unchanged(other, func() { o.call(paid.OpReturn, "ada", "", o.prove(c, other)).is(403, api.NotOwner) })
+		}
+		proof := o.prove(c, alice)
+		a := o.call(paid.OpReturn, "ada", "", proof).is(200, "")
+		if a.member("returned") != true || a.member("member", "url") != "https://ada.dev" || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
+			t.Errorf("%s %v", a.Body, a.Header)
+		}
+		is(o, alice, "https://ada.dev")
+		if m := o.memberNow("ada"); m.Score.Value != before.Score.Value || m.Claimed || m.Proof != 0 {
+			t.Errorf("%+v, was %+v", m, before)
+		}
+		o.unchanged("once more", func() { o.call(paid.OpReturn, "ada", "", proof).is(409, api.CredentialReused) })
+		nothing(o)
+		o.deed(paid.OpChange, "ada", `{"name":"Hers"}`, mallory).is(403, api.NotOwner)
+		o.join(`{"name":"T","url":"https://thief.dev","kind":"agent"}`, carol)
+	})
+	run("another node leads", func(t *testing.T, o *owned) {
+		o.elsewhere = true
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.restart()
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		is(o, alice, "https://ada.dev")
+	})
+	run("the site names an owner again and again", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		for range 3 {
+			o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+			o.claim("ada", mallory).is(200, "")
+			time.Sleep(2 * 24 * time.Hour)
+		}
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		time.Sleep(24 * time.Hour)
+		late := o.prove(o.challengeFor(paid.OpChange, "ada", thiefs), alice)
+		o.claim("ada", mallory).is(200, "")
+		nothing(o)
+		o.call(paid.OpChange, "ada", thiefs, late).is(403, api.NotOwner)
+		is(o, mallory, "https://ada.dev")
+		o.claim("ada", trent).is(200, "") // from the one that the site had named
+		o.deed(paid.OpReturn, "ada", "", alice).is(403, api.NotOwner)
+		o.deed(paid.OpReturn, "ada", "", mallory).is(200, "")
+		if m := o.memberNow("ada"); !m.Claimed {
+			t.Errorf("%+v", m)
+		}
+	})
+	run("through several hands", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.claim("ada", trent).is(200, "")
+		o.deed(paid.OpReturn, "ada", "", mallory).is(403, api.NotOwner)
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		nothing(o)
+	})
+	run("the site gives it back", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.claim("ada", alice).is(200, "")
+		nothing(o)
+		time.Sleep(8 * 24 * time.Hour)
+		o.claim("ada", mallory).is(200, "") // a second theft
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+	})
+	run("it has left", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", mallory).is(200, "")
+		o.deed(paid.OpReturn, "ada", "", bobby).is(403, api.NotOwner)
+		o.deed(paid.OpReturn, "ada", "", mallory).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", mallory).is(200, "")
+		is := func(owner string, claimed bool, url string) {
+			t.Helper()
+			if m := o.memberNow("ada"); m.Owner != core.AccountOf(owner) || m.Claimed != claimed || m.URL != url {
+				t.Errorf("%+v", m)
+			}
+		}
+		is(mallory, true, "https://thief.dev/")
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		is(alice, false, "https://ada.dev")
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.claim("ada", trent).is(200, "") // its owner had left
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+	})
+	run("others have its URL", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.join(ada, mallory)
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		is(o, alice, "https://thief.dev/")
+	})
+	run("a move gives seven days more", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		time.Sleep(core.ReturnSpan*time.Millisecond - time.Minute)
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		time.Sleep(core.ReturnSpan*time.Millisecond - time.Minute)
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		o.claim("ada", mallory).is(200, "")
+		nothing(o)
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		nothing(o)
+	})
+	run("a payment for it is open", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.network.fates[carol] = fate{after: 25 * time.Second}
+		paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
+		time.Sleep(time.Second)
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "") // where it is now: nobody can hold it up
+		if m := o.memberNow("ada"); m.Owner != core.AccountOf(alice) || m.URL != "https://thief.dev/" {
+			t.Errorf("%+v", m)
+		}
+		paying.wait()
+	})
+	run("ten a day", func(t *testing.T, o *owned) {
+		for range 10 {
+			o.claim("ada", mallory).is(200, "")
+			o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		}
+		o.call(paid.OpClaim, "ada", `{"token":"`+o.sites.shown["ada.dev"][0]+`"}`).is(429, api.RateLimited)
+	})
+	run("it is removed", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.must(o.remove("ada", true))
+		o.call(paid.OpReturn, "ada", "").is(410, api.MemberRemoved)
+	})
 }

@@ -235,7 +235,7 @@ func New(cfg Config) (*Service, error) {
 	s.operations = map[string]operation{OpRegister: {parse: s.parseRegistration}, OpBid: {parse: parseBid}}
 	if cfg.Prover != nil {
 		s.operations[OpChange], s.operations[OpClaim] = owned(s.parseChange), owned(s.parseClaim)
-		s.operations[OpLeave], s.operations[OpReturn] = emptyBody(leave{s}), emptyBody(comeBack{leave{s}})
+		s.operations[OpLeave], s.operations[OpReturn] = emptyBody(leave{s}), owned(s.parseReturn)
 		if cfg.Visit != nil {
 			s.operations[OpVisit] = emptyBody(visit{leave{s}})
 		}

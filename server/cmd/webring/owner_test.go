@@ -199,6 +199,10 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 	token, _ := claim(e, "mine")
 	shown := fmt.Sprintf(`{"token":%q}`, token)
 	e.post(mine+"/claim", shown).does(t, 422, "token_not_found")
+	for _, guestbook := range []string{"Nice ring!\n" + token + "\n", "<!doctype html>\n<!--\n" + token + "\n-->\n"} {
+		sites.show(sites.files, "one.strangers.test", guestbook)
+		e.post(mine+"/claim", shown).does(t, 422, "token_not_found")
+	}
 	sites.show(sites.files, "one.strangers.test", "# tokens\n"+token+"\n")
 	e.prove(squatter, http.MethodPost, mine+"/claim", shown).does(t, 403, "not_owner")
 	claimed := e.prove(stranger, http.MethodPost, mine+"/claim", shown).does(t, 200, "").document(t)
@@ -246,7 +250,7 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 		t.Errorf("%s", gone.Body)
 	}
 	o.post("/api/register", `{"name":"Thief","url":"http://one.strangers.test/","kind":"agent"}`).does(t, 409, "already_registered")
-	e.prove(squatter, http.MethodPost, mine+"/return", "{}").does(t, 403, "not_owner")
+	e.prove(wallet(t), http.MethodPost, mine+"/return", "{}").does(t, 403, "not_owner")
 	o.kill() // what is known of it is in the ledger
 	o.launch()
 	e.prove(stranger, http.MethodPost, mine+"/return", "{}").does(t, 200, "")
@@ -285,5 +289,46 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 	}
 	o.confirmed()
 	o.balanced()
+	alike(t, o, e)
+}
+
+// TestAnOwnerTakesBackAtAnEdge has a thief claim a member by a file on its site, and move it. The owner
+// sees that at an edge and takes the member back, with its rank and its money. Another process of
+// the origin, and all nodes, agree.
+func TestAnOwnerTakesBackAtAnEdge(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	sites, secret := newOwnSites(t), secretFile(t)
+	o := start(t, append([]string{"--tempo-rpc", c.RPC, "--core", "native", "--edge-secret-file", secret}, sites.args()...)...)
+	e := o.follow(t, o.verifier(), "--core", "native", "--edge-secret-file", secret)
+	owner, thief := wallet(t), wallet(t)
+	o.list(owner, "Mine", "one.strangers.test")
+	o.list(thief, "Other", "two.strangers.test")
+	o.pay(owner, "/api/bid", `{"member":"mine","amount":"5.00"}`)
+	const mine = "/api/ring/mine"
+	e.prove(owner, http.MethodPatch, mine, `{"webhook":"http://one.strangers.test/told"}`).does(t, 200, "")
+	stood := o.get(mine).document(t)
+	e.post(mine+"/return", "{}").does(t, 422, "invalid_request")
+	token := at(t, e.post(mine+"/claim", fmt.Sprintf(`{"account":%q}`, thief.Address.Hex())).does(t, 200, "").document(t), "token").(string)
+	sites.show(sites.files, "one.strangers.test", token)
+	e.prove(thief, http.MethodPost, mine+"/claim", fmt.Sprintf(`{"token":%q}`, token)).does(t, 200, "")
+	e.prove(thief, http.MethodPatch, mine, `{"url":"http://three.strangers.test/"}`).does(t, 200, "")
+	account := strings.ToLower(owner.Address.Hex())
+	eventually(t, "the edge names the earlier owner", longEnough, func() bool {
+		news := e.get(mine+"/events").does(t, 200, "").document(t)
+		back, _ := news["take_back"].(map[string]any)
+		return back["account"] == account && strings.Contains(string(e.get("/members/mine").Body), account)
+	})
+	o.kill()
+	o.launch()
+	e.prove(thief, http.MethodPost, mine+"/return", "{}").does(t, 403, "not_owner")
+	e.prove(owner, http.MethodPost, mine+"/return", "{}").does(t, 200, "")
+	for _, field := range []string{"slug", "ring_position", "paid_total_usd", "owner", "url", "name", "claimed", "leaderboard_rank"} {
+		if now := e.get(mine).does(t, 200, "").document(t); at(t, now, "member", field) != at(t, stood, "member", field) {
+			t.Errorf("%s is %v, and was %v", field, at(t, now, "member", field), at(t, stood, "member", field))
+		}
+	}
+	e.prove(thief, http.MethodPatch, mine, `{"name":"Ours"}`).does(t, 403, "not_owner")
+	e.post(mine+"/return", "{}").does(t, 422, "invalid_request")
 	alike(t, o, e)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"webring/edge/tlog"
+	tlogwitness "webring/edge/witness"
 	"webring/server"
 )
 
@@ -60,7 +61,23 @@ func TestAWitnessedRing(t *testing.T) {
 	if r := policed.get("/api/ring/" + second); r.Status != http.StatusNotFound {
 		t.Errorf("what is not cosigned is shown: %d %s", r.Status, r.Body)
 	}
-	// The witness refuses what it does not know.
+	// The witness refuses what it does not know. Strangers who send a checkpoint of the log with a wrong proof
+	// write nothing of theirs into its log.
+	origin, _, _ := strings.Cut(string(o.get("/log/checkpoint").Body), "\n")
+	eventually(t, "a wrong proof is refused", longEnough, func() bool { // unless the witness has cosigned more meanwhile
+		at, err := tlog.OpenCheckpoint(witness.get("/"+tlogwitness.OriginHash(origin)+"/checkpoint").Body, keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs := strings.Repeat("— strangers.text/"+strings.Repeat("x", 90)+" AAAAAAAAAAAA\n", 80)
+		body := fmt.Sprintf("old %d\n%s=\n\n%s%s", at.N, strings.Repeat("A", 43), o.get("/log/checkpoint").Body, theirs)
+		res, err := http.Post(witness.base+"/add-checkpoint", "text/plain", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusUnprocessableEntity
+	})
 	for body, want := range map[string]int{"x": http.StatusBadRequest,
 		"old 0\n\nanother.test\n1\n" + strings.Repeat("A", 43) + "=\n\n— another.test AAAAAAA=\n": http.StatusNotFound} {
 		res, err := http.Post(witness.base+"/add-checkpoint", "text/plain", strings.NewReader(body))
@@ -71,6 +88,10 @@ func TestAWitnessedRing(t *testing.T) {
 		if res.StatusCode != want {
 			t.Errorf("%q: %d", body, res.StatusCode)
 		}
+	}
+	eventually(t, "the line about the wrong proof", longEnough, func() bool { return strings.Contains(witness.log.String(), "came with a wrong proof") })
+	if said := witness.log.String(); strings.Contains(said, "strangers.text") || strings.Contains(said, "ERROR") {
+		t.Errorf("%.4000s", said)
 	}
 }
 

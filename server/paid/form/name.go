@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mtibben/confusables"
 	"golang.org/x/text/cases"
@@ -23,8 +24,8 @@ type NamePolicy struct {
 	Allow []string
 }
 
-// titles are the reserved words that are the same in every ring.
-var titles = []string{"official", "verified", "admin", check}
+// titles are the reserved words that are the same in every ring, with a misspelling that readers overlook.
+var titles = []string{"official", "offical", "verified", "admin", check}
 
 // check is the word that stands for each of checks. It reads as if the ring had verified
 // the member.
@@ -47,7 +48,7 @@ func (p NamePolicy) Validate() error {
 // errors go on after the name of the field.
 func (p NamePolicy) check(name, ring string) error {
 	// The slug is shown too, and spells in ASCII what the name spells in any script.
-	for _, text := range [...]string{name, Slugify(name)} {
+	for _, text := range append(readings(name), Slugify(name)) {
 		if err := p.checkWords(p.cut(words(text)), ring); err != nil {
 			return err
 		}
@@ -70,9 +71,11 @@ func (p NamePolicy) In(ring string) func(field, text string) error {
 func (p NamePolicy) cut(all []word) []word {
 	left := slices.Clone(all)
 	for _, allowed := range p.Allow {
-		together := Fold(allowed)
-		for i := range all {
-			clear(left[i : i+begins(all[i:], together)])
+		for _, text := range readings(allowed) {
+			together := Fold(text)
+			for i := range all {
+				clear(left[i : i+begins(all[i:], together)])
+			}
 		}
 	}
 	return left
@@ -129,16 +132,18 @@ func Fold(text string) string {
 }
 
 // Phrases gives each word of some texts, and each sequence of words up to a length in bytes,
-// as [Fold] spells it and with one letter for two that look like it.
+// as [Fold] spells it in each of the readings, and with one letter for two that look like it.
 func Phrases(longest int, texts ...string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, text := range texts {
-			all := words(text)
-			for i := range all {
-				for n, together := i, ""; n < len(all) && len(together) < longest; n++ {
-					together += all[n].spelled
-					if !yield(together) || !yield(pairs.Replace(together)) {
-						return
+			for _, reading := range readings(text) {
+				all := words(reading)
+				for i := range all {
+					for n, together := i, ""; n < len(all) && len(together) < longest; n++ {
+						together += all[n].spelled
+						if !yield(together) || !yield(pairs.Replace(together)) {
+							return
+						}
 					}
 				}
 			}
@@ -234,6 +239,52 @@ func latin(b *strings.Builder, r rune) bool {
 	return false
 }
 
+// readings gives a text as it is, and as it is drawn. [Fold] decomposes letters and folds their case
+// before it looks what they are like, so a lunate sigma is a sigma there, and readers see a c. A long s is
+// read as an s and as an f.
+func readings(text string) (all []string) {
+	all = append(all, text)
+	for _, text := range [...]string{norm.NFD.String(text), strings.ReplaceAll(norm.NFD.String(text), "\u017f", "s")} {
+		var b strings.Builder
+		for _, r := range text {
+			if r >= utf8.RuneSelf && unicode.In(r, unicode.L, unicode.N) {
+				b.WriteString(drawn(string(r)))
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		if !slices.Contains(all, b.String()) {
+			all = append(all, b.String())
+		}
+	}
+	return all
+}
+
+// drawn gives the ASCII letters or digits that a letter is drawn like: by the skeleton of UTS 39 and by
+// folding, in turn until nothing changes. It gives the letter itself if there are none.
+func drawn(letter string) string {
+	seen := []string{letter}
+	for {
+		like := strings.Map(func(r rune) rune {
+			if unicode.Is(unicode.M, r) || r == '\'' {
+				return -1
+			}
+			return r
+		}, confusables.Skeleton(drawnLike.Replace(letter)))
+		if plain := strings.ToLower(like); isASCII(plain) && plain != "" {
+			return plain
+		}
+		if letter = cases.Fold().String(like); letter == "" || slices.Contains(seen, letter) {
+			return seen[0]
+		}
+		seen = append(seen, letter)
+	}
+}
+
+// drawnLike writes letters of ASCII for those that the table of UTS 39 leaves out or takes for others, and that
+// are read as these in a word of Latin letters. It may grow: what is stored was not folded by it.
+var drawnLike = replacer("aⲀⲁΛɅʌ", "bⲃ", "eⲈⲉ", "fҒғᖷꟻ", "hⲏ", "iᏆꮖⲓ", "kⲕҜҝ", "mⲙ", "nИиᴎⲛ\U0001033d", "rЯяᴙ", "tⲧ", "xⲭ", "yⲩ")
+
 func isASCII(s string) bool {
 	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
@@ -255,14 +306,17 @@ var pairs = strings.NewReplacer("vv", "w", "rn", "m")
 // Latin, Cyrillic and Greek, and two digits. What is stored of the blocklist was folded by it,
 // so what it writes for a letter stays. The second part of a group is what UTS 39
 // leaves out: small capitals, and syllables of Canada that are written for letters.
-var alike = func() *strings.Replacer {
+var alike = replacer("aаαɑᴀᗩᴬ", "bвʙ", "cсᴄᑕᑢ", "dԁᴅ", "eеεᴇᕮ", "fꜰᖴ", "gɡɢ", "hнһʜ", "i1lıіιӏɪʟ", "jјᴊ", "kкκᴋĸ", "mмᴍʍ", "nɴᑎ",
+	"o0оοօᴏᓍ", "pрρᴘ", "qǫᑫ", "rʀᖇ", "sѕꜱᔕ", "tтτᴛ", "uᴜᑌ", "vνѵᴠ", "wԝᴡᗯ", "xхχ᙭", "yуγʏ", "zᴢᘔ")
+
+// replacer writes the first letter of each group for the others.
+func replacer(groups ...string) *strings.Replacer {
 	var all []string
-	for _, group := range [...]string{"aаαɑᴀᗩᴬ", "bвʙ", "cсᴄᑕᑢ", "dԁᴅ", "eеεᴇᕮ", "fꜰᖴ", "gɡɢ", "hнһʜ", "i1lıіιӏɪʟ", "jјᴊ", "kкκᴋĸ", "mмᴍʍ", "nɴᑎ",
-		"o0оοօᴏᓍ", "pрρᴘ", "qǫᑫ", "rʀᖇ", "sѕꜱᔕ", "tтτᴛ", "uᴜᑌ", "vνѵᴠ", "wԝᴡᗯ", "xхχ᙭", "yуγʏ", "zᴢᘔ"} {
+	for _, group := range groups {
 		letters := strings.Split(group, "")
 		for _, other := range letters[1:] {
 			all = append(all, other, letters[0])
 		}
 	}
 	return strings.NewReplacer(all...)
-}()
+}

@@ -16,6 +16,7 @@ func TestNamesThatReadAsIfTheRingSaidSoAreRefused(t *testing.T) {
 		{"Webring", "Webring|my webring page|Web Ring", "Webrings|My ring"},
 		{"\u6c34\u6ce2\u73af", "\u6c34\u6ce2\u73af|A \u6c34\u6ce2 \u73af", "\u6c34\u6ce2"},
 		{"\u2605", "", "\u2605|Star"},
+		{"Basics", "Ba\u017fi\u03f2s|BA\u017fI\u03f9S|B\u2c80SICS", "Ba\u017fe|Basic"},
 	} {
 		var p NamePolicy
 		for name := range strings.SplitSeq(c.refused, "|") {
@@ -53,6 +54,15 @@ func TestDisguisedReservedWordsAreRefused(t *testing.T) {
 		"no space":            "Admin公式|Officialサイト|管理admin|관리admin",
 		"marks like letters":  "\u0d82fficial",
 		"rare check marks":    "Acme \U0001fbb1|Acme \U00010102",
+		// Fold and skeleton say different things of these letters, or only both together say anything.
+		"lunate sigma":     "OFFI\u03f9IAL|offi\u03f2ial|OFFI\u03f9I\u0391L|o\u017f\u017fi\u03f2ial",
+		"Coptic":           "OFFIC\u2c80L|offici\u2c81l|OFF\u2c92CI\u2c80L|\u2c9effici\u2c81l|\u2c80DMIN|adm\u2c93\u2c9b|r\u2c81n\u2c95 1|v\u2c89rifi\u2c89d|W\u2c88bring",
+		"more of Cherokee": "OFF\u13c6CIAL|off\uab96cial|ADM\u13c6N|VER\u13c6F\u13c6ED",
+		"long s":           "o\u017f\u017ficial|veri\u017fied|O\u017f\u017fIC\u13c6AL|o\u017ffi\u03f2i\u2c81l|of\u1e9dicial",
+		"letters reversed": "ADMI\u0418|admi\u0438|\u042fANK 1|\u044fank 1|WEB\u042fI\u0418G|VE\u042fIFIED|webri\u1d0eg",
+		"letters barred":   "O\u0492\u0492ICIAL|o\u0493\u0493icial|VERI\u0492IED|R\u0410N\u049c 1|ran\u049d 1",
+		"without its bar":  "OFFICI\u039bL|\u039bDMIN|offici\u0245l|R\u039bNK 1",
+		"letters modified": "o\ua799\ua799icial|O\u0191\u0191ICIAL|o\u0192\u0192icial",
 	} {
 		for name := range strings.SplitSeq(names, "|") {
 			if p.check(name, "Webring") == nil {
@@ -61,7 +71,8 @@ func TestDisguisedReservedWordsAreRefused(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"Modern Corner", "Savvy Agents", "Officina", "Adminton", "Ранний старт", "Новини дня", "ご案内", "Αθήνα", "دفتر رسمی", "می\u200cخواهم", "ශ්\u200dරී ලංකා",
-		"Veritas", "Ring of Webs", "Webbing", "Ranked Choice", "Acme 🇩🇪 2", "★ Acme", "Ödland", "C++ & Co", "Ärzte 1", "हिन्दी", "한국어", "שלום", "ᏣᎳᎩ", "ᐃᓄᒃᑎᑐᑦ", "Square \u221a2", "Rankin 株式会社 3", "オフィス Office", "サーバー"} {
+		"Veritas", "Ring of Webs", "Webbing", "Ranked Choice", "Acme 🇩🇪 2", "★ Acme", "Ödland", "C++ & Co", "Ärzte 1", "हिन्दी", "한국어", "שלום", "ᏣᎳᎩ", "ᏩᏏᏓᏂ", "ᏆᎳ", "Привет, мир", "Фирма «Наш Яр»", "Яндекс И Ғылым", "Қазақ әні", "Ғарыш", "ΛΟΓΟΣ", "Σοφία", "Ευρώπη 1", "Ⲁⲗⲫⲁ Ⲱⲙⲉⲅⲁ", "Ϲοφία",
+		"Ընկեր", "Հայաստան", "სახლი", "Weiſsbier", "Ꮖ", "И", "ſ", "Ранг 1", "Ирина 7", "ᐃᓄᒃᑎᑐᑦ", "Square \u221a2", "Rankin 株式会社 3", "オフィス Office", "サーバー"} {
 		if err := p.check(name, "Webring"); err != nil {
 			t.Errorf("%q is refused: it %v", name, err)
 		}

@@ -36,8 +36,9 @@ const ProofLife = 24 * time.Hour
 const maxRequests = 10
 
 // maxSpent is how many proofs of a member are kept at most: those of its owners, one more
-// than there are claims, with a return for each departure, the claims, and a return from a departure before.
-const maxSpent = (1+maxRequests)*4*maxRequests + maxRequests + 1
+// than there are claims, with a return for each departure, the claims, a return from a departure before,
+// and what earlier owners take back.
+const maxSpent = (1+maxRequests)*5*maxRequests + 2*maxRequests + 1
 
 // ProofKey is where the table has a proof of a member. No slug holds a slash.
 func ProofKey(slug, id string) string { return slug + "/" + id }

@@ -23,7 +23,7 @@ func TestSitesNameAccountsBeforeTheyJoin(t *testing.T) {
 	one, two := "0x"+strings.Repeat("1", 40), "0x"+strings.Repeat("2", 40)
 	meta := func(account string) string { return `<meta name="webring-account" content="` + account + `">` }
 	pages := map[string]string{
-		"file.dev" + siteproof.File:  "# ours\n " + one + " \r\n" + strings.Repeat("1", 40) + "\n0x12\n",
+		"file.dev" + siteproof.File:  "# ours\n " + one + " \r\n\n",
 		"both.dev" + siteproof.File:  one,
 		"both.dev/~two":              "<html><head><title>x</title>" + meta(two) + "</head>",
 		"page.dev/~one":              "<!doctype html>" + meta(one) + "<p>",
@@ -33,6 +33,7 @@ func TestSitesNameAccountsBeforeTheyJoin(t *testing.T) {
 		"comment.dev/~one":           "<head><!-- " + meta(one) + " --></head>",
 		"other.dev/~two":             meta(two),
 		"many.dev" + siteproof.File:  strings.Repeat(one+"\n", 100),
+		"chat.dev" + siteproof.File:  one + "\nhello\n",
 		"case.dev" + siteproof.File:  "0x" + strings.Repeat("aB", 20),
 		"empty.dev" + siteproof.File: "",
 	}
@@ -45,6 +46,9 @@ func TestSitesNameAccountsBeforeTheyJoin(t *testing.T) {
 			http.NotFound(w, r)
 		default:
 			w.Header().Set("Content-Type", "text/html")
+			if strings.HasSuffix(r.URL.Path, siteproof.File) {
+				w.Header().Set("Content-Type", "text/plain")
+			}
 			fmt.Fprint(w, page)
 		}
 	}))
@@ -64,7 +68,7 @@ func TestSitesNameAccountsBeforeTheyJoin(t *testing.T) {
 	page := func(account string) siteproof.Named { return siteproof.Named{Account: core.AccountOf(account)} }
 	for url, want := range map[string][]siteproof.Named{
 		"file.dev/~x": {host(one)}, "both.dev/~two": {host(one), page(two)}, "page.dev/~one": {page(one)},
-		"body.dev/~one": nil, "bare.dev/~one": nil, "text.dev/~one": nil, "comment.dev/~one": nil, "other.dev/~one": nil, "empty.dev/": nil,
+		"body.dev/~one": nil, "bare.dev/~one": nil, "text.dev/~one": nil, "comment.dev/~one": nil, "other.dev/~one": nil, "empty.dev/": nil, "chat.dev/": nil,
 		"many.dev/": slices.Repeat([]siteproof.Named{host(one)}, 8), "case.dev/": {host("0x" + strings.Repeat("ab", 20))},
 	} {
 		got := siteproof.Accounts(t.Context(), client, "http://"+url)

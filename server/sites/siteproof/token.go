@@ -17,7 +17,9 @@ import (
 )
 
 const (
-	// File is where a site shows tokens, one in a line.
+	// File is where a site shows tokens and accounts, one in a line. It is text/plain and holds
+	// nothing else but comments, which begin with #, and empty lines: a page to which readers
+	// add is no such file.
 	File = "/.well-known/webring-online.txt"
 	// Label is the label below which a host has tokens in TXT records.
 	Label = "_webring-online"
@@ -37,6 +39,20 @@ const (
 	// joins is what calls itself so when it looks for accounts that may join.
 	joins = "webring/1 (looks for an account that is to join)"
 )
+
+// tokenSize is the length of a token in bytes: the account that it names, and a mark of the ring with
+// 16 bytes. In base64url it is 48 characters.
+const tokenSize = len(core.Account{}) + 16
+
+// ReadToken gives the account of a token, and its mark.
+func ReadToken(token string) (account core.Account, mark []byte, ok bool) {
+	b, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(b) != tokenSize || strings.ContainsAny(token, "\r\n") {
+		return account, nil, false
+	}
+	copy(account[:], b)
+	return account, b[len(account):], true
+}
 
 // Client reads strangers' sites: a [fetch.Client].
 type Client interface {
@@ -71,12 +87,10 @@ func (e *NotFoundError) Error() string {
 
 var errAbsent = errors.New("it does not hold the token")
 
-var errLong = fmt.Errorf("its first %d bytes do not hold the token", maxFile)
+// noFileError is errAbsent by what the site has in place of a file of tokens.
+type noFileError string
 
-// noFileError is errAbsent by the status of a file that is not there.
-type noFileError int
-
-func (e noFileError) Error() string        { return fmt.Sprintf("the site answers %d", int(e)) }
+func (e noFileError) Error() string        { return string(e) }
 func (e noFileError) Is(target error) bool { return target == errAbsent }
 
 // Find says where a site shows a token: in its file, or in its DNS. It looks at both anew.
@@ -105,8 +119,8 @@ func Names(ctx context.Context, client Client, at Place, account core.Account, a
 		if named, ok := address(text); ok {
 			return named == account
 		}
-		token, err := base64.RawURLEncoding.DecodeString(text)
-		return err == nil && len(token) > len(account) && core.Account(token[:len(account)]) == account
+		named, _, ok := ReadToken(text)
+		return ok && named == account
 	})
 	switch {
 	case file == nil:
@@ -195,6 +209,8 @@ func look(ctx context.Context, client Client, at Place, agent string, is func(te
 	return file, <-inDNS
 }
 
+// findFile reads the file at its own address: what other paths of the site show, or other hosts of
+// its domain, can be its users'.
 func findFile(ctx context.Context, client Client, at Place, agent string, is func(text string) bool) error {
 	got, err := client.Get(ctx, fetch.Request{URL: at.URL, Accept: "text/plain", UserAgent: agent, MaxBody: maxFile})
 	if err != nil {
@@ -203,19 +219,36 @@ func findFile(ctx context.Context, client Client, at Place, agent string, is fun
 	switch got.Status {
 	case http.StatusOK:
 	case http.StatusNotFound, http.StatusGone:
-		return noFileError(got.Status)
+		return noFileError(fmt.Sprintf("the site answers %d", got.Status))
 	default:
 		return fmt.Errorf("the site answers %d", got.Status)
 	}
-	for line := range strings.Lines(string(markup.Text(got.Body, got.Header.Get("Content-Type")))) {
-		if is(strings.TrimSpace(line)) {
-			return nil
+	contentType := got.Header.Get("Content-Type")
+	switch {
+	case got.URL.EscapedPath() != File || got.URL.RawQuery != "" || strings.TrimPrefix(got.URL.Hostname(), "www.") != at.Host:
+		return noFileError("its address leads to another one")
+	case markup.MediaType(contentType) != "text/plain":
+		return noFileError("it is not text/plain")
+	case got.Truncated:
+		return noFileError(fmt.Sprintf("it is longer than %d bytes", maxFile))
+	}
+	var lines []string
+	for line := range strings.Lines(string(markup.Text(got.Body, contentType))) {
+		line = strings.TrimSpace(line)
+		_, named := address(line)
+		_, _, token := ReadToken(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case !named && !token:
+			return noFileError("it holds a line that is neither a token, an account nor a comment")
+		default:
+			lines = append(lines, line)
 		}
 	}
-	if got.Truncated {
-		return errLong
+	if !slices.ContainsFunc(lines, is) {
+		return errAbsent
 	}
-	return errAbsent
+	return nil
 }
 
 func findDNS(ctx context.Context, client Client, at Place, is func(text string) bool) error {

@@ -1,7 +1,9 @@
 package siteproof_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -16,21 +18,43 @@ import (
 	"webring/server/sites/siteproof"
 )
 
+// tokenOf gives a token that names an account.
+func tokenOf(account byte) string {
+	return base64.RawURLEncoding.EncodeToString(append(bytes.Repeat([]byte{account}, 20), "sixteen of marks"...))
+}
+
 // What a site answers for its file, and whether that names the owner.
 func TestFilesThatShowAToken(t *testing.T) {
-	const token = "a-token-of-this-ring"
-	says := func(text string) http.HandlerFunc {
-		return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, text) }
+	token := tokenOf(1)
+	typed := func(mediaType, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = []string{mediaType}
+			fmt.Fprint(w, text)
+		}
 	}
+	says := func(text string) http.HandlerFunc { return typed("text/plain; charset=utf-8", text) }
 	leads := func(to string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
 	}
+	pathed := func(to string, then http.HandlerFunc) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.RequestURI == to {
+				then(w, r)
+				return
+			}
+			w.Header().Set("Location", to) // as it is spelled
+			w.WriteHeader(http.StatusFound)
+		}
+	}
 	sites := map[string]http.HandlerFunc{
 		"alone.dev":      says(token),
-		"lines.dev":      says("# ours\r\n another \r\n\t" + token + " \r\n"),
+		"lines.dev":      says("# ours\r\n " + tokenOf(2) + " \r\n\r\n0x" + strings.Repeat("aB", 20) + "\n\t" + token + " \r\n"),
+		"typed.dev":      typed("Text/Plain", token),
 		"marked.dev":     says("\ufeff" + token + "\n"), // as some editors begin a file
 		"www.apex.dev":   says(token),
-		"apex.dev":       leads("http://www.apex.dev/tokens"),
+		"apex.dev":       leads("http://www.apex.dev/.well-known/webring-online.txt"),
+		"www.named.dev":  leads("//named.dev/.well-known/webring-online.txt"),
+		"named.dev":      says(token),
 		"away.dev":       leads("http://alone.dev/.well-known/webring-online.txt"),
 		"within.dev":     says("the token is " + token),
 		"longer.dev":     says(token + "x"),
@@ -38,6 +62,25 @@ func TestFilesThatShowAToken(t *testing.T) {
 		"early.dev":      says(token + "\n" + strings.Repeat("x", 1<<20)),
 		"late.dev":       says(strings.Repeat("x", 1<<20) + "\n" + token),
 		"empty.dev":      says(""),
+		// Pages to which others add lines, or that answer whatever they are asked.
+		"guestbook.dev":      says("Welcome to my guestbook!\n" + token + "\n"),
+		"guest.dev":          says(token + "\nNice site"),
+		"html.dev":           typed("text/html", token),
+		"comment.dev":        typed("text/html; charset=utf-8", "<!--\n"+token+"\n-->"),
+		"json.dev":           typed("application/json", token),
+		"binary.dev":         typed("application/octet-stream", token),
+		"untyped.dev":        typed("", token),
+		"mark.dev":           says("# " + token),
+		"element.dev":        says("<!--\n" + token + "\n-->"),
+		"list.dev":           says(token + " " + token),
+		"part.dev":           says(token[:44]),
+		"user.dev":           pathed("/users/mallory", says(token)),
+		"query.dev":          pathed("/.well-known/webring-online.txt?user=mallory", says(token)),
+		"other-path.dev":     pathed("/.well-known//webring-online.txt", says(token)),
+		"tenant.dev":         leads("http://mallory.tenant.dev/.well-known/webring-online.txt"),
+		"mallory.tenant.dev": says(token),
+		"shop.dev":           leads("http://www.www.shop.dev/.well-known/webring-online.txt"),
+		"www.www.shop.dev":   says(token),
 		"missing.dev": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusNotFound)
 			fmt.Fprint(w, token)
@@ -58,7 +101,8 @@ func TestFilesThatShowAToken(t *testing.T) {
 		return nil, errors.New("no name server is asked in this test")
 	}}})
 	defer client.Close()
-	shown := map[string]bool{"alone.dev": true, "lines.dev": true, "marked.dev": true, "www.apex.dev": true, "apex.dev": true, "early.dev": true}
+	shown := map[string]bool{"alone.dev": true, "lines.dev": true, "marked.dev": true, "www.apex.dev": true, "apex.dev": true, "named.dev": true, "www.named.dev": true, "typed.dev": true,
+		"mallory.tenant.dev": true, "www.www.shop.dev": true}
 	for host := range sites {
 		place, err := siteproof.PlaceOf("http://" + host + "/~member?page=1")
 		if err != nil || place.URL != "http://"+host+siteproof.File || place.Name != siteproof.Label+"."+strings.TrimPrefix(host, "www.") {
@@ -70,6 +114,10 @@ func TestFilesThatShowAToken(t *testing.T) {
 		}
 		if err != nil && !errors.As(err, new(*siteproof.NotFoundError)) {
 			t.Errorf("%s: %v", host, err)
+		}
+		// What names an account follows the same rule.
+		if named := siteproof.Accounts(t.Context(), client, "http://"+host); host != "missing.dev" && (len(named) > 0) != (shown[host] && host == "lines.dev") {
+			t.Errorf("%s names %v", host, named)
 		}
 	}
 }

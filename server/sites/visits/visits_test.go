@@ -87,6 +87,14 @@ func page(status int, html string) *fetch.Response {
 	return &fetch.Response{Status: status, Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(html), URL: at}
 }
 
+// file is an answer with the file of tokens of a site.
+func file(at, text string) *fetch.Response {
+	r := page(200, text)
+	r.Header.Set("Content-Type", "text/plain")
+	r.URL, _ = url.Parse(at)
+	return r
+}
+
 // books is a ledger with members at https://HOST/.
 type books struct {
 	*ledger.Ledger
@@ -365,9 +373,9 @@ func TestATokenThatIsGone(t *testing.T) {
 			case name == "shut":
 				return page(500, ""), nil
 			case name == "gone" && down(began, 0, 2), name == "back" && !down(began, 2, 3, 4, 5):
-				return page(200, "# ours\n"+other+"\n"+names+"\n"), nil
+				return file(r.URL, "# ours\n"+other+"\n"+names+"\n"), nil
 			case name == "gone":
-				return page(200, other), nil
+				return file(r.URL, other), nil
 			}
 			return page(404, ""), nil
 		})

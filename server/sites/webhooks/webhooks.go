@@ -110,11 +110,13 @@ func (s *Sender) Pass(ctx context.Context) error {
 				if s.Hub != "" && len(s.feeds) < maxFeeds {
 					s.feeds["/feeds/members/"+slug], s.feeds["/feeds/joins"], s.feeds["/feeds/lead"] = true, true, true
 				}
-				w, failed := aside.WebhookOf(v, slug)
-				if w != nil {
-					s.waiting[slug] = time.UnixMilli(w.Next) // another URL may have been set meanwhile
+				for _, name := range aside.WebhooksOf(slug) {
+					w, failed := aside.WebhookOf(v, name)
+					if w != nil {
+						s.waiting[name] = time.UnixMilli(w.Next) // another URL may have been set meanwhile
+					}
+					err = errors.Join(err, failed)
 				}
-				err = errors.Join(err, failed)
 			}
 		})
 		if err != nil {

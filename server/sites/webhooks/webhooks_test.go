@@ -81,8 +81,8 @@ func (r *ring) open() {
 	r.Ledger, err = ledger.Open(ledger.Config{Store: r.store, HeadPath: filepath.Join(r.dir, "head"), Capacity: 1 << 10,
 		Now: func() time.Time { return time.UnixMilli(r.stamp) },
 		Observe: func(tx *ledger.Tx, e core.Event) func(uint64) error {
-			news := aside.ObserveNews(tx, e)
-			return func(seq uint64) error { return errors.Join(news(seq), aside.DropWebhook(tx, e)) }
+			news, lost := aside.ObserveNews(tx, e), aside.ObserveLost(tx, e)
+			return func(seq uint64) error { return errors.Join(news(seq), lost(seq), aside.DropWebhook(tx, e)) }
 		}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -326,4 +326,78 @@ func TestAWebhookEndsWithItsOwner(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The earlier owner of a member that its site gave to another one is told of that, and of what happens
+// next, for as long as it can take the member back. The webhook of the new owner is its own.
+func TestAnEarlierOwnerIsTold(t *testing.T) {
+	r := newRing(t)
+	account := func(n byte) core.Account { return core.Account{19: n} }
+	claim := func(by byte) {
+		r.stamp += 1000
+		r.add(&core.Claimed{Stamp: r.stamp, Member: "m0", Owner: account(by), Proof: core.ByFile}, nil)
+	}
+	tells := func(what string, want ...string) {
+		t.Helper()
+		before := len(r.bodies)
+		for range 5 {
+			r.pass(0)
+		}
+		var got []string
+		for _, body := range r.bodies[before:] {
+			var letter struct {
+				Type string
+				Data struct {
+					Until string            `json:"take_back_until"`
+					Links map[string]string `json:"links"`
+				}
+			}
+			if err := json.Unmarshal([]byte(body), &letter); err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, letter.Type)
+			if former := letter.Data.Until != ""; former != (letter.Data.Links["return"] == "https://ring.example/api/ring/m0/return") || former == (letter.Type == "member.outbid") {
+				t.Errorf("%s: %s", what, body)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	claim(1)
+	r.set("m0", hook)
+	tells("before")
+	claim(2)
+	tells("a claim", "member.claimed")
+	r.set("m0", "") // the new owner has no webhook to delete
+	if state, _, body := r.state("m0"); state != "" || !strings.Contains(body, `"take_back":{"account":"`+account(1).String()) {
+		t.Errorf("%s %s", state, body)
+	}
+	claim(3)
+	tells("another claim", "member.claimed")
+	r.stamp += 1000
+	texts := &core.Texts{URL: core.Text{Value: "https://elsewhere.example/"}}
+	r.add(&core.Moved{Stamp: r.stamp, Member: "m0", URL: coretest.Commit(texts.URL)}, texts)
+	tells("a move", "member.moved")
+	r.add(&core.Departed{Stamp: r.stamp, Member: "m0"}, nil)
+	tells("a departure", "member.left")
+	r.stamp += 1000
+	r.add(&core.Returned{Stamp: r.stamp, Member: "m0", Owner: account(1)}, nil)
+	tells("it is back")
+	r.bid("m1", 500)
+	tells("the webhook is the member's again", "member.outbid")
+	if state, _, body := r.state("m0"); state != "on" || strings.Contains(body, "take_back") {
+		t.Errorf("%s %s", state, body)
+	}
+	claim(2)
+	tells("once more", "member.claimed")
+	r.stamp += core.ReturnSpan
+	claim(4)
+	tells("when the claim is final")
+	r.add(&core.Removed{Stamp: r.stamp, Member: "m0", Redacted: true, Reason: "asked for"}, nil)
+	r.View(func(v *ledger.View) {
+		if rows, err := v.Scan(ledger.News, "tm0", "tm0", 9); err != nil || len(rows) != 0 {
+			t.Errorf("%v: what was lost is kept after a redaction: %s", err, rows)
+		}
+	})
 }
