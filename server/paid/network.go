@@ -28,8 +28,10 @@ type network struct {
 
 	mu     sync.Mutex
 	last   answer
-	newest time.Time     // of the newest block of all answers; zero before the first
-	moved  time.Time     // when that was first heard of, by our clock
+	head   time.Time     // of the newest block of the last answer that had one; zero before the first
+	newest time.Time     // of the newest block of all answers, unless that is ahead of our clock
+	lower  time.Time     // of the newest block of those since that are below it; zero for none
+	moved  time.Time     // when one of the two last changed, by our clock
 	goesOn time.Time     // of the first block after none was heard of for a while
 	late   bool          // the answer to the last question is overdue
 	next   chan struct{} // closed with the next answer
@@ -172,11 +174,24 @@ func (n *network) publish(a answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.last, n.late = a, false
-	if a.block.After(n.newest) {
-		if a.block.Sub(n.newest) > pause {
+	ahead := func(block time.Time) bool { return block.Sub(a.asked) > MaxSkew }
+	switch {
+	case a.block.IsZero():
+	case a.block.After(n.newest) || ahead(n.newest):
+		if a.block.Sub(n.newest) > pause && !ahead(a.block) {
 			n.goesOn = a.block
 		}
-		n.newest, n.moved = a.block, a.asked
+		n.newest, n.lower, n.moved = a.block, time.Time{}, a.asked
+	case a.block.After(n.lower):
+		// One may be of a node that lags. The next one shows that the chain goes on below: it was
+		// reorganised, or the newest block's time was wrong.
+		if !n.lower.IsZero() {
+			n.moved = a.asked
+		}
+		n.lower = a.block
+	}
+	if !a.block.IsZero() {
+		n.head = a.block
 	}
 	close(n.next)
 	n.next = make(chan struct{})
@@ -262,8 +277,8 @@ type NetworkState struct {
 	// payment can be taken by it; nil when one can.
 	Asked time.Time
 	Err   error
-	// Block is the instant of the newest block that was ever heard of, zero before the
-	// first.
+	// Block is the instant of the newest block, as of the last answer that told it; zero before
+	// the first.
 	Block time.Time
 	// Still is for how long the newest block has stayed the same, as of the last answer,
 	// if that is longer than the chain's pace explains; otherwise 0.
@@ -294,7 +309,7 @@ func (s *Service) Networks() (all []NetworkState) {
 			x.Still = still
 		}
 		n.mu.Lock()
-		x.Block = n.newest
+		x.Block = n.head
 		n.mu.Unlock()
 		all = append(all, x)
 	}

@@ -204,6 +204,15 @@ func TestAnOriginIsWatched(t *testing.T) {
 		}
 	}
 
+	// One wrong block time is not believed, and forgotten.
+	proxy.Follow(faults.On("eth_getBlockByNumber", faults.Ahead))
+	eventually(t, "a block time that is not believed", longEnough, func() bool { ready, _ := o.readiness(); return !ready })
+	proxy.Follow(faults.Pass)
+	eventually(t, "readiness after a wrong block time", longEnough, func() bool { ready, _ := o.readiness(); return ready })
+	if age := o.scrape()[`webring_chain_head_age_seconds{network="`+network+`"}`]; age < -5 || age > 30 {
+		t.Errorf("after a wrong block time, the newest block is %v s old", age)
+	}
+
 	// A payment that is open keeps the process when it is to stop.
 	credential := o.sign(wallet(t), "/api/bid", `{"member":"ada","amount":"1.00"}`)
 	proxy.Follow(faults.On(faults.Sends, faults.Swallow))
