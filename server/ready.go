@@ -86,7 +86,7 @@ func (o *Origin) checks() (checks []admin.Check) {
 		return checks
 	}
 	checks = append(checks, admin.Check{Name: "ledger", Ask: func() (string, error) { return checkWriter(l.Books) }}, disk,
-		admin.Check{Name: "clock", Ask: func() (string, error) { return checkClock(l.Books, l.Payments) }})
+		admin.Check{Name: "clock", Ask: func() (string, error) { return checkClock(l.Books, l.Payments, o.Ledger.Now()) }})
 	checks = append(checks, admin.Check{Name: "log", Ask: func() (string, error) { return "no other history is known", l.publisher.Contradicted() }})
 	if o.Witnesses != nil {
 		checks = append(checks, admin.Check{Name: "witnesses", Advisory: true, Ask: func() (string, error) { return checkWitnesses(l.publisher.Witnessed()) }})
@@ -177,13 +177,13 @@ func checkWriter(books *ledger.Ledger) (string, error) {
 
 // checkClock compares this machine's clock with the ledger and with the chains that make
 // blocks.
-func checkClock(books *ledger.Ledger, payments *paid.Service) (string, error) {
+func checkClock(books *ledger.Ledger, payments *paid.Service, now time.Time) (string, error) {
 	if err := books.CheckClock(); err != nil {
 		return "", err
 	}
 	var last int64
 	books.View(func(v *ledger.View) { last = v.State().LastStamp() })
-	if early := time.Until(time.UnixMilli(last)); early > 0 {
+	if early := time.UnixMilli(last).Sub(now); early > ledger.MaxSkew {
 		return "", fmt.Errorf("the clock is %s before the last event: set it", early.Round(time.Second))
 	}
 	told := ""

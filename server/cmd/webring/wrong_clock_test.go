@@ -220,3 +220,21 @@ func (o *origin) takesPayments() {
 		return o.post("/api/register", `{"name":"Any","url":"https://any.dev/","kind":"agent"}`).Status == http.StatusPaymentRequired
 	})
 }
+
+// TestAToleratedClockTakesPayments has payers with right clocks pay an origin whose clock is off by
+// less than a minute: they have the time that their transactions have.
+func TestAToleratedClockTakesPayments(t *testing.T) {
+	t.Parallel()
+	o := ring(t, "--core", "native")
+	owner := o.honest()
+	for _, off := range []string{"20s", "45s", "57s", "-45s", "-57s"} {
+		o.stop()
+		o.env = []string{"WEBRING_TEST_CLOCK=" + off}
+		o.launch()
+		o.takesPayments()
+		if p := o.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusOK {
+			t.Errorf("%s ahead, a bid: %d %s", off, p.Status, p.Body)
+		}
+		eventually(t, "readiness", longEnough, func() bool { ready, _ := o.readiness(); return ready })
+	}
+}
