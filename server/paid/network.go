@@ -316,6 +316,20 @@ func (s *Service) Networks() (all []NetworkState) {
 	return all
 }
 
+// Down says why no payment can be taken and settled on any network now; nil if one can, and without
+// networks.
+func (s *Service) Down() error {
+	var all []error
+	for _, n := range s.Networks() {
+		err := n.Down()
+		if err == nil {
+			return nil
+		}
+		all = append(all, fmt.Errorf("%s: %w", n.Network, err))
+	}
+	return errors.Join(all...)
+}
+
 // patience is how long the newest block may stay the same before the chain stands still.
 func (n *network) patience() time.Duration {
 	pace := n.Pace()

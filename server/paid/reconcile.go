@@ -125,13 +125,17 @@ func (s *Service) sleep(d time.Duration) bool { return s.wait(d, nil) }
 func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
+	var ended <-chan struct{}
+	if s.Ledger != nil {
+		ended = s.Ledger.Done() // nothing can be stored any more
+	}
 	select {
 	case <-t.C:
 		return true
 	case <-early:
 		return true
 	case <-s.ctx.Done():
-	case <-s.Ledger.Done(): // nothing can be stored any more
+	case <-ended:
 	}
 	return false
 }

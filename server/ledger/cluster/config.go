@@ -100,6 +100,9 @@ type Cluster struct {
 	untilRev int64      // and at which revision
 	leader   Leader
 	changed  chan struct{} // closed when leader changes
+	unfit    error         // why this node can take no payments
+	since    time.Time     // when that began
+	back     time.Time     // until when it stands back, since it gave way
 }
 
 // Leader is the node that leads; the zero Leader is none.
@@ -177,4 +180,43 @@ func (c *Cluster) sawUntil(rev, ms int64) {
 	if rev >= c.untilRev {
 		c.until, c.untilRev = ms, rev
 	}
+}
+
+var (
+	errNotKnown  = errors.New("it is not known yet whether it can take payments")
+	errStoodBack = errors.New("it could take no payments a short time ago, and gave way to another node")
+)
+
+// setUnfit takes why this node can take no payments now, nil if it can.
+func (c *Cluster) setUnfit(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unfit == nil && err != nil {
+		c.since = time.Now()
+	}
+	c.unfit = err
+}
+
+// unfitness says why this node can take no payments, and since when; nil if it can.
+func (c *Cluster) unfitness() (error, time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unfit, c.since
+}
+
+// standBack has this node be no better than one that can take no payments, for a while.
+func (c *Cluster) standBack(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.back = time.Now().Add(d)
+}
+
+// holdsBack says why this node should lead only if no other does; nil if it may at once.
+func (c *Cluster) holdsBack() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unfit == nil && time.Now().Before(c.back) {
+		return errStoodBack
+	}
+	return c.unfit
 }

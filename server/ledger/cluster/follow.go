@@ -71,7 +71,7 @@ func (c *Cluster) follow(ctx context.Context, own Follower, stand bool) (*Term, 
 		}
 	})
 	for pause := firstPause; ; pause = min(2*pause, longAttempt) {
-		w := &watcher{c: c, own: own, stand: stand, entered: entered}
+		w := &watcher{c: c, own: own, stand: stand, entered: entered, alone: time.Now()}
 		began, had := time.Now(), own.Position().Serial
 		t, err := w.run(ctx)
 		if t != nil {
@@ -112,6 +112,7 @@ type watcher struct {
 	entered func()
 
 	led       bool      // a node leads
+	alone     time.Time // since when none does
 	next      string    // the node to which the last leader handed over
 	nextSince time.Time // when that was seen
 	shared    []byte    // fingerprints of the ring's secrets
@@ -298,7 +299,7 @@ func (w *watcher) see(ctx context.Context, e *clientv3.Event) error {
 	if e.Type != clientv3.EventTypePut {
 		switch key {
 		case k.leader():
-			w.led = false
+			w.led, w.alone = false, time.Now()
 			w.c.setLeader(Leader{})
 		case k.next():
 			w.next = ""
