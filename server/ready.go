@@ -81,7 +81,8 @@ func (o *Origin) checks() (checks []admin.Check) {
 	}}
 	if l == nil {
 		if o.node != nil && o.node.relay.Load() != nil { // it shows what another node has signed
-			checks = append(checks, disk, admin.Check{Name: "age", Ask: o.node.checkAge})
+			checks = append(checks, disk, admin.Check{Name: "age", Ask: o.node.checkAge}, admin.Check{Name: "payments", Advisory: true,
+				Ask: func() (string, error) { return "this node could take them", o.node.Fit() }})
 		}
 		return checks
 	}
