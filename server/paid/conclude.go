@@ -345,7 +345,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	over := !s.Now().Before(w.payment.ValidBefore)
 	switch {
 	case err != nil:
-		s.Log.Warn("refused payment without an answer from its network", w.log(), "err", err)
+		s.noAnswer("refused payment without an answer from its network", w.log(), "err", err)
 		return nil, errUndecided
 	case o.State == mpp.Settled:
 	case o.State == mpp.Mismatched:

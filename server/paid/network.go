@@ -221,6 +221,14 @@ func (n *network) offered() bool {
 	return !n.late
 }
 
+// noAnswer logs that a network gave no answer, or a bad one. When the service ends, it waits for none
+// any more, and that is no fault of the network.
+func (s *Service) noAnswer(message string, attributes ...any) {
+	if s.ctx.Err() == nil {
+		s.Log.Warn(message, attributes...)
+	}
+}
+
 // holds is [Method.Holds] within [questionTimeout].
 func (n *network) holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)

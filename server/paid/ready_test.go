@@ -458,6 +458,49 @@ func TestAChainGoesOnAfterAWrongBlockTime(t *testing.T) {
 	}, func(r *ring) { r.network.block = 2 * time.Second })
 }
 
+// When a service ends while it waits for an answer, its log does not blame the network.
+func TestTheEndOfAServiceIsNoFaultOfItsNetwork(t *testing.T) {
+	for question, asks := range map[string]func(r *ring, credential string){
+		"simulate": func(r *ring, credential string) { r.begin(bidWith(credential)) },
+		"outcome": func(r *ring, credential string) { // of a payment that is open
+			r.begin(bidWith(credential))
+			time.Sleep(20 * time.Second)
+		},
+		"seen": func(r *ring, credential string) { // of one that was never sent, and comes too late
+			time.Sleep(10 * time.Minute)
+			r.begin(bidWith(credential))
+		},
+		"transfers": func(*ring, string) { time.Sleep(25 * time.Hour) },
+	} {
+		inAdasRing(t, question, func(t *testing.T, r *ring) {
+			r.network.change(func() {
+				r.network.fates["bob"] = fate{after: time.Minute}
+				r.network.stuck = question
+				if question == "seen" {
+					r.network.seen = func(ctx context.Context) { <-ctx.Done() }
+				}
+			})
+			before := r.network.questions(question)
+			asks(r, r.sign(r.challenge(paid.OpBid, fund), "bob", 150))
+			synctest.Wait()
+			if r.network.questions(question) == before {
+				t.Fatal("it waits for nothing")
+			}
+			now, cancel := context.WithCancel(t.Context())
+			cancel()
+			r.service.Close(now)
+			synctest.Wait()
+			if log := r.log.String(); strings.Contains(log, "cancel") || strings.Contains(log, "network unavailable") {
+				t.Error(log)
+			}
+		})
+	}
+}
+
+func bidWith(credential string) paid.Call {
+	return paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}
+}
+
 // What is known of a network that does not answer is what it said last.
 func TestASilentNetworkIsDown(t *testing.T) {
 	inRing(t, "", func(t *testing.T, r *ring) {
