@@ -214,7 +214,11 @@ func (n *Node) checkRole() (string, error) {
 	case s.Role == string(cluster.RoleLeader):
 		return fmt.Sprintf("%s leads since %s, term %d, transaction %d", s.Node, s.Since.Format(time.RFC3339), s.Epoch, s.Serial), nil
 	case s.Leader == "" || s.Leader == s.Node:
-		return "", fmt.Errorf("%s, and no node leads: payments are not taken", told)
+		err := fmt.Errorf("%s, and no node leads: payments are not taken", told)
+		if why := n.cluster.Trouble(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+		return "", err
 	}
 	return fmt.Sprintf("%s of %s at %s, transaction %d", told, s.Leader, s.LeaderURL, s.Serial), nil
 }

@@ -100,6 +100,7 @@ type Cluster struct {
 	untilRev int64      // and at which revision
 	leader   Leader
 	changed  chan struct{} // closed when leader changes
+	trouble  error         // with etcd, since no node was known to lead
 	unfit    error         // why this node can take no payments
 	since    time.Time     // when that began
 	back     time.Time     // until when it stands back, since it gave way
@@ -158,12 +159,23 @@ func (c *Cluster) Leader() (Leader, <-chan struct{}) {
 func (c *Cluster) setLeader(l Leader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if l != (Leader{}) {
+		c.trouble = nil
+	}
 	if c.leader == l {
 		return
 	}
 	c.leader = l
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// Trouble says why this node neither leads nor knows a leader, as far as it has seen; nil if it has seen
+// no reason.
+func (c *Cluster) Trouble() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trouble
 }
 
 // Until is the time up to which checkpoints were signed, in ms, as far as this node has seen.

@@ -32,6 +32,9 @@ const (
 	patience   = 10 * time.Second       // for an answer of any member, before a warning
 )
 
+// makeSpace is what to do about the alarm NOSPACE of etcd.
+const makeSpace = "etcd takes no writes until there is space: run etcdctl defrag on one member after the other, and then etcdctl alarm disarm"
+
 // errAgain says that a watch must begin anew, although nothing has failed.
 var errAgain = errors.New("cluster: the watch has left out transactions, or the log began anew")
 
@@ -88,6 +91,12 @@ func (c *Cluster) follow(ctx context.Context, own Follower, stand bool) (*Term, 
 			return nil, ctx.Err()
 		case errors.Is(err, errAgain), errors.Is(err, rpctypes.ErrCompacted):
 		default:
+			if errors.Is(err, rpctypes.ErrNoSpace) {
+				err = fmt.Errorf("%w: %s", err, makeSpace)
+			}
+			c.mu.Lock()
+			c.trouble = err
+			c.mu.Unlock()
 			c.log.Warn("etcd cannot be followed; trying again", "error", err)
 			c.members.failed(w.member)
 		}
