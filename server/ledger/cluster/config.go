@@ -210,10 +210,10 @@ func (c *Cluster) setUnfit(err error) {
 }
 
 // unfitness says why this node can take no payments, and since when; nil if it can.
-func (c *Cluster) unfitness() (error, time.Time) {
+func (c *Cluster) unfitness() (since time.Time, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unfit, c.since
+	return c.since, c.unfit
 }
 
 // standBack has this node be no better than one that can take no payments, for a while.

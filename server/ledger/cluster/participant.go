@@ -256,7 +256,7 @@ func (p *Participant) await(ctx context.Context, t *Term, broken <-chan struct{}
 		case <-ctx.Done():
 			return "", o
 		case to = <-fitter:
-			err, _ := p.cluster.unfitness()
+			_, err := p.cluster.unfitness()
 			p.log.Error("this node can take no payments, and hands over to one that can", "to", to, "err", err)
 			p.cluster.standBack(giveWayRest)
 			return to, o
@@ -270,7 +270,7 @@ func (p *Participant) examine(ctx context.Context) {
 	for ; ctx.Err() == nil; wait(ctx, p.fitness) {
 		err := p.handler.Fit()
 		p.cluster.setUnfit(err)
-		if _, since := p.cluster.unfitness(); (err != nil && time.Since(since) >= p.unfit/2) != said {
+		if since, _ := p.cluster.unfitness(); (err != nil && time.Since(since) >= p.unfit/2) != said {
 			if said = !said; said {
 				p.log.Error("this node can take no payments", "err", err)
 			} else {
@@ -283,7 +283,7 @@ func (p *Participant) examine(ctx context.Context) {
 // seekFitter names once a node that can take payments, if this one cannot for a while, until ctx ends.
 func (p *Participant) seekFitter(ctx context.Context, t *Term, found chan<- string) {
 	for ; ctx.Err() == nil; wait(ctx, p.fitness) {
-		if err, since := p.cluster.unfitness(); err == nil || time.Since(since) < p.unfit {
+		if since, err := p.cluster.unfitness(); err == nil || time.Since(since) < p.unfit {
 			continue
 		}
 		if to := p.another(t.ctx, true); to != "" {
