@@ -31,7 +31,7 @@ type network struct {
 	head   time.Time     // of the newest block of the last answer that had one; zero before the first
 	newest time.Time     // of the newest block of all answers, unless that is ahead of our clock
 	lower  time.Time     // of the newest block of those since that are below it; zero for none
-	moved  time.Time     // when one of the two last changed, by our clock
+	moved  time.Time     // when one of the two last changed, by the monotonic clock
 	goesOn time.Time     // of the first block after none was heard of for a while
 	late   bool          // the answer to the last question is overdue
 	next   chan struct{} // closed with the next answer
@@ -39,7 +39,8 @@ type network struct {
 
 // answer is what a network said when it was asked for its newest block.
 type answer struct {
-	asked time.Time // by our clock
+	asked time.Time // by our clock, which may be set
+	since time.Time // the same by the monotonic clock
 	took  time.Duration
 	block time.Time // of the newest block; zero when that is not known
 	err   error     // why no payment may be taken; nil when one may
@@ -147,11 +148,10 @@ func (s *Service) ask(n *network, before answer) answer {
 	defer cancel()
 	overdue := time.AfterFunc(max(clockLate, 2*before.took), func() { n.overdue(before) })
 	defer overdue.Stop()
-	began := time.Now()
-	a := answer{asked: s.Now()}
+	a := answer{asked: s.Now(), since: time.Now()}
 	a.block, a.err = n.Clock(ctx)
 	if a.err == nil {
-		a.took = time.Since(began)
+		a.took = time.Since(a.since)
 		// Our clock may be held back by a chain that is behind until this one is heard.
 		s.Told("the newest block of "+n.Network(), a.block)
 		a.asked = s.Now().Add(-a.took)
@@ -181,12 +181,12 @@ func (n *network) publish(a answer) {
 		if a.block.Sub(n.newest) > pause && !ahead(a.block) {
 			n.goesOn = a.block
 		}
-		n.newest, n.lower, n.moved = a.block, time.Time{}, a.asked
+		n.newest, n.lower, n.moved = a.block, time.Time{}, a.since
 	case a.block.After(n.lower):
 		// One may be of a node that lags. The next one shows that the chain goes on below: it was
 		// reorganised, or the newest block's time was wrong.
 		if !n.lower.IsZero() {
-			n.moved = a.asked
+			n.moved = a.since
 		}
 		n.lower = a.block
 	}
@@ -243,9 +243,9 @@ func (n *network) now() answer {
 }
 
 // ready says why, by the network's last answer, no payments can be taken; nil if they can.
-func (n *network) ready(now time.Time) error {
+func (n *network) ready() error {
 	a := n.now()
-	if a.err == nil && now.Sub(a.asked).Abs() > clockFresh {
+	if a.err == nil && time.Since(a.since) > clockFresh {
 		return errLate
 	}
 	return a.err
@@ -262,7 +262,7 @@ func (s *Service) nextBlock(n *network, seen *time.Time, pause time.Duration) bo
 		a, next := n.last, n.next
 		n.mu.Unlock()
 		now := s.Now()
-		if !a.block.Equal(*seen) && now.Sub(a.asked).Abs() <= blockFresh || !now.Before(until) {
+		if !a.block.Equal(*seen) && time.Since(a.since) <= blockFresh || !now.Before(until) {
 			*seen = a.block
 			return true
 		}
@@ -309,10 +309,9 @@ func (x *NetworkState) Down() error {
 // Networks says how the payment networks are, in the order of the offers. Each is asked
 // every few seconds, whether or not anybody pays.
 func (s *Service) Networks() (all []NetworkState) {
-	now := s.Now()
 	for _, n := range s.networks {
 		a := n.now()
-		x := NetworkState{Method: n.Name(), Network: n.Network(), Asked: a.asked, Err: n.ready(now)}
+		x := NetworkState{Method: n.Name(), Network: n.Network(), Asked: a.asked, Err: n.ready()}
 		if still, stands := n.still(); stands {
 			x.Still = still
 		}
@@ -356,7 +355,7 @@ func (n *network) still() (d time.Duration, stands bool) {
 	if n.last.block.IsZero() {
 		return 0, false
 	}
-	d = n.last.asked.Sub(n.moved)
+	d = n.last.since.Sub(n.moved)
 	return d, d >= most
 }
 

@@ -392,7 +392,7 @@ func (s *Service) checkReady(n *network) error {
 	if err := s.checkMachine(); err != nil {
 		return err
 	}
-	if n.ready(s.Now()) != nil { // it is logged when it begins
+	if n.ready() != nil { // it is logged when it begins
 		return errUnavailable
 	}
 	return nil
