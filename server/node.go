@@ -19,6 +19,7 @@ import (
 	"webring/edge/voucher"
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
+	"webring/server/paid"
 	"webring/server/pay/x402"
 	"webring/server/publish"
 )
@@ -36,6 +37,7 @@ type Node struct {
 	relay    atomic.Pointer[publish.Relay]   // nil while this node leads
 	signed   [2][]byte                       // checkpoint and keys that were served last
 	endRelay func()
+	watched  atomic.Pointer[paid.Service] // watches the payment networks while this node follows
 
 	running sync.WaitGroup
 	end     context.CancelFunc
@@ -95,8 +97,21 @@ func (n *Node) close() error {
 	return n.cluster.Close()
 }
 
-// Fit is [cluster.RoleHandler.Fit]: the disk has room for payments, and the clock is believed.
-func (n *Node) Fit() error { return cmp.Or(n.Payments.Ready(), n.Ledger.Clock.Check(0)) }
+// Fit is [cluster.RoleHandler.Fit]: the disk has room for payments, the clock is believed, a payment
+// network answers and agrees about the time, and the writer of a leader goes on.
+func (n *Node) Fit() error {
+	if err := cmp.Or(n.Payments.Ready(), n.Ledger.Clock.Check(0)); err != nil {
+		return err
+	}
+	if l := n.leader.Load(); l != nil {
+		_, err := checkWriter(l.Books)
+		return cmp.Or(err, l.Payments.Down())
+	}
+	if s := n.watched.Load(); s != nil {
+		return s.Down()
+	}
+	return nil
+}
 
 // Follow is [cluster.RoleHandler.Follow]. Paid requests go to the leader from then on.
 func (n *Node) Follow() (cluster.Follower, error) {
@@ -124,9 +139,12 @@ func (n *Node) Follow() (cluster.Follower, error) {
 	running, end := context.WithCancel(context.Background())
 	var relaying sync.WaitGroup
 	relaying.Go(func() { relay.Run(running) })
+	watched := paid.Watch(n.Payments)
+	n.watched.Store(watched)
 	n.endRelay = func() {
 		end()
 		relaying.Wait()
+		_ = watched.Close(running) // it holds no request
 		n.signed = [2][]byte{relay.Checkpoint(), relay.Keys()}
 	}
 	n.relay.Store(relay)

@@ -81,12 +81,13 @@ func (o *Origin) checks() (checks []admin.Check) {
 	}}
 	if l == nil {
 		if o.node != nil && o.node.relay.Load() != nil { // it shows what another node has signed
-			checks = append(checks, disk, admin.Check{Name: "age", Ask: o.node.checkAge})
+			checks = append(checks, disk, admin.Check{Name: "age", Ask: o.node.checkAge}, admin.Check{Name: "payments", Advisory: true,
+				Ask: func() (string, error) { return "this node could take them", o.node.Fit() }})
 		}
 		return checks
 	}
 	checks = append(checks, admin.Check{Name: "ledger", Ask: func() (string, error) { return checkWriter(l.Books) }}, disk,
-		admin.Check{Name: "clock", Ask: func() (string, error) { return checkClock(l.Books, l.Payments) }})
+		admin.Check{Name: "clock", Ask: func() (string, error) { return checkClock(l.Books, l.Payments, o.Ledger.Now()) }})
 	checks = append(checks, admin.Check{Name: "log", Ask: func() (string, error) { return "no other history is known", l.publisher.Contradicted() }})
 	if o.Witnesses != nil {
 		checks = append(checks, admin.Check{Name: "witnesses", Advisory: true, Ask: func() (string, error) { return checkWitnesses(l.publisher.Witnessed()) }})
@@ -177,13 +178,13 @@ func checkWriter(books *ledger.Ledger) (string, error) {
 
 // checkClock compares this machine's clock with the ledger and with the chains that make
 // blocks.
-func checkClock(books *ledger.Ledger, payments *paid.Service) (string, error) {
+func checkClock(books *ledger.Ledger, payments *paid.Service, now time.Time) (string, error) {
 	if err := books.CheckClock(); err != nil {
 		return "", err
 	}
 	var last int64
 	books.View(func(v *ledger.View) { last = v.State().LastStamp() })
-	if early := time.Until(time.UnixMilli(last)); early > 0 {
+	if early := time.UnixMilli(last).Sub(now); early > ledger.MaxSkew {
 		return "", fmt.Errorf("the clock is %s before the last event: set it", early.Round(time.Second))
 	}
 	told := ""
@@ -213,7 +214,11 @@ func (n *Node) checkRole() (string, error) {
 	case s.Role == string(cluster.RoleLeader):
 		return fmt.Sprintf("%s leads since %s, term %d, transaction %d", s.Node, s.Since.Format(time.RFC3339), s.Epoch, s.Serial), nil
 	case s.Leader == "" || s.Leader == s.Node:
-		return "", fmt.Errorf("%s, and no node leads: payments are not taken", told)
+		err := fmt.Errorf("%s, and no node leads: payments are not taken", told)
+		if why := n.cluster.Trouble(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+		return "", err
 	}
 	return fmt.Sprintf("%s of %s at %s, transaction %d", told, s.Leader, s.LeaderURL, s.Serial), nil
 }

@@ -17,7 +17,7 @@
 //	SHA-256 of the body
 //
 // each ended by a line feed. n, MAC and the body's digest are base64url without padding.
-// The field has this one spelling. A voucher is valid once, and within 30 seconds of t. It
+// The field has this one spelling. A voucher is valid once, and within 90 seconds of t. It
 // is not valid if t is before the start of the process that takes it, which does not know
 // what an earlier process took. The start is computed from the present time and the
 // uptime, as the clock may have been set since. While [Secrets] are rotated, a voucher made
@@ -56,8 +56,9 @@ const (
 	ToLeaderField = "Webring-To-Leader"
 )
 
-// Life is how far the clocks of edge and origin may be apart, transit included.
-const Life = 30 * time.Second
+// Life is how far the clocks of edge and origin may be apart, transit included. Payments are taken
+// by clocks that are off by a minute.
+const Life = 90 * time.Second
 
 // Why a voucher does not count.
 var (

@@ -14,6 +14,9 @@ import (
 const (
 	// MaxSkew is how far ahead of the clocks that are believed an event may be stamped.
 	MaxSkew = 60 * time.Second
+	// agrees is how far ahead of what others tell this machine's clock may be and still be told as
+	// it is. Payments live for half a minute, so more would take their time.
+	agrees = 5 * time.Second
 	// believedAlone is for how long after the last sign of life a start is believed that no
 	// other clock will ever confirm: for as long as no standing fades by the usual rules.
 	believedAlone = 30 * 24 * time.Hour
@@ -115,13 +118,17 @@ func (c *Clock) hear(teller string, at time.Time) {
 	}
 }
 
-// Now is the time of this machine or, if that is too far ahead to be believed, the one that is.
+// Now is the time of this machine or, if that is too far ahead to be believed, the one that is. If
+// it is ahead of what others tell, and not by that much, it counts no further than they agree.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall := c.wall()
 	if believed, some := c.believed(wall.Round(0)); some && wall.Round(0).Sub(believed) > MaxSkew {
 		return believed
+	}
+	if told := c.told.now(); c.told.known() && wall.Round(0).Sub(told) > agrees && wall.Round(0).Sub(told) <= MaxSkew {
+		return told.Add(agrees)
 	}
 	return wall
 }

@@ -27,6 +27,7 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 	for name, c := range map[string]struct {
 		alone    bool
 		ahead    time.Duration // of this machine's clock from the beginning
+		agrees   bool          // of which no more than others agree to is told
 		tell     func(g given)
 		believed bool
 	}{
@@ -34,7 +35,11 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 		"right, after a year without an event":        {tell: func(g given) { g.clock.Kept(g.start.Add(-365 * day)); g.clock.Told("chain", g.start) }, believed: true},
 		"a year ahead, after a year without an event": {ahead: 365 * day, tell: func(g given) { g.clock.Kept(g.start.Add(-365 * day)); g.clock.Told("chain", g.start) }},
 		"two days ahead":                           {ahead: 2 * day, tell: func(g given) { g.clock.Told("chain", g.start) }},
-		"a minute ahead":                           {ahead: time.Minute, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
+		"a minute ahead":                           {ahead: time.Minute, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true, agrees: true},
+		"half a minute ahead for long":             {ahead: 30 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start); time.Sleep(day) }, believed: true, agrees: true},
+		"half a minute ahead, and nobody tells":    {ahead: 30 * time.Second, tell: func(g given) { g.clock.Kept(g.start) }, believed: true},
+		"five seconds ahead":                       {ahead: 5 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
+		"half a minute behind":                     {ahead: -30 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
 		"a minute and two seconds ahead":           {ahead: 62 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start) }},
 		"a year behind":                            {ahead: -365 * day, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
 		"right, and the chain is silent for long":  {tell: func(g given) { g.clock.Told("chain", g.start); time.Sleep(90 * day) }, believed: true},
@@ -97,7 +102,7 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 				if c.believed != (err == nil) || err != nil && !errors.Is(err, ledger.ErrClock) {
 					t.Errorf("%v", err)
 				}
-				if c.believed && !g.clock.Now().Equal(wall()) || !c.believed && g.clock.Now().Equal(wall()) {
+				if c.believed != (g.clock.Now().Equal(wall()) || c.agrees && wall().Sub(g.clock.Now()) == c.ahead-5*time.Second) {
 					t.Errorf("now it is %s, and this machine says %s", g.clock.Now(), wall())
 				}
 			})

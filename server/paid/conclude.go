@@ -341,14 +341,14 @@ func setPayment(r *ledger.Reservation, p mpp.Payment) (err error) {
 // already, the payment takes effect or is stored for the operator; otherwise the refusal
 // is the answer.
 func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, error) {
-	if no := w.network.ready(s.Now()); refused == errUnavailable && no != nil && no != ErrSkew {
+	if no := w.network.ready(); refused == errUnavailable && no != nil && no != ErrSkew {
 		return nil, errNotTaken // the network does not answer
 	}
 	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
 	over := !s.Now().Before(w.payment.ValidBefore)
 	switch {
 	case err != nil:
-		s.Log.Warn("refused payment without an answer from its network", w.log(), "err", err)
+		s.noAnswer("refused payment without an answer from its network", w.log(), "err", err)
 		if refused == errUnavailable {
 			return nil, errNotTaken
 		}

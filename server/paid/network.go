@@ -29,8 +29,10 @@ type network struct {
 
 	mu     sync.Mutex
 	last   answer
-	newest time.Time     // of the newest block of all answers; zero before the first
-	moved  time.Time     // when that was first heard of, by our clock
+	head   time.Time     // of the newest block of the last answer that had one; zero before the first
+	newest time.Time     // of the newest block of all answers, unless that is ahead of our clock
+	lower  time.Time     // of the newest block of those since that are below it; zero for none
+	moved  time.Time     // when one of the two last changed, by the monotonic clock
 	goesOn time.Time     // of the first block after none was heard of for a while
 	late   bool          // the answer to the last question is overdue
 	next   chan struct{} // closed with the next answer
@@ -38,7 +40,8 @@ type network struct {
 
 // answer is what a network said when it was asked for its newest block.
 type answer struct {
-	asked time.Time // by our clock
+	asked time.Time // by our clock, which may be set
+	since time.Time // the same by the monotonic clock
 	took  time.Duration
 	block time.Time // of the newest block; zero when that is not known
 	err   error     // why no payment may be taken; nil when one may
@@ -146,11 +149,10 @@ func (s *Service) ask(n *network, before answer) answer {
 	defer cancel()
 	overdue := time.AfterFunc(max(clockLate, 2*before.took), func() { n.overdue(before) })
 	defer overdue.Stop()
-	began := time.Now()
-	a := answer{asked: s.Now()}
+	a := answer{asked: s.Now(), since: time.Now()}
 	a.block, a.err = n.Clock(ctx)
 	if a.err == nil {
-		a.took = time.Since(began)
+		a.took = time.Since(a.since)
 		// Our clock may be held back by a chain that is behind until this one is heard.
 		s.Told("the newest block of "+n.Network(), a.block)
 		a.asked = s.Now().Add(-a.took)
@@ -173,11 +175,24 @@ func (n *network) publish(a answer) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.last, n.late = a, false
-	if a.block.After(n.newest) {
-		if a.block.Sub(n.newest) > pause {
+	ahead := func(block time.Time) bool { return block.Sub(a.asked) > MaxSkew }
+	switch {
+	case a.block.IsZero():
+	case a.block.After(n.newest) || ahead(n.newest):
+		if a.block.Sub(n.newest) > pause && !ahead(a.block) {
 			n.goesOn = a.block
 		}
-		n.newest, n.moved = a.block, a.asked
+		n.newest, n.lower, n.moved = a.block, time.Time{}, a.since
+	case a.block.After(n.lower):
+		// One may be of a node that lags. The next one shows that the chain goes on below: it was
+		// reorganised, or the newest block's time was wrong.
+		if !n.lower.IsZero() {
+			n.moved = a.since
+		}
+		n.lower = a.block
+	}
+	if !a.block.IsZero() {
+		n.head = a.block
 	}
 	close(n.next)
 	n.next = make(chan struct{})
@@ -228,6 +243,14 @@ func (n *network) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) 
 	return n.believed(p, o), err
 }
 
+// noAnswer logs that a network gave no answer, or a bad one. When the service ends, it waits for none
+// any more, and that is no fault of the network.
+func (s *Service) noAnswer(message string, attributes ...any) {
+	if s.ctx.Err() == nil {
+		s.Log.Warn(message, attributes...)
+	}
+}
+
 // holds is [Method.Holds] within [questionTimeout].
 func (n *network) holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
@@ -242,9 +265,9 @@ func (n *network) now() answer {
 }
 
 // ready says why, by the network's last answer, no payments can be taken; nil if they can.
-func (n *network) ready(now time.Time) error {
+func (n *network) ready() error {
 	a := n.now()
-	if a.err == nil && now.Sub(a.asked).Abs() > clockFresh {
+	if a.err == nil && time.Since(a.since) > clockFresh {
 		return errLate
 	}
 	return a.err
@@ -261,7 +284,7 @@ func (s *Service) nextBlock(n *network, seen *time.Time, pause time.Duration) bo
 		a, next := n.last, n.next
 		n.mu.Unlock()
 		now := s.Now()
-		if !a.block.Equal(*seen) && now.Sub(a.asked).Abs() <= blockFresh || !now.Before(until) {
+		if !a.block.Equal(*seen) && time.Since(a.since) <= blockFresh || !now.Before(until) {
 			*seen = a.block
 			return true
 		}
@@ -284,8 +307,8 @@ type NetworkState struct {
 	// payment can be taken by it; nil when one can.
 	Asked time.Time
 	Err   error
-	// Block is the instant of the newest block that was ever heard of, zero before the
-	// first.
+	// Block is the instant of the newest block, as of the last answer that told it; zero before
+	// the first.
 	Block time.Time
 	// Still is for how long the newest block has stayed the same, as of the last answer,
 	// if that is longer than the chain's pace explains; otherwise 0.
@@ -308,19 +331,32 @@ func (x *NetworkState) Down() error {
 // Networks says how the payment networks are, in the order of the offers. Each is asked
 // every few seconds, whether or not anybody pays.
 func (s *Service) Networks() (all []NetworkState) {
-	now := s.Now()
 	for _, n := range s.networks {
 		a := n.now()
-		x := NetworkState{Method: n.Name(), Network: n.Network(), Asked: a.asked, Err: n.ready(now)}
+		x := NetworkState{Method: n.Name(), Network: n.Network(), Asked: a.asked, Err: n.ready()}
 		if still, stands := n.still(); stands {
 			x.Still = still
 		}
 		n.mu.Lock()
-		x.Block = n.newest
+		x.Block = n.head
 		n.mu.Unlock()
 		all = append(all, x)
 	}
 	return all
+}
+
+// Down says why no payment can be taken and settled on any network now; nil if one can, and without
+// networks.
+func (s *Service) Down() error {
+	var all []error
+	for _, n := range s.Networks() {
+		err := n.Down()
+		if err == nil {
+			return nil
+		}
+		all = append(all, fmt.Errorf("%s: %w", n.Network, err))
+	}
+	return errors.Join(all...)
 }
 
 // patience is how long the newest block may stay the same before the chain stands still.
@@ -341,7 +377,7 @@ func (n *network) still() (d time.Duration, stands bool) {
 	if n.last.block.IsZero() {
 		return 0, false
 	}
-	d = n.last.asked.Sub(n.moved)
+	d = n.last.since.Sub(n.moved)
 	return d, d >= most
 }
 

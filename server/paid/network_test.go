@@ -326,8 +326,8 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.O
 
 // Outcome speaks of anything but success only when no later block can say
 // otherwise, as the contract wants.
-func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
-	if err := n.ask("outcome"); err != nil {
+func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+	if err := errors.Join(n.ask("outcome"), n.hang(ctx, "outcome")); err != nil {
 		return mpp.Outcome{}, err
 	}
 	n.mu.Lock()
@@ -426,8 +426,8 @@ func (n node) Pace() time.Duration {
 }
 
 // Transfers asks for the block of each transfer, as those of chains do.
-func (n node) Transfers(_ context.Context, since time.Time, found func(mpp.Transfer) error) (time.Time, error) {
-	if err := n.ask("transfers"); err != nil {
+func (n node) Transfers(ctx context.Context, since time.Time, found func(mpp.Transfer) error) (time.Time, error) {
+	if err := errors.Join(n.ask("transfers"), n.hang(ctx, "transfers")); err != nil {
 		return time.Time{}, err
 	}
 	n.mu.Lock()

@@ -412,6 +412,95 @@ func TestAFrozenChainIsNoticedThoughNobodyPays(t *testing.T) {
 	}
 }
 
+// A block time that was wrong for seconds, or a deep reorganisation, does not make a chain stand still.
+// One that then stands still is noticed all the same, even by two nodes of which one lags.
+func TestAChainGoesOnAfterAWrongBlockTime(t *testing.T) {
+	for _, c := range []struct{ wrong, after time.Duration }{
+		{wrong: 365 * 24 * time.Hour}, {wrong: 61 * time.Second}, {wrong: 50 * time.Second}, {wrong: -50 * time.Second}, {wrong: -365 * 24 * time.Hour},
+		{-50 * time.Second, -50 * time.Second}, {365 * 24 * time.Hour, -50 * time.Second},
+	} {
+		in(t, fmt.Sprint(c), func(t *testing.T) {
+			const block = 2 * time.Second
+			r := newRing(t, func(r *ring) { r.network.block = block })
+			time.Sleep(time.Minute)
+			r.network.change(func() { r.network.skew = c.wrong })
+			time.Sleep(5 * time.Second)
+			r.network.change(func() { r.network.skew = c.after })
+			time.Sleep(13 * time.Second)
+			for range 60 {
+				time.Sleep(time.Second)
+				synctest.Wait()
+				if n := r.service.Networks()[0]; n.Down() != nil || (time.Since(n.Block)+c.after).Abs() > 10*time.Second {
+					t.Fatalf("%v, its newest block is %s old", n.Down(), time.Since(n.Block))
+				}
+			}
+			r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
+			stood := time.Now().Add(c.after).Truncate(block)
+			for i := range 60 {
+				r.network.change(func() { r.network.frozen = stood.Add(-block * time.Duration(i*i%3)) })
+				time.Sleep(time.Second)
+			}
+			synctest.Wait()
+			if n := r.service.Networks()[0]; n.Still < 40*time.Second {
+				t.Errorf("it stands still for %s", n.Still)
+			}
+		})
+	}
+	// Nor does a payment that was not mined wait for the year to pass.
+	inAdasRing(t, "given up", func(t *testing.T, r *ring) {
+		r.network.change(func() { r.network.skew = 365 * 24 * time.Hour })
+		time.Sleep(5 * time.Second)
+		r.network.change(func() { r.network.skew = 0; r.network.fates["bob"] = fate{lost: true} })
+		time.Sleep(10 * time.Second)
+		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150, counted("bob:7"))).is(503, api.PaymentPending)
+		time.Sleep(2 * time.Hour)
+		same(t, len(r.open()), 0)
+	}, func(r *ring) { r.network.block = 2 * time.Second })
+}
+
+// When a service ends while it waits for an answer, its log does not blame the network.
+func TestTheEndOfAServiceIsNoFaultOfItsNetwork(t *testing.T) {
+	for question, asks := range map[string]func(r *ring, credential string){
+		"simulate": func(r *ring, credential string) { r.begin(bidWith(credential)) },
+		"outcome": func(r *ring, credential string) { // of a payment that is open
+			r.begin(bidWith(credential))
+			time.Sleep(20 * time.Second)
+		},
+		"seen": func(r *ring, credential string) { // of one that was never sent, and comes too late
+			time.Sleep(10 * time.Minute)
+			r.begin(bidWith(credential))
+		},
+		"transfers": func(*ring, string) { time.Sleep(25 * time.Hour) },
+	} {
+		inAdasRing(t, question, func(t *testing.T, r *ring) {
+			r.network.change(func() {
+				r.network.fates["bob"] = fate{after: time.Minute}
+				r.network.stuck = question
+				if question == "seen" {
+					r.network.seen = func(ctx context.Context) { <-ctx.Done() }
+				}
+			})
+			before := r.network.questions(question)
+			asks(r, r.sign(r.challenge(paid.OpBid, fund), "bob", 150))
+			synctest.Wait()
+			if r.network.questions(question) == before {
+				t.Fatal("it waits for nothing")
+			}
+			now, cancel := context.WithCancel(t.Context())
+			cancel()
+			r.service.Close(now)
+			synctest.Wait()
+			if log := r.log.String(); strings.Contains(log, "cancel") || strings.Contains(log, "network unavailable") {
+				t.Error(log)
+			}
+		})
+	}
+}
+
+func bidWith(credential string) paid.Call {
+	return paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}
+}
+
 // What is known of a network that does not answer is what it said last.
 func TestASilentNetworkIsDown(t *testing.T) {
 	inRing(t, "", func(t *testing.T, r *ring) {

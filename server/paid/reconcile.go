@@ -112,7 +112,7 @@ func (s *Service) confirmEach(n *network, some []unconfirmed, asked map[string]t
 				faults.Add(1)
 			}
 			if err != nil {
-				s.Log.Warn("applied payment not confirmed yet", logged(u.ID, u.payment), "err", err)
+				s.noAnswer("applied payment not confirmed yet", logged(u.ID, u.payment), "err", err)
 			}
 		})
 	}
@@ -125,13 +125,17 @@ func (s *Service) sleep(d time.Duration) bool { return s.wait(d, nil) }
 func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
+	var ended <-chan struct{}
+	if s.Ledger != nil {
+		ended = s.Ledger.Done() // nothing can be stored any more
+	}
 	select {
 	case <-t.C:
 		return true
 	case <-early:
 		return true
 	case <-s.ctx.Done():
-	case <-s.Ledger.Done(): // nothing can be stored any more
+	case <-ended:
 	}
 	return false
 }
@@ -219,7 +223,7 @@ func (s *Service) scanAll() {
 		for _, n := range s.networks {
 			var err error
 			if from[n], err = s.scanOn(n, from[n]); err != nil {
-				s.Log.Warn("transfers not looked through; they will be, or say from when on: webring payments scan --since INSTANT --go-on", "network", n.Network(), "err", err)
+				s.noAnswer("transfers not looked through; they will be, or say from when on: webring payments scan --since INSTANT --go-on", "network", n.Network(), "err", err)
 				wait = scanAgain
 			}
 		}

@@ -268,6 +268,19 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
+// Watch gives a service that takes no payments, and only asks its networks for their newest blocks:
+// call nothing but Down and Close. Of cfg, it needs Methods, Now, Log and Told.
+func Watch(cfg Config) *Service {
+	s := &Service{Config: cfg}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	for _, m := range cfg.Methods {
+		n := newNetwork(m, s.Now)
+		s.networks = append(s.networks, n)
+		s.group.Go(func() { s.watch(n) })
+	}
+	return s
+}
+
 // SetKeys has other keys take the place of the present ones. What is in flight goes on
 // with those that it comes upon.
 func (s *Service) SetKeys(keys mpp.Keys) error {
@@ -379,7 +392,7 @@ func (s *Service) checkReady(n *network) error {
 	if err := s.checkMachine(); err != nil {
 		return err
 	}
-	if n.ready(s.Now()) != nil { // it is logged when it begins
+	if n.ready() != nil { // it is logged when it begins
 		return errUnavailable
 	}
 	return nil

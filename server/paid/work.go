@@ -312,11 +312,11 @@ func (s *Service) simulate(w *work) error {
 // notSimulated is the answer to a payment that its network refuses, or says nothing of.
 func (s *Service) notSimulated(w *work, err error) error {
 	no, refused := errors.AsType[*mpp.Rejection](err)
-	level := slog.LevelWarn
 	if refused && no.Reason == mpp.ReasonSigner { // strangers can send any number
-		level = slog.LevelInfo
+		s.Log.Info("payment not simulated", w.log(), "err", err)
+	} else {
+		s.noAnswer("payment not simulated", w.log(), "err", err)
 	}
-	s.Log.Log(s.ctx, level, "payment not simulated", w.log(), "err", err)
 	switch {
 	case !refused:
 		return errUnavailable
@@ -497,7 +497,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 		known = nil
 		s.account(w.network, w.reservation.ID, w.client, w.payment, o)
 		if err != nil {
-			s.Log.Warn("payment without an answer", w.log(), "err", err)
+			s.noAnswer("payment without an answer", w.log(), "err", err)
 		}
 		if o.State == mpp.Pending && o.Detail != said {
 			said = o.Detail

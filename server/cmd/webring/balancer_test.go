@@ -101,7 +101,7 @@ http {
 // background runs a program with a configuration, given by its last argument, until the
 // test ends, and waits until it listens at address. Where the program is missing, the
 // test is skipped and says how to get it.
-func background(t *testing.T, address, config, program string, args ...string) {
+func background(t *testing.T, address, config, program string, args ...string) (said *logBuffer) {
 	t.Helper()
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -114,7 +114,7 @@ func background(t *testing.T, address, config, program string, args ...string) {
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	said := &logBuffer{}
+	said = &logBuffer{}
 	cmd := exec.Command(path, append(args, file)...)
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {
@@ -144,6 +144,7 @@ func background(t *testing.T, address, config, program string, args ...string) {
 		}
 		return err == nil
 	})
+	return said
 }
 
 // TestAStrangersForwardingFieldsDoNotTakeARingBehindABalancerOffline: health checks come

@@ -148,6 +148,11 @@ func printCluster(ctx context.Context, c *cluster.Cluster, out io.Writer) error 
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	for _, n := range s.Nodes {
+		if n.Unfit != "" {
+			fmt.Fprintf(out, "%s can take no payments: %s\n", n.Name, n.Unfit)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(out, "%s is refused: %s\n", name, s.Refused[name])
 	}

@@ -27,7 +27,7 @@ type rolled struct {
 
 // shipped starts a balancer with a file of the folder deploy in which the addresses and
 // paths of this machine stand. Each replacement must be of something that the file holds.
-func shipped(t *testing.T, file, wrap, address string, replace map[string]string, program string, args ...string) {
+func shipped(t *testing.T, file, wrap, address string, replace map[string]string, program string, args ...string) (said *logBuffer) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", file))
 	if err != nil {
@@ -40,7 +40,7 @@ func shipped(t *testing.T, file, wrap, address string, replace map[string]string
 		}
 		config = strings.ReplaceAll(config, from, to)
 	}
-	background(t, address, fmt.Sprintf(wrap, config), program, args...)
+	return background(t, address, fmt.Sprintf(wrap, config), program, args...)
 }
 
 // adminPort is where an edge of such a ring is watched.
@@ -104,6 +104,51 @@ func (r *rolled) buy(w devchain.Account, path, body string, want int) error {
 	return err
 }
 
+// shippedHAProxy starts HAProxy before one node or two. On one machine, each is watched at another port.
+func shippedHAProxy(t *testing.T, address string, nodes []*origin, cert, key string) (said *logBuffer) {
+	t.Helper()
+	both := filepath.Join(t.TempDir(), "both.pem")
+	var text []byte
+	for _, path := range []string{cert, key} {
+		part, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, part...)
+	}
+	if err := os.WriteFile(both, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replace := map[string]string{"10.0.0.11:8402": nodes[0].address() + " port " + adminPort(nodes[0]), "    server edge2 10.0.0.12:8402\n": "",
+		"bind :443 ": "bind " + address + " ", "bind :80\n": "bind " + devchain.FreeAddress() + "\n", "/etc/haproxy/ring.example.org.pem": both}
+	if len(nodes) > 1 {
+		replace["    server edge2 10.0.0.12:8402\n"] = "    server edge2 " + nodes[1].address() + " port " + adminPort(nodes[1]) + "\n"
+	}
+	return shipped(t, "haproxy/haproxy.cfg", "%s", address, replace, "haproxy", "-db", "-f")
+}
+
+// TestAnOriginBehindABalancerServesWithoutOneNetwork has the shipped HAProxy before an origin that can
+// take no payments on one of its networks: readers are answered, and payers get the offer of the other.
+func TestAnOriginBehindABalancerServesWithoutOneNetwork(t *testing.T) {
+	t.Parallel()
+	tempo, _ := chain(t)
+	o := evmShop(t, "--core", "native", "--evm-max-fee", "1", "--tempo-rpc", tempo.RPC, "--trusted-proxy", "127.0.0.1", "--admin-listen", devchain.FreeAddress())
+	cert, key, trusted := certificate(t)
+	address := devchain.FreeAddress()
+	said := shippedHAProxy(t, address, []*origin{o.origin}, cert, key)
+	eventually(t, "a balancer that finds the origin not ready", longEnough, func() bool { return strings.Contains(said.String(), "has no server available") })
+	r := &rolled{origin: &origin{t: t, base: "https://" + address}, client: &http.Client{Timeout: longEnough, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}}}
+	defer r.client.CloseIdleConnections()
+	if res, err := r.client.Get(r.base + "/api/leaderboard"); err != nil {
+		t.Error(err)
+	} else if res.Body.Close(); res.StatusCode != http.StatusOK {
+		t.Errorf("a read: %d", res.StatusCode)
+	}
+	if err := r.buy(wallet(t), "/api/register", `{"name":"Behind","url":"https://behind.dev/","kind":"agent"}`, http.StatusCreated); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestNodesAreRestartedOneAfterTheOther restarts the edges behind a real nginx and a real
 // HAProxy, with the configuration that is shipped, and at last the origin, whose socket a
 // supervisor holds, while clients read and pay: no read fails, and no payment.
@@ -129,23 +174,7 @@ client_body_temp_path `+dir+`/a; proxy_temp_path `+dir+`/b; fastcgi_temp_path `+
 			}, "nginx", "-e", "stderr", "-c")
 		}},
 		{"HAProxy", func(t *testing.T, address string, edges []*origin, cert, key string) {
-			both := filepath.Join(t.TempDir(), "both.pem")
-			var text []byte
-			for _, path := range []string{cert, key} {
-				part, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				text = append(text, part...)
-			}
-			if err := os.WriteFile(both, text, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			shipped(t, "haproxy/haproxy.cfg", "%s", address, map[string]string{
-				// On one machine, each edge is watched at another port.
-				"10.0.0.11:8402": edges[0].address() + " port " + adminPort(edges[0]), "10.0.0.12:8402": edges[1].address() + " port " + adminPort(edges[1]),
-				"bind :443 ": "bind " + address + " ", "bind :80\n": "bind " + devchain.FreeAddress() + "\n", "/etc/haproxy/ring.example.org.pem": both,
-			}, "haproxy", "-db", "-f")
+			shippedHAProxy(t, address, edges, cert, key)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -162,6 +163,17 @@ func TestAnOriginIsWatched(t *testing.T) {
 	if age := all[`webring_chain_head_age_seconds{network="`+network+`"}`]; age < -5 || age > 30 {
 		t.Errorf("the newest block is %v s old", age)
 	}
+	// What alerts look at is there, but for what others have: edges, clusters, witnesses, listeners with TLS.
+	alerts, err := os.ReadFile("../../deploy/prometheus/alerts.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range regexp.MustCompile(`\b(?:webring|process)_\w+`).FindAllString(string(alerts), -1) {
+		if !regexp.MustCompile(`^webring_(replica|cluster|witnessed|certificate|ready_check)`).MatchString(name) &&
+			!slices.ContainsFunc(keys(all), func(s string) bool { return s == name || strings.HasPrefix(s, name+"{") }) {
+			t.Errorf("an alert looks at %s, which no origin has", name)
+		}
+	}
 	if !slices.ContainsFunc(keys(all), func(s string) bool { return strings.HasPrefix(s, "webring_build_info{") }) {
 		t.Error("nothing says what is running")
 	}
@@ -202,6 +214,15 @@ func TestAnOriginIsWatched(t *testing.T) {
 		if n := strings.Count(o.log.String(), line); n != 1 {
 			t.Errorf("the log says %d times %s", n, line)
 		}
+	}
+
+	// One wrong block time is not believed, and forgotten.
+	proxy.Follow(faults.On("eth_getBlockByNumber", faults.Ahead))
+	eventually(t, "a block time that is not believed", longEnough, func() bool { ready, _ := o.readiness(); return !ready })
+	proxy.Follow(faults.Pass)
+	eventually(t, "readiness after a wrong block time", longEnough, func() bool { ready, _ := o.readiness(); return ready })
+	if age := o.scrape()[`webring_chain_head_age_seconds{network="`+network+`"}`]; age < -5 || age > 30 {
+		t.Errorf("after a wrong block time, the newest block is %v s old", age)
 	}
 
 	// A payment that is open keeps the process when it is to stop.

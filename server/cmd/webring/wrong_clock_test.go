@@ -14,6 +14,7 @@ import (
 	"webring/core"
 	"webring/server"
 	"webring/server/devchain"
+	"webring/server/devchain/faults"
 	"webring/server/ledger/cluster"
 )
 
@@ -178,7 +179,7 @@ func TestANodeWithAWrongClockGivesWay(t *testing.T) {
 	position := bad.position()
 	good.kill()
 	eventually(t, "a node that should not lead", longEnough, func() bool {
-		return bad.role() == cluster.RoleLeader || strings.Contains(bad.log.String(), "does not stand for election")
+		return bad.role() == cluster.RoleLeader || strings.Contains(bad.log.String(), "this node can take no payments")
 	})
 	for range 3 {
 		if r := bad.send(http.MethodPatch, "/api/ring/honest", []byte(`{"description":"changed"}`), "Content-Type", "application/json"); r.Status != 503 {
@@ -219,4 +220,88 @@ func (o *origin) takesPayments() {
 	eventually(o.t, "a node that takes payments", longEnough, func() bool {
 		return o.post("/api/register", `{"name":"Any","url":"https://any.dev/","kind":"agent"}`).Status == http.StatusPaymentRequired
 	})
+}
+
+// TestAToleratedClockTakesPayments has payers with right clocks pay an origin whose clock is off by
+// less than a minute: they have the time that their transactions have.
+func TestAToleratedClockTakesPayments(t *testing.T) {
+	t.Parallel()
+	o := ring(t, "--core", "native")
+	owner := o.honest()
+	for _, off := range []string{"20s", "45s", "57s", "-45s", "-57s"} {
+		o.stop()
+		o.env = []string{"WEBRING_TEST_CLOCK=" + off}
+		o.launch()
+		o.takesPayments()
+		if p := o.pay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`); p.Status != http.StatusOK {
+			t.Errorf("%s ahead, a bid: %d %s", off, p.Status, p.Body)
+		}
+		eventually(t, "readiness", longEnough, func() bool { ready, _ := o.readiness(); return ready })
+	}
+}
+
+// TestTheLeadIsWithANodeThatTakesPayments has three nodes: a, b, which is ten minutes behind, and c,
+// and cuts a and c off from the chain. Whoever is killed or cut off, a node leads that takes
+// payments, if there is one. If there is none, one leads all the same.
+func TestTheLeadIsWithANodeThatTakesPayments(t *testing.T) {
+	t.Parallel()
+	x := makeCluster(t, 3, "--core", "native")
+	a, b, c := x.nodes[0], x.nodes[1], x.nodes[2]
+	b.env = []string{"WEBRING_TEST_CLOCK=-10m"}
+	network, _ := chain(t)
+	link, err := faults.New(network.RPC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(link.Close)
+	c.args = append(c.args, "--tempo-rpc", link.URL)
+	for _, o := range x.nodes {
+		o.launch()
+		t.Cleanup(o.kill)
+		if o == a {
+			x.leader(a)
+		}
+	}
+	owner := c.honest()
+	before := a.received()
+	pays := func(at *origin) {
+		t.Helper()
+		eventually(t, "a bid", longEnough, func() bool {
+			p, err := at.tryPay(owner, "/api/bid", `{"member":"honest","amount":"1.00"}`)
+			return err == nil && p.Status == http.StatusOK
+		})
+	}
+	leads := func(want *origin, there ...*origin) {
+		t.Helper()
+		eventually(t, "the lead of a node that takes payments", longEnough, func() bool { return want.role() == cluster.RoleLeader })
+		for _, at := range there {
+			pays(at)
+		}
+	}
+	leads(a, a, b, c)
+	if said, err := b.operate("cluster", "handover", "b", "--etcd", strings.Join(x.etcd.Endpoints(), ","), "--cluster-id", clusterRing, "--cluster-key-file", x.keys); err == nil || !strings.Contains(said, "can take no payments") {
+		t.Errorf("the lead is handed over to a node that is behind: %v %s", err, said)
+	}
+	a.kill()
+	leads(c, b, c)
+	a.launch()
+	eventually(t, "a standby", longEnough, func() bool { return a.role() == cluster.RoleStandby })
+	link.Follow(faults.All(faults.DropBefore))
+	leads(a, b, c, a)
+	a.kill()
+	eventually(t, "a leader without payments", longEnough, func() bool { return b.role() == cluster.RoleLeader || c.role() == cluster.RoleLeader })
+	if r := b.get("/api/leaderboard"); r.Status != http.StatusOK {
+		t.Errorf("a read: %d", r.Status)
+	}
+	link.Follow(faults.Pass)
+	a.launch()
+	eventually(t, "a leader that takes payments", longEnough, func() bool { return a.role() == cluster.RoleLeader || c.role() == cluster.RoleLeader })
+	for _, at := range x.nodes {
+		pays(at)
+	}
+	alike(t, a, b)
+	alike(t, a, c)
+	if got := a.received() - before; got < 1100 || a.standing() != fmt.Sprintf("%d.00", 6+got/100) {
+		t.Errorf("received %d cents, standing %s", got, a.standing())
+	}
 }

@@ -33,6 +33,7 @@ const (
 	NoReceipt         // receipts that the node says it has not got
 	Forged            // receipts of another transaction, with too little in them, or with no known status
 	WrongChain        // the node says that it is on another chain
+	Ahead             // blocks have times a year later than they were made
 	Swallow           // transactions are answered with success and go nowhere
 	Later             // transactions are held back and sent later; the requests get no answer
 	faults            // how many there are
@@ -43,10 +44,10 @@ var Dull = []Fault{Delay, DropBefore, DropAfter, Unwell, Garbage, Reordered, Sta
 
 // Lies are those of a node that answers what is not so, in ways that can be
 // seen through.
-var Lies = []Fault{Confused, Reorganised, NoReceipt, Forged, WrongChain}
+var Lies = []Fault{Confused, Reorganised, NoReceipt, Forged, WrongChain, Ahead}
 
 var names = [faults]string{"none", "delay", "drop before", "drop after", "unwell", "garbage", "confused", "stale", "frozen", "reordered",
-	"reorganised", "no receipt", "forged", "wrong chain", "swallow", "later"}
+	"reorganised", "no receipt", "forged", "wrong chain", "ahead", "swallow", "later"}
 
 // String is the fault's name.
 func (f Fault) String() string { return names[f] }
@@ -362,6 +363,15 @@ func bend(f Fault, method string, a response) response {
 		return a
 	case f == NoReceipt && method == "eth_getTransactionReceipt":
 		a.Result = json.RawMessage("null")
+		return a
+	case f == Ahead && method == "eth_getBlockByNumber":
+		var block map[string]any
+		_ = json.Unmarshal(a.Result, &block)
+		text, _ := block["timestamp"].(string)
+		if second, err := strconv.ParseInt(text, 0, 64); err == nil {
+			block["timestamp"] = "0x" + strconv.FormatInt(second+365*24*3600, 16)
+			a.Result, _ = json.Marshal(block)
+		}
 		return a
 	case receipt == nil:
 		return a

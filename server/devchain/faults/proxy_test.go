@@ -31,6 +31,9 @@ func node(t *testing.T) (url string, asked *atomic.Int64) {
 			if c.Method == "eth_getTransactionReceipt" {
 				result = map[string]any{"blockHash": "0x01", "transactionHash": "0x02", "status": "0x1"}
 			}
+			if c.Method == "eth_getBlockByNumber" {
+				result = map[string]any{"number": "0x2", "timestamp": "0x1"}
+			}
 			answers = append(answers, map[string]any{"jsonrpc": "2.0", "id": c.ID, "result": result})
 		}
 		json.NewEncoder(w).Encode(answers)
@@ -59,6 +62,7 @@ func TestFaults(t *testing.T) {
 		{faults.NoReceipt, batch, 1, `[{"jsonrpc":"2.0","id":1,"result":2},{"jsonrpc":"2.0","id":22,"result":null}]`},
 		{faults.Swallow, `[{"id":3,"method":"eth_sendRawTransaction","params":["0x"]}]`, 0, `[{"jsonrpc":"2.0","id":3,"result":"0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e"}]`},
 		{faults.WrongChain, `[{"id":3,"method":"eth_chainId","params":[]}]`, 1, `[{"jsonrpc":"2.0","id":3,"result":"0x2a"}]`},
+		{faults.Ahead, `[{"id":3,"method":"eth_getBlockByNumber","params":["latest",false]}]`, 1, `[{"jsonrpc":"2.0","id":3,"result":{"number":"0x2","timestamp":"0x1e13381"}}]`},
 	} {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			url, asked := node(t)

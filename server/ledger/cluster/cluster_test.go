@@ -20,7 +20,7 @@ func TestCluster(t *testing.T) {
 	t.Run("rings", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *etcdtest.Cluster){
 			"contract": testContract, "standby": testStandby, "disk": testDisk, "beginnings": testBeginnings, "keys": testKeys, "shared": testShared, "twice": testTwice,
-			"participant": testParticipant, "refused": testRefused, "cannot lead": testCannotLead, "broken": testBroken, "replaced": testReplaced, "leaving": testLeaving,
+			"participant": testParticipant, "refused": testRefused, "cannot lead": testCannotLead, "broken": testBroken, "replaced": testReplaced, "gives way": testGivesWay, "leaving": testLeaving,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

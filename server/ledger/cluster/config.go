@@ -100,6 +100,10 @@ type Cluster struct {
 	untilRev int64      // and at which revision
 	leader   Leader
 	changed  chan struct{} // closed when leader changes
+	trouble  error         // with etcd, since no node was known to lead
+	unfit    error         // why this node can take no payments
+	since    time.Time     // when that began
+	back     time.Time     // until when it stands back, since it gave way
 }
 
 // Leader is the node that leads; the zero Leader is none.
@@ -155,12 +159,23 @@ func (c *Cluster) Leader() (Leader, <-chan struct{}) {
 func (c *Cluster) setLeader(l Leader) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if l != (Leader{}) {
+		c.trouble = nil
+	}
 	if c.leader == l {
 		return
 	}
 	c.leader = l
 	close(c.changed)
 	c.changed = make(chan struct{})
+}
+
+// Trouble says why this node neither leads nor knows a leader, as far as it has seen; nil if it has seen
+// no reason.
+func (c *Cluster) Trouble() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trouble
 }
 
 // Until is the time up to which checkpoints were signed, in ms, as far as this node has seen.
@@ -177,4 +192,43 @@ func (c *Cluster) sawUntil(rev, ms int64) {
 	if rev >= c.untilRev {
 		c.until, c.untilRev = ms, rev
 	}
+}
+
+var (
+	errNotKnown  = errors.New("it is not known yet whether it can take payments")
+	errStoodBack = errors.New("it could take no payments a short time ago, and gave way to another node")
+)
+
+// setUnfit takes why this node can take no payments now, nil if it can.
+func (c *Cluster) setUnfit(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unfit == nil && err != nil {
+		c.since = time.Now()
+	}
+	c.unfit = err
+}
+
+// unfitness says why this node can take no payments, and since when; nil if it can.
+func (c *Cluster) unfitness() (since time.Time, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.since, c.unfit
+}
+
+// standBack has this node be no better than one that can take no payments, for a while.
+func (c *Cluster) standBack(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.back = time.Now().Add(d)
+}
+
+// holdsBack says why this node should lead only if no other does; nil if it may at once.
+func (c *Cluster) holdsBack() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unfit == nil && time.Now().Before(c.back) {
+		return errStoodBack
+	}
+	return c.unfit
 }

@@ -16,7 +16,7 @@
 //	tail/{serial}  rows of one transaction, sealed; the serial in 16 hex digits
 //	trimmed        the last serial that is no longer in the tail
 //	until          time up to which checkpoints were signed, ms
-//	node/{node}    URL of a node, and the last transaction that it has durably
+//	node/{node}    URL of a node, the last transaction that it has durably, and why it can take no payments
 //	alive/{node}   which process of which data folder has the name; on a lease of the node
 //	removed/{node} nothing; the node may not take part until it is added again
 //	refused/{node} why the node does not take part; on a lease
@@ -48,6 +48,14 @@
 //
 // Decisions rest on reads in transactions that also write, because a paused member has been seen to
 // answer linearised reads from its past.
+//
+// # Who leads
+//
+// A node finds out all the time whether it can take payments ([RoleHandler.Fit]), and says so in its
+// report. One that cannot lets others be elected first, for two leases. A leader that cannot for ten
+// seconds hands over to a node that says that it can, and then stands back for two minutes like one that cannot: so
+// nodes that fail only while they lead do not pass the lead around. While none can take payments, one leads
+// all the same, because edges need what it signs.
 //
 // The election of go.etcd.io/etcd/client/v3/concurrency was rejected. It does not read the head in the
 // electing transaction, and its session does not tell when a renewal was sent, from which the deadline

@@ -9,9 +9,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
+// holdBack is for how many leases without a leader a node that can take no payments lets others go first.
+const holdBack = 2
+
 // try stands for election if no node leads, and gives the term if this node was elected.
 func (w *watcher) try(ctx context.Context) (*Term, error) {
 	if !w.stand || w.led || w.next != "" && w.next != w.c.c.Node && time.Since(w.nextSince) < w.c.c.lease {
+		return nil, nil
+	}
+	if w.c.holdsBack() != nil && time.Since(w.alone) < holdBack*w.c.c.lease {
 		return nil, nil
 	}
 	t, h, err := w.c.elect(ctx)

@@ -32,6 +32,9 @@ const (
 	patience   = 10 * time.Second       // for an answer of any member, before a warning
 )
 
+// makeSpace is what to do about the alarm NOSPACE of etcd.
+const makeSpace = "etcd takes no writes until there is space: run etcdctl defrag on one member after the other, and then etcdctl alarm disarm"
+
 // errAgain says that a watch must begin anew, although nothing has failed.
 var errAgain = errors.New("cluster: the watch has left out transactions, or the log began anew")
 
@@ -71,7 +74,7 @@ func (c *Cluster) follow(ctx context.Context, own Follower, stand bool) (*Term, 
 		}
 	})
 	for pause := firstPause; ; pause = min(2*pause, longAttempt) {
-		w := &watcher{c: c, own: own, stand: stand, entered: entered}
+		w := &watcher{c: c, own: own, stand: stand, entered: entered, alone: time.Now()}
 		began, had := time.Now(), own.Position().Serial
 		t, err := w.run(ctx)
 		if t != nil {
@@ -88,6 +91,12 @@ func (c *Cluster) follow(ctx context.Context, own Follower, stand bool) (*Term, 
 			return nil, ctx.Err()
 		case errors.Is(err, errAgain), errors.Is(err, rpctypes.ErrCompacted):
 		default:
+			if errors.Is(err, rpctypes.ErrNoSpace) {
+				err = fmt.Errorf("%w: %s", err, makeSpace)
+			}
+			c.mu.Lock()
+			c.trouble = err
+			c.mu.Unlock()
 			c.log.Warn("etcd cannot be followed; trying again", "error", err)
 			c.members.failed(w.member)
 		}
@@ -112,6 +121,7 @@ type watcher struct {
 	entered func()
 
 	led       bool      // a node leads
+	alone     time.Time // since when none does
 	next      string    // the node to which the last leader handed over
 	nextSince time.Time // when that was seen
 	shared    []byte    // fingerprints of the ring's secrets
@@ -298,7 +308,7 @@ func (w *watcher) see(ctx context.Context, e *clientv3.Event) error {
 	if e.Type != clientv3.EventTypePut {
 		switch key {
 		case k.leader():
-			w.led = false
+			w.led, w.alone = false, time.Now()
 			w.c.setLeader(Leader{})
 		case k.next():
 			w.next = ""

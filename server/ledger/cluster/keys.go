@@ -122,6 +122,8 @@ type report struct {
 	// Joining says that the node will be made of a backup that reaches Serial or further.
 	Joining bool     `json:"joining,omitempty"`
 	Keys    []string `json:"keys,omitempty"` // ids of the keys in its key file
+	// Unfit says why the node can take no payments.
+	Unfit string `json:"unfit,omitempty"`
 }
 
 // sealing is the value of that key, JSON.

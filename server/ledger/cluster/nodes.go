@@ -22,6 +22,9 @@ const (
 // reportOp says which transaction this node has durably, or will have once it has joined.
 func (c *Cluster) reportOp(serial uint64, joining bool) clientv3.Op {
 	r := report{URL: c.c.Advertise, Serial: serial, At: c.c.Now().UnixMilli(), Joining: joining, Keys: c.sealer.ids()}
+	if err := c.holdsBack(); err != nil {
+		r.Unfit = fmt.Sprintf("%.500s", err)
+	}
 	return clientv3.OpPut(c.keys.node(c.c.Node), encodeText(r))
 }
 
@@ -61,6 +64,7 @@ func (c *Cluster) report(ctx context.Context, serial func() uint64) {
 	var lease clientv3.LeaseID
 	var told uint64
 	var toldKeys []string
+	var toldFit bool
 	var toldAt, renewed time.Time
 	for ; ctx.Err() == nil; wait(ctx, reportTime) {
 		now := time.Now()
@@ -72,10 +76,10 @@ func (c *Cluster) report(ctx context.Context, serial func() uint64) {
 		if e := c.sealer.reload(); e != nil { // others want to know of a new key
 			c.log.Warn("the key file cannot be read; the known keys stay in use", "error", e)
 		}
-		has, keys := serial(), c.sealer.ids()
-		if err == nil && (has != told || !slices.Equal(keys, toldKeys) || now.Sub(toldAt) > restTime) {
+		has, keys, fit := serial(), c.sealer.ids(), c.holdsBack() == nil
+		if err == nil && (has != told || fit != toldFit || !slices.Equal(keys, toldKeys) || now.Sub(toldAt) > restTime) {
 			if err = c.tell(ctx, has, lease); err == nil {
-				told, toldKeys, toldAt = has, keys, now
+				told, toldKeys, toldFit, toldAt = has, keys, fit, now
 			}
 		}
 		if err != nil && ctx.Err() == nil {

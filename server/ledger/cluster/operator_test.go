@@ -157,7 +157,7 @@ func testAlarm(t *testing.T, e *etcdtest.Cluster) {
 	}
 	defer disarm()
 	until(t, "there is no room", func() bool { return term.Room() != nil })
-	if err := term.Room(); !strings.Contains(err.Error(), "NOSPACE") {
+	if err := term.Room(); !strings.Contains(err.Error(), "NOSPACE") || !strings.Contains(err.Error(), "etcdctl alarm disarm") {
 		t.Errorf("Room = %v", err)
 	}
 	if err := term.Err(); err != nil {
@@ -166,6 +166,31 @@ func testAlarm(t *testing.T, e *etcdtest.Cluster) {
 	disarm()
 	until(t, "there is room again", func() bool { return term.Room() == nil })
 	log.commit(term.store, 1, 10)
+
+	// Nobody is elected without space, and nodes say why.
+	alarm.Action = pb.AlarmRequest_ACTIVATE
+	if _, err := maintenance.Alarm(t.Context(), alarm); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.Close(); err != nil {
+		t.Fatal(err)
+	}
+	led := make(chan *Term, 1)
+	go func() {
+		term, _ := in.Stand(t.Context(), ada)
+		led <- term
+	}()
+	until(t, "the reason why nobody leads", func() bool {
+		err := in.Trouble()
+		return err != nil && strings.Contains(err.Error(), "etcdctl alarm disarm")
+	})
+	disarm()
+	if term = <-led; term == nil || in.Trouble() != nil {
+		t.Fatalf("with space, nobody leads: %v", in.Trouble())
+	}
+	if err := term.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // A ring begins, ends and begins again; a data folder belongs to one ring and one node.

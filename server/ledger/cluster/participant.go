@@ -13,8 +13,13 @@ import (
 
 // Timing of roles.
 const (
-	// fitTime is the time between checks whether a leader should go on.
-	fitTime = 5 * time.Second
+	// fitTime is the time between checks whether this node can take payments.
+	fitTime = time.Second
+	// unfitTime is how long a leader must be unable to take payments before it gives way.
+	unfitTime = 10 * time.Second
+	// giveWayRest is how long a node that gave way stands back. It bounds how often nodes that are
+	// all right only until they lead pass the lead around.
+	giveWayRest = 2 * time.Minute
 	// refusedRetry is the time after which a refused node tries again. An operator may have fixed what
 	// was wrong.
 	refusedRetry = 10 * time.Second
@@ -32,7 +37,8 @@ type RoleHandler interface {
 	// End ends the role that the last call of Follow or Lead began, and closes the ledger. An error
 	// says that what is stored here is unknown.
 	End() error
-	// Fit says why this node should not lead, such as a full disk; nil if it may.
+	// Fit says why this node can take no payments, such as a full disk; nil if it can. Such a node
+	// leads only while no other node can take payments either.
 	Fit() error
 }
 
@@ -44,6 +50,7 @@ type Participant struct {
 	log     *slog.Logger
 	retry   time.Duration // refusedRetry
 	fitness time.Duration // fitTime
+	unfit   time.Duration // unfitTime
 
 	orders    chan order    // of this process, to the leader
 	departing chan struct{} // closed when this process stops: it stands for election no more
@@ -71,7 +78,8 @@ type State struct {
 
 // NewParticipant makes a participant that does not run yet.
 func NewParticipant(c *Cluster, h RoleHandler) *Participant {
-	return &Participant{cluster: c, handler: h, log: c.log, retry: refusedRetry, fitness: fitTime, orders: make(chan order), departing: make(chan struct{}),
+	c.setUnfit(errNotKnown)
+	return &Participant{cluster: c, handler: h, log: c.log, retry: refusedRetry, fitness: fitTime, unfit: unfitTime, orders: make(chan order), departing: make(chan struct{}),
 		state: State{Role: RoleStandby, Since: time.Now()}, changed: make(chan struct{})}
 }
 
@@ -108,7 +116,10 @@ func (p *Participant) enter(r Role, epoch int64, reason error) {
 
 // Run takes part until ctx ends. An error says that the process must start again.
 func (p *Participant) Run(ctx context.Context) error {
-	failed := false // to begin a term
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	go p.examine(ctx) // a disk that hangs keeps nothing else waiting
+	failed := false   // to begin a term
 	for ctx.Err() == nil {
 		own, err := p.handler.Follow()
 		if err != nil {
@@ -134,13 +145,6 @@ func (p *Participant) Run(ctx context.Context) error {
 // stand follows until this node is elected. It gives neither a term nor an error once ctx has ended.
 func (p *Participant) stand(ctx context.Context, own Follower) (*Term, error) {
 	for ctx.Err() == nil {
-		if err := p.handler.Fit(); err != nil {
-			p.log.Error("this node does not stand for election", "err", err)
-			if err := p.onlyFollow(ctx, own); err != nil {
-				return nil, err
-			}
-			continue
-		}
 		t, err := p.campaign(ctx, own)
 		switch {
 		case t != nil:
@@ -234,11 +238,10 @@ func (p *Participant) lead(ctx context.Context, t *Term) (failed bool, err error
 // the order, which has room for one answer.
 func (p *Participant) await(ctx context.Context, t *Term, broken <-chan struct{}) (to string, o order) {
 	o.done = make(chan error, 1)
-	// A disk that hangs keeps nothing else waiting.
 	watching, end := context.WithCancel(ctx)
 	defer end()
-	unfit := make(chan error, 1)
-	go p.watchFitness(watching, t, unfit)
+	fitter := make(chan string, 1)
+	go p.seekFitter(watching, t, fitter)
 	for {
 		select {
 		case <-t.Done():
@@ -252,26 +255,40 @@ func (p *Participant) await(ctx context.Context, t *Term, broken <-chan struct{}
 			return "", o
 		case <-ctx.Done():
 			return "", o
-		case err := <-unfit:
-			p.log.Error("this node hands over", "err", err)
-			return "", o
+		case to = <-fitter:
+			_, err := p.cluster.unfitness()
+			p.log.Error("this node can take no payments, and hands over to one that can", "to", to, "err", err)
+			p.cluster.standBack(giveWayRest)
+			return to, o
 		}
 	}
 }
 
-// watchFitness tells once why this node should not lead, if another one can, until ctx ends.
-func (p *Participant) watchFitness(ctx context.Context, t *Term, unfit chan<- error) {
-	check := time.NewTicker(p.fitness)
-	defer check.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-check.C:
-			if err := p.handler.Fit(); err != nil && p.replaceable(t.ctx) {
-				unfit <- err
-				return
+// examine finds out again and again whether this node can take payments, until ctx ends.
+func (p *Participant) examine(ctx context.Context) {
+	said := false
+	for ; ctx.Err() == nil; wait(ctx, p.fitness) {
+		err := p.handler.Fit()
+		p.cluster.setUnfit(err)
+		if since, _ := p.cluster.unfitness(); (err != nil && time.Since(since) >= p.unfit/2) != said {
+			if said = !said; said {
+				p.log.Error("this node can take no payments", "err", err)
+			} else {
+				p.log.Info("this node can take payments again")
 			}
+		}
+	}
+}
+
+// seekFitter names once a node that can take payments, if this one cannot for a while, until ctx ends.
+func (p *Participant) seekFitter(ctx context.Context, t *Term, found chan<- string) {
+	for ; ctx.Err() == nil; wait(ctx, p.fitness) {
+		if since, err := p.cluster.unfitness(); err == nil || time.Since(since) < p.unfit {
+			continue
+		}
+		if to := p.another(t.ctx, true); to != "" {
+			found <- to
+			return
 		}
 	}
 }
@@ -297,7 +314,7 @@ func (p *Participant) Depart() {
 	p.depart.Do(func() { close(p.departing) })
 	ctx, cancel := context.WithTimeout(context.Background(), 2*resignTime)
 	defer cancel()
-	if s, _ := p.State(); s.Role != RoleLeader || !p.replaceable(ctx) {
+	if s, _ := p.State(); s.Role != RoleLeader || p.another(ctx, false) == "" {
 		return
 	}
 	if err := p.tell(ctx, order{done: make(chan error, 1)}); err != nil && !errors.Is(err, ErrNotLeading) {
@@ -344,19 +361,19 @@ func (p *Participant) tell(ctx context.Context, o order) error {
 	}
 }
 
-// replaceable reports whether another node can take over.
-func (p *Participant) replaceable(ctx context.Context) bool {
+// another names a node that can take over, "" if there is none; fit wants one that can take payments.
+func (p *Participant) another(ctx context.Context, fit bool) string {
 	ctx, cancel := context.WithTimeout(ctx, resignTime)
 	defer cancel()
 	s, err := p.cluster.Status(ctx)
 	if err != nil {
 		p.log.Warn("it is not known whether another node can take over", "err", err)
-		return false
+		return ""
 	}
 	for _, n := range s.Nodes {
-		if n.Name != p.cluster.c.Node && n.Role == RoleStandby {
-			return true
+		if n.Name != p.cluster.c.Node && n.Role == RoleStandby && (n.Unfit == "" || !fit) {
+			return n.Name
 		}
 	}
-	return false
+	return ""
 }

@@ -109,7 +109,7 @@ func participate(t *testing.T, c Config, change ...func(*script)) (s *script, ov
 		f(s)
 	}
 	s.p = NewParticipant(opened(t, c), s)
-	s.p.retry, s.p.fitness = 50*time.Millisecond, 10*time.Millisecond
+	s.p.retry, s.p.fitness, s.p.unfit = 50*time.Millisecond, 10*time.Millisecond, 50*time.Millisecond
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, done := make(chan error, 1), make(chan struct{})
 	go func() {
@@ -270,6 +270,60 @@ func testReplaced(t *testing.T, e *etcdtest.Cluster) {
 	}
 	bob.did("end", "follow")
 	cas.did("lead")
+}
+
+// fit waits until etcd knows that a node can take payments, or cannot.
+func fit(t *testing.T, in *Cluster, node string, can bool) {
+	t.Helper()
+	until(t, node+" says whether it can take payments", func() bool {
+		s, err := in.Status(t.Context())
+		return err == nil && slices.ContainsFunc(s.Nodes, func(n Node) bool { return n.Name == node && (n.Unfit == "") == can })
+	})
+}
+
+// A leader that can take no payments gives way only to a node that can, and stands back after that.
+// While none can, one leads all the same.
+func testGivesWay(t *testing.T, e *etcdtest.Cluster) {
+	c, ada, _ := leading(t, e)
+	wrong := errors.New("the clock is wrong")
+	set := func(s *script, unfit error) { s.set(func() { s.unfit = unfit }) }
+	bob, _ := participate(t, c.as("bob"), func(s *script) { s.unfit = wrong })
+	bob.did("follow")
+	in := there(t, c, "bob")
+	fit(t, in, "bob", false)
+	if err := in.Handover(t.Context(), "bob"); err == nil || !strings.Contains(err.Error(), wrong.Error()) {
+		t.Errorf("the lead is handed over to a node that can take no payments: %v", err)
+	}
+	set(ada, wrong)
+	fit(t, in, "ada", false)
+	time.Sleep(20 * ada.p.unfit)
+	if state, _ := ada.p.State(); state.Role != RoleLeader {
+		t.Error("it gives way to a node that cannot do better")
+	}
+	set(bob, nil)
+	ada.did("end", "follow")
+	bob.did("lead")
+	// ada is all right again, but may fail again as soon as it leads.
+	set(ada, nil)
+	set(bob, wrong)
+	fit(t, in, "bob", false)
+	time.Sleep(20 * bob.p.unfit)
+	fit(t, in, "ada", false)
+	if state, _ := bob.p.State(); state.Role != RoleLeader {
+		t.Error("the lead goes back at once")
+	}
+	// A new node that can take payments gets the lead. Without it, one of the others leads.
+	cas, _ := participate(t, c.as("cas"))
+	cas.did("follow", "lead")
+	bob.did("end", "follow")
+	cas.becomes(RoleLeader)
+	cas.p.Depart()
+	cas.did("end", "follow")
+	until(t, "a leader among nodes that stand back", func() bool {
+		one, _ := ada.p.State()
+		other, _ := bob.p.State()
+		return one.Role == RoleLeader || other.Role == RoleLeader
+	})
 }
 
 // An order that comes while a term ends reaches no later term, and does not wait for one.

@@ -66,6 +66,7 @@ type Node struct {
 	Age       time.Duration // since it said so, by the clocks of both
 	Joining   bool          // it will be made of a backup, and has nothing yet
 	Keys      []string      // ids of the keys in its key file
+	Unfit     string        // why it can take no payments, by its own account; "" if it can
 }
 
 // Status asks etcd for everything it knows of the ring. It fails with [ErrRefused] if the ring is
@@ -111,7 +112,7 @@ func (c *Cluster) Status(ctx context.Context) (s Status, err error) {
 			case found.has(k.refused(name)):
 				role = RoleRefused
 			}
-			s.Nodes = append(s.Nodes, Node{Name: name, URL: r.URL, Serial: r.Serial, Joining: r.Joining, Keys: r.Keys, Role: role, Age: max(0, c.c.Now().Sub(time.UnixMilli(r.At)))})
+			s.Nodes = append(s.Nodes, Node{Name: name, URL: r.URL, Serial: r.Serial, Joining: r.Joining, Keys: r.Keys, Unfit: r.Unfit, Role: role, Age: max(0, c.c.Now().Sub(time.UnixMilli(r.At)))})
 		}
 	}
 	return s, err
@@ -135,9 +136,21 @@ func (c *Cluster) Current(ctx context.Context) (ledger.Position, error) {
 }
 
 // Handover asks the leader to hand over to a node, or to any if the name is empty. It returns when
-// that node leads, or without a name when another does.
+// that node leads, or without a name when another does. It refuses a node that can take no payments
+// while the leader can.
 func (c *Cluster) Handover(ctx context.Context, to string) error {
 	k := c.keys
+	s, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	unfit := map[string]string{}
+	for _, n := range s.Nodes {
+		unfit[n.Name] = n.Unfit
+	}
+	if unfit[to] != "" && unfit[s.Leader.Node] == "" {
+		return fmt.Errorf("cluster: the node %q can take no payments now, and %s can: %s", to, s.Leader.Node, unfit[to])
+	}
 	compare := []clientv3.Cmp{exists(k.leader())}
 	if to != "" {
 		compare = append(compare, exists(k.alive(to)))

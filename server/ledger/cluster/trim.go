@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
@@ -88,6 +89,9 @@ func (t *Term) lookForAlarms() {
 	var alarm error
 	for _, a := range resp.Alarms {
 		alarm = errors.Join(alarm, fmt.Errorf("cluster: the member %x of etcd has raised the alarm %s", a.MemberID, a.Alarm))
+		if a.Alarm == pb.AlarmType_NOSPACE {
+			alarm = fmt.Errorf("%w: %s", alarm, makeSpace)
+		}
 	}
 	t.tail.mu.Lock()
 	t.tail.alarm = alarm
