@@ -71,7 +71,7 @@ func TestACrowdOfConnectionsMakesRoomForOthers(t *testing.T) {
 		"one address beside a proxy": {func(int) string { return "192.0.2.77" }, []string{"192.0.2.78", "10.0.0.1"}, []string{"10.0.0.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newStrangers(t, newRoom(512, 256, 64, nil), crowd.trusted...)
+			c := newStrangers(t, newRoom(512, 256, 64*requestBytes, nil), crowd.trusted...)
 			var old []*boundedConn
 			for _, addr := range crowd.honest { // they came first, so they are the oldest
 				old = append(old, c.connect(addr))
@@ -98,7 +98,7 @@ func TestACrowdOfConnectionsMakesRoomForOthers(t *testing.T) {
 }
 
 func TestTheOldestConnectionOfAClientGoesFirst(t *testing.T) {
-	c := newStrangers(t, newRoom(100, 3, 10, nil))
+	c := newStrangers(t, newRoom(100, 3, 10*requestBytes, nil))
 	first, second, third := c.connect("192.0.2.1"), c.connect("::ffff:192.0.2.1"), c.connect("192.0.2.1")
 	other := c.connect("192.0.2.2")
 	first.SetReadDeadline(time.Time{}) // it has been active since
@@ -119,10 +119,10 @@ func TestTheOldestConnectionOfAClientGoesFirst(t *testing.T) {
 
 // Requests in work end when they end: they make no room, and no network has all of it.
 func TestRequestsInWorkMakeNoRoom(t *testing.T) {
-	c := newStrangers(t, newRoom(1<<20, 1<<20, 64, nil), "10.0.0.1")
+	c := newStrangers(t, newRoom(1<<20, 1<<20, 64*requestBytes, nil), "10.0.0.1")
 	held := func(addr string) (conn *boundedConn, ok bool) {
 		conn = c.connect(addr)
-		ok = conn.Hold(conn.client, false)
+		ok = conn.Hold(conn.client, 0)
 		conn.work()
 		return conn, ok
 	}
@@ -144,17 +144,17 @@ func TestRequestsInWorkMakeNoRoom(t *testing.T) {
 		}
 	}
 	// A client that a proxy names is counted as if it had come itself, and the proxy is not.
-	c = newStrangers(t, newRoom(1<<20, 1<<20, 64, nil), "10.0.0.1")
+	c = newStrangers(t, newRoom(1<<20, 1<<20, 64*requestBytes, nil), "10.0.0.1")
 	one := front.ClientOf(netip.MustParseAddr("198.51.100.1"))
 	for i := range 20 {
 		conn := c.connect("10.0.0.1")
-		ok := conn.Hold(one, false)
+		ok := conn.Hold(one, 0)
 		conn.work()
 		if ok != (i < 16) {
 			t.Errorf("request %d of one client behind a proxy: %v", i, ok)
 		}
 	}
-	if conn := c.connect("10.0.0.1"); !conn.Hold(front.ClientOf(netip.MustParseAddr("203.0.113.1")), false) {
+	if conn := c.connect("10.0.0.1"); !conn.Hold(front.ClientOf(netip.MustParseAddr("203.0.113.1")), 0) {
 		t.Error("another client of that proxy has no room")
 	}
 }
@@ -179,7 +179,7 @@ func TestAClientBehindAProxyMakesRoomForTheProxysOthers(t *testing.T) {
 	const room = 32
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, TrustedProxies: proxies(t, "", "127.0.0.1"), Paid: map[string]Handler{"/api/bid": paidOK}})
 	s.room.mu.Lock()
-	s.room.holding = newRoom(maxConns, maxConnsPerClient, room, nil).holding
+	s.room.holding = newRoom(maxConns, maxConnsPerClient, room*requestBytes, nil).holding
 	s.room.mu.Unlock()
 	post := func(client, rest string) string {
 		return "POST /api/bid HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: " + client + "\r\nContent-Type: application/json\r\nContent-Length: 16000\r\n\r\n" + rest
@@ -232,7 +232,7 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 			}
 			s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body), Paid: map[string]Handler{"/api/bid": paidOK}})
 			s.room.mu.Lock()
-			s.room.holding = newRoom(maxConns, maxConnsPerClient, room, nil).holding
+			s.room.holding = newRoom(maxConns, maxConnsPerClient, room*requestBytes, nil).holding
 			s.room.mu.Unlock()
 			fill(t, s, 3*room, part)
 			for range 4 {
@@ -265,7 +265,7 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 // What TLS keeps of a handshake or a record that is not whole holds memory as a request does,
 // until an answer is sent; requests of the usual size take no place for it.
 func TestUnfinishedTLSHoldsMemory(t *testing.T) {
-	c := newStrangers(t, newRoom(64, 64, 8, nil))
+	c := newStrangers(t, newRoom(64, 64, 8*requestBytes, nil))
 	c.l.sealed = true
 	reads := func(conn *boundedConn, client net.Conn, bytes int) (err error) {
 		go client.Write(make([]byte, bytes))

@@ -273,14 +273,6 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	defer s.measure(ctx, s.began())
 	if b := bounded(ctx.Conn()); b != nil {
 		b.work()
-		defer func() {
-			// What a refused request did can be asked again; 409 says what a payment came to.
-			h, status := &ctx.Request.Header, ctx.Response.StatusCode()
-			refused := status >= 400 && status < 500 && status != fasthttp.StatusConflict
-			if (h.IsGet() || h.IsHead() || refused) && !ctx.Response.IsBodyStream() {
-				b.send()
-			}
-		}()
 	}
 	defer s.contain(ctx, &w)
 	dropTrailers(&ctx.Request.Header, s.proxies.Field())
@@ -299,8 +291,27 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 			w = more
 		}
 	}
+	s.bound(ctx)
 	s.finish(ctx, w)
 }
+
+// bound counts what an answer holds until its client has read it, and lets the connection make room
+// for others from then on, if it can be asked for again. Without room, that is the answer.
+func (s *Shell) bound(ctx *fasthttp.RequestCtx) {
+	b, status := bounded(ctx.Conn()), ctx.Response.StatusCode()
+	// What a refused request did can be asked again; 409 says what a payment came to.
+	refused := status >= 400 && status < 500 && status != fasthttp.StatusConflict
+	if b == nil || b.Evicted() || ctx.Response.IsBodyStream() || ctx.UserValue(changesKey{}) != nil && !refused {
+		return
+	}
+	if !b.send(len(ctx.Response.Body())) {
+		s.problem(ctx, overloaded)
+		setHeader(ctx, "Retry-After", overloadedFor)
+	}
+}
+
+// changesKey is the key under which a request is known to have asked for a paid operation.
+type changesKey struct{}
 
 // contain answers a request after its handler panicked, and the process goes on. Defer it.
 func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *share.Window) {
