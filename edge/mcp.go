@@ -77,6 +77,11 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	if !ok {
 		from = voucher.Sender{Client: s.proxies.Client(ctx), HTTPS: s.proxies.Secure(ctx)}
 	}
+	end, ok := s.turn(ctx, s.tools)
+	if !ok {
+		return
+	}
+	defer end()
 	id := string(RequestID(ctx))
 	var changes atomic.Bool
 	// The request's own context ends with the request, and goroutines of the SDK outlive
@@ -84,6 +89,7 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)), mcp.Sender{
 		Ask: func(r describe.Request, c mcp.Credentials) *mcp.Reply {
 			changes.Store(true)
+			end() // a payment takes its time
 			return s.ask(from, id, r, c)
 		},
 		X402: string(ctx.QueryArgs().Peek("pay")) == "x402",

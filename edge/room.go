@@ -144,6 +144,15 @@ func (c *boundedConn) Hold(of front.Client, answer int) bool {
 	return !c.evicted.Load() && r.take(&r.holding, c, p)
 }
 
+// newTurns gives n turns, each with room for an answer.
+func newTurns(n int) chan *api.Response {
+	turns := make(chan *api.Response, n)
+	for range n {
+		turns <- new(api.Response)
+	}
+	return turns
+}
+
 // turn waits for one of turns, which the caller gives back. It reports false if the connection,
 // which may be nil, has to make room meanwhile. Otherwise its request is in work.
 func (c *boundedConn) turn(turns chan *api.Response) (mine *api.Response, ok bool) {

@@ -159,6 +159,156 @@ func TestRequestsInWorkMakeNoRoom(t *testing.T) {
 	}
 }
 
+// What a connection has still to send counts by its bytes. Beyond the bound those go that have
+// the most of it, each with its oldest first, and whoever has little of it stays.
+func TestLongAnswersMakeRoomByTheirBytes(t *testing.T) {
+	const most = 64
+	for name, crowd := range map[string]func(i int) string{
+		"one address": func(int) string { return "127.0.0.1" }, "many networks": func(i int) string { return fmt.Sprintf("%d.%d.0.1", 20+i%32, i%7) },
+		"a /32": func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i%32) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newStrangers(t, newRoom(1<<20, 1<<20, most*requestBytes, nil))
+			slow := c.connect("192.0.2.1")
+			if !slow.Hold(slow.client, maxCopied+1) {
+				t.Fatal("no room for the first")
+			}
+			var all []*boundedConn
+			for i := range 300 {
+				conn := c.connect(crowd(i))
+				if all = append(all, conn); !conn.Hold(conn.client, 3*requestBytes) {
+					t.Fatalf("no room for answer %d", i)
+				}
+				if size, n := c.room.holding.size, len(c.room.holding.in); size > most*requestBytes || size != 4*requestBytes*(n-1)+requestBytes+maxCopied+1 {
+					t.Fatalf("%d hold %d KB", n, size>>10)
+				}
+				if i%10 == 0 { // those that ask for little
+					other := c.connect(fmt.Sprintf("198.51.%d.1", i%256))
+					if !other.Hold(other.client, 100) {
+						t.Fatal("no room for a short answer")
+					}
+					other.Free()
+				}
+			}
+			if c.ended(slow) {
+				t.Error("who reads one answer slowly had to make room")
+			}
+			left, gone := 0, 0
+			for i, conn := range all {
+				if !conn.Evicted() {
+					if left++; name == "one address" && i < gone {
+						t.Errorf("%d went before %d", gone, i)
+					}
+					continue
+				}
+				gone = i
+				conn.SetWriteDeadline(time.Now().Add(time.Hour)) // what serves it moves the deadline when it writes
+				if _, err := conn.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Fatalf("an evicted connection writes: %v", err)
+				}
+			}
+			if left < most/5 {
+				t.Errorf("%d are left", left)
+			}
+			for _, conn := range append(all, slow) {
+				conn.Free()
+			}
+			if c.room.holding.size != 0 || len(c.room.holding.in) != 0 {
+				t.Errorf("%d bytes are held by nobody", c.room.holding.size)
+			}
+			for _, counts := range c.room.holding.by {
+				if len(counts) > 0 {
+					t.Errorf("networks have what nobody holds: %v", counts)
+				}
+			}
+		})
+	}
+}
+
+// Who waits for its turn makes room for others, without taking the turn of anybody. Who has it
+// does not.
+func TestThoseThatWaitForTheirTurnMakeRoom(t *testing.T) {
+	c := newStrangers(t, newRoom(1<<20, 1<<20, 4*requestBytes, nil))
+	turns := make(chan *api.Response, 1)
+	turns <- new(api.Response)
+	hold := func(addr string) *boundedConn {
+		conn := c.connect(addr)
+		if !conn.Hold(conn.client, 0) {
+			t.Fatalf("no room for %s", addr)
+		}
+		return conn
+	}
+	works := hold("192.0.2.1")
+	turn, ok := works.turn(turns)
+	if !ok {
+		t.Fatal("no turn")
+	}
+	got := make(chan bool)
+	wait := func(conn *boundedConn) {
+		go func() {
+			mine, ok := conn.turn(turns)
+			if ok {
+				turns <- mine
+			}
+			got <- ok
+		}()
+	}
+	for i := range 3 {
+		wait(hold(fmt.Sprintf("198.51.100.%d", i)))
+	}
+	hold("203.0.113.1")
+	if <-got {
+		t.Error("one had a turn that somebody else has")
+	}
+	if c.ended(works) {
+		t.Error("a request in work made room")
+	}
+	turns <- turn
+	if second, third := <-got, <-got; !second && !third {
+		t.Error("no turn for those that wait")
+	}
+	if works.Free(); len(turns) != 1 {
+		t.Errorf("%d turns are left", len(turns))
+	}
+}
+
+// Many ask for the same list at once, under as many names as it has: it is made once, and all get
+// the same bytes.
+func TestAListIsMadeOnceForAllThatWait(t *testing.T) {
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	n := NewSwappable(&fakeCore{serve: func(target []byte, r *api.Response) {
+		begun <- struct{}{}
+		<-goOn
+		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: append(append(r.Body[:0], target...), make([]byte, leastList)...)}
+	}}, "").enter()
+	for len(n.lists) > 1 {
+		<-n.lists
+	}
+	type answer struct {
+		body []byte
+		at   *byte
+	}
+	answers := make(chan answer)
+	for i := range 20 {
+		go func() {
+			target := []string{"/api/ring?limit=9", fmt.Sprintf("/api/ring?limit=9&x=%d", i), fmt.Sprintf("/api/r%%69ng?limit=9&limit=%d", i), fmt.Sprintf("/api/ring?limit=9&x=%0300d", i)}[i%4]
+			r, f := n.serve([]byte(target), noFields{}, new(api.Response), nil)
+			answers <- answer{r.Body, &f.Body[0]}
+		}()
+	}
+	<-begun
+	close(goOn)
+	first := <-answers
+	for range 19 {
+		if a := <-answers; a.at != first.at {
+			t.Errorf("another copy: %.40s and %.40s", a.body, first.body)
+		}
+	}
+	if len(begun) > 0 {
+		t.Errorf("it was made %d times more", len(begun))
+	}
+}
+
 // fill opens n connections that each send the part of a request, and waits until the shell
 // has as many as it may.
 func fill(t *testing.T, s *site, n int, part string) (conns []net.Conn) {
@@ -227,7 +377,7 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := "{}"
-			if strings.HasSuffix(name, "answer") {
+			if strings.Contains(name, "answer") {
 				body = long
 			}
 			s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body), Paid: map[string]Handler{"/api/bid": paidOK}})

@@ -18,6 +18,7 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"webring/core/api"
 	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
@@ -32,6 +33,9 @@ import (
 const (
 	// MaxBody is the longest request body in bytes.
 	MaxBody = 16 << 10
+	// maxMade is how many results of tools are made at a time, and how many pages: each takes some
+	// megabytes for a moment, and some wait for the origin.
+	maxMade = 16
 	// MaxHeader is the longest request header in bytes, request line included.
 	// A payment credential of 16 KiB fits in with room to spare. The payment code
 	// refuses a longer one with a code of its own.
@@ -66,6 +70,8 @@ type Shell struct {
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
 	mcp        *mcp.Server
+	tools      chan *api.Response // turns to make the result of a tool
+	drawing    chan *api.Response // turns to draw a page
 	plain      plainPaths
 	answers    sync.Pool // of *answer
 	draining   atomic.Bool
@@ -115,6 +121,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	s.pages = pages.New(s.describedSite(&cfg), now)
 	s.live = newLive(core, s.pages)
 	s.mcp = mcp.New(toolReader{s}, cfg.Version, s.log)
+	s.tools, s.drawing = newTurns(maxMade), newTurns(maxMade)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = spoken(cfg.TLS.NextProtos)
@@ -305,9 +312,24 @@ func (s *Shell) bound(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	if !b.send(len(ctx.Response.Body())) {
-		s.problem(ctx, overloaded)
-		setHeader(ctx, "Retry-After", overloadedFor)
+		s.noRoom(ctx)
 	}
+}
+
+// turn waits for one of turns, and gives what ends it; or it answers that there is no room.
+func (s *Shell) turn(ctx *fasthttp.RequestCtx, turns chan *api.Response) (end func(), ok bool) {
+	room, ok := bounded(ctx.Conn()).turn(turns)
+	if !ok {
+		s.noRoom(ctx)
+		return nil, false
+	}
+	return sync.OnceFunc(func() { turns <- room }), true
+}
+
+// noRoom refuses a request for which there is no room.
+func (s *Shell) noRoom(ctx *fasthttp.RequestCtx) {
+	s.problem(ctx, overloaded)
+	setHeader(ctx, "Retry-After", overloadedFor)
 }
 
 // changesKey is the key under which a request is known to have asked for a paid operation.

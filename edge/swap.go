@@ -39,10 +39,7 @@ const over = 1 << 62
 // NewSwappable begins with a core; digest names its build as
 // [Config.CoreDigest] says.
 func NewSwappable(c Core, digest string) *Swappable {
-	s := &Swappable{lists: make(chan *api.Response, runtime.GOMAXPROCS(0))}
-	for range cap(s.lists) {
-		s.lists <- new(api.Response)
-	}
+	s := &Swappable{lists: newTurns(runtime.GOMAXPROCS(0))}
 	s.current.Store(s.newGeneration(c, digest))
 	return s
 }

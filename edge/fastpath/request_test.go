@@ -25,7 +25,9 @@ func FuzzPlainRead(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	served := []string{"/", "/api", "/next", "/api/ring/a-1"}
-	cfg := &Config{APIVersion: "1", Serves: func(target []byte) (int, bool, bool) { return 0, false, slices.Contains(served, string(front.Path(target))) }}
+	cfg := &Config{APIVersion: "1", Serves: func(target []byte) (int, bool, bool) {
+		return 0, false, slices.Contains(served, string(front.Path(target)))
+	}}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var q Request
 		n, what := q.parse(b, cfg, "X-Forwarded-For")
