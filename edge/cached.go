@@ -47,32 +47,42 @@ const documentSize = 512
 func (g *generation) serve(target []byte, h content.Fields, r *api.Response, conn *boundedConn) (*api.Response, content.Form) {
 	e, d := g.find(target)
 	if d == nil {
-		if known := api.Known(target); len(known) < len(target) {
-			return g.serve(known, h, r, conn)
-		}
-		list := isList(target)
-		if list {
-			room, ok := conn.turn(g.lists)
-			if !ok {
-				*r = api.Response{Status: overloaded.code.Status(), Media: api.Problem, Body: api.AppendProblem(r.Body[:0], g.BaseURL(), overloaded.code, overloaded.detail, nil)}
-				r.Seq, _ = g.Head()
-				return r, content.Form{Body: r.Body}
-			}
-			defer func() { g.lists <- room }()
-			r = room
-			e, d = g.find(target) // it may have been made meanwhile
-		}
-		if d == nil {
-			g.metrics.cached(false)
-			if e, d = g.ask(target, h, r, e != nil, list); d == nil {
-				return r, content.Form{Body: r.Body}
-			}
-		} else {
-			g.metrics.cached(true)
-		}
-	} else {
-		g.metrics.cached(true)
+		return g.miss(target, h, r, conn, e != nil)
 	}
+	g.metrics.cached(true)
+	return g.form(e, d, h)
+}
+
+// miss is serve for a target without a cached answer that holds. stale says that there is one.
+func (g *generation) miss(target []byte, h content.Fields, r *api.Response, conn *boundedConn, stale bool) (*api.Response, content.Form) {
+	if known := api.Known(target); len(known) < len(target) {
+		return g.serve(known, h, r, conn)
+	}
+	list := isList(target)
+	if list {
+		room, ok := conn.turn(g.lists)
+		if !ok {
+			*r = api.Response{Status: overloaded.code.Status(), Media: api.Problem, Body: api.AppendProblem(r.Body[:0], g.BaseURL(), overloaded.code, overloaded.detail, nil)}
+			r.Seq, _ = g.Head()
+			return r, content.Form{Body: r.Body}
+		}
+		defer func() { g.lists <- room }()
+		r = room
+		if e, d := g.find(target); d != nil { // it was made meanwhile
+			g.metrics.cached(true)
+			return g.form(e, d, h)
+		}
+	}
+	g.metrics.cached(false)
+	e, d := g.ask(target, h, r, stale, list)
+	if d == nil {
+		return r, content.Form{Body: r.Body}
+	}
+	return g.form(e, d, h)
+}
+
+// form gives a document and its body in the form that h asks for.
+func (g *generation) form(e *cache.Entry, d *document, h content.Fields) (*api.Response, content.Form) {
 	if !d.coded {
 		return &d.response, content.Form{Body: d.response.Body, Hash: d.hash}
 	}
