@@ -69,6 +69,11 @@ func (s *Shell) callAgent(ctx *fasthttp.RequestCtx) {
 	if !s.mayCall(ctx) {
 		return
 	}
+	end, ok := s.turn(ctx, s.tools)
+	if !ok {
+		return
+	}
+	defer end()
 	id, result, failed := s.askAgent(ctx)
 	answer := map[string]any{"jsonrpc": "2.0", "id": id, "result": result}
 	if failed != nil {

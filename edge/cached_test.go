@@ -77,14 +77,14 @@ func TestAnswersAreMadeOnceAsLongAsTheyHold(t *testing.T) {
 		{"a fault, a third time", func() {}, "/api/categories", 17},
 		{"no fault any more", func() { answer.Validity, answer.Status = api.Position, 200 }, "/api/categories", 18},
 		{"that again", func() {}, "/api/categories", 18},
-		{"a long target", func() { answer.Body = make([]byte, leastList) }, "/api/ring?" + strings.Repeat("x", longestTarget), 19},
-		{"that again", func() {}, "/api/ring?" + strings.Repeat("x", longestTarget), 20},
+		{"a long target", func() { answer.Body = make([]byte, leastList) }, "/api/ring?category=" + strings.Repeat("x", longestTarget), 19},
+		{"that again", func() {}, "/api/ring?category=" + strings.Repeat("x", longestTarget), 20},
 		{"a long document", func() { answer.Body = make([]byte, longestCached+1) }, "/api/ring?limit=500", 21},
 		{"that again", func() {}, "/api/ring?limit=500", 22},
 	} {
 		step.change()
 		before := asked
-		got, _ := n.serve([]byte(step.target), noFields{}, &r)
+		got, _ := n.serve([]byte(step.target), noFields{}, &r, nil)
 		if asked > before {
 			wrote[step.target] = byte(asked)
 		}
@@ -95,7 +95,9 @@ func TestAnswersAreMadeOnceAsLongAsTheyHold(t *testing.T) {
 			t.Errorf("step %d, %s: the core was asked %d times, want %d", i, step.what, asked, step.want)
 			asked = step.want
 		}
-		r.Body[len(r.Body)-1] = 'x' // the reader's own
+		if got == &r {
+			r.Body[len(r.Body)-1] = 'x' // the reader's own
+		}
 	}
 }
 
@@ -126,7 +128,7 @@ func TestCachedAnswersAreNeverOld(t *testing.T) {
 		}
 		for _, target := range []string{"/api/leaderboard", "/api/ring?limit=90", "/api/leaderboard?limit=30&offset=5", "/next?from=m3", "/api/widget?from=m3", "/api/ring/m3",
 			"/api/ring/m4", "/api/widget?from=nobody", "/api/ring/nobody", "/next", "/api/ring?limit=x"} {
-			kept, _ := n.serve([]byte(target), noFields{}, &own)
+			kept, _ := n.serve([]byte(target), noFields{}, &own, nil)
 			ring.Serve([]byte(target), &fresh)
 			if kept.Status != fresh.Status || kept.Seq != fresh.Seq || kept.Validity != fresh.Validity || kept.Since != fresh.Since || kept.Until != fresh.Until || string(kept.Body) != string(fresh.Body) ||
 				string(kept.Next) != string(fresh.Next) || string(kept.Prev) != string(fresh.Prev) || string(kept.Location) != string(fresh.Location) || kept.Unknown != fresh.Unknown {
@@ -252,7 +254,7 @@ func TestAListIsCompressedOnceAsLongAsItHolds(t *testing.T) {
 	n := NewSwappable(c, "").enter()
 	var r api.Response
 	get := func(accept string) []byte {
-		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r)
+		_, f := n.serve([]byte("/api/ring"), fieldsOf{"Accept-Encoding": accept}, &r, nil)
 		return f.Body
 	}
 	first := get("zstd")
@@ -289,7 +291,7 @@ func TestDocumentsTakeABoundedNumberOfBytes(t *testing.T) {
 		wait.Go(func() {
 			var r api.Response
 			for i, at := range targets {
-				n.serve(target(at), fieldsOf{"Accept-Encoding": []string{"zstd", "gzip", ""}[i%3]}, &r)
+				n.serve(target(at), fieldsOf{"Accept-Encoding": []string{"zstd", "gzip", ""}[i%3]}, &r, nil)
 			}
 		})
 	}

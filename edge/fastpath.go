@@ -20,41 +20,47 @@ import (
 // spelled without escapes, and the front page, which most people ask for and nothing else.
 // Those below /api/ring/ are one, at "". A deprecated path has no route here: its answers have
 // more fields.
-type plainPaths map[string]int
+type plainPaths map[string]plainPath
+
+type plainPath struct {
+	route int
+	long  bool // it has a list
+}
 
 const noRoute = -1
 
 func newPlainPaths(deprecated map[string]describe.Deprecation) plainPaths {
-	p := plainPaths{"/": otherRoute}
+	p := plainPaths{"/": {route: otherRoute}}
 	for _, path := range api.Paths() {
 		route := otherRoute
 		if _, old := deprecated[path]; old {
 			route = noRoute
 		}
-		p[strings.TrimSuffix(path, string(ringPrefix)+"{slug}")] = route
+		p[strings.TrimSuffix(path, string(ringPrefix)+"{slug}")] = plainPath{route, isList([]byte(path))}
 	}
 	return p
 }
 
-// have reports whether the path of a target is one of them, and gives its route.
-func (p plainPaths) have(target []byte) (route int, plain bool) {
+// have reports whether the path of a target is one of them, and gives its route and whether its
+// answer may be long.
+func (p plainPaths) have(target []byte) (route int, long, plain bool) {
 	path := target
 	if i := bytes.IndexByte(target, '?'); i >= 0 {
 		path = target[:i]
 	}
-	if route, plain = p[string(path)]; plain {
-		return route, route != noRoute && (string(path) != ringPath || !mayAskForWords(target[len(path):]))
+	if found, is := p[string(path)]; is {
+		return found.route, found.long, found.route != noRoute && (string(path) != ringPath || !mayAskForWords(target[len(path):]))
 	}
 	if len(path) <= len(ringPrefix) || string(path[:len(ringPrefix)]) != string(ringPrefix) {
-		return 0, false
+		return 0, false, false
 	}
 	for _, c := range path[len(ringPrefix):] {
 		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || c == '-') {
-			return 0, false
+			return 0, false, false
 		}
 	}
-	route, plain = p[""]
-	return route, plain && route != noRoute
+	found, is := p[""]
+	return found.route, false, is && found.route != noRoute
 }
 
 // plainAnswerer answers plain reads for the fast path, as the handlers answer others.
@@ -121,7 +127,8 @@ func (p *plainAnswerer) read(r *fastpath.Request, g *generation, home bool, now 
 		res = failed
 		f.Body = res.Body
 	} else {
-		res, f = g.serve(r.Target, r, res)
+		conn, _ := r.Holder.(*boundedConn)
+		res, f = g.serve(r.Target, r, res, conn)
 		p.s.hops.Count(res.From, res.To, r.Client, r.UserAgent, now)
 	}
 	if res.Media == api.Problem {

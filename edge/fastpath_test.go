@@ -96,7 +96,7 @@ func TestManyRequestsAtATimeAreAnsweredInOrder(t *testing.T) {
 	var requests strings.Builder
 	var want []string
 	for i := range 300 {
-		target, fields := fmt.Sprintf("/api/ring?n=%d", i%120), ""
+		target, fields := fmt.Sprintf("/api/ring?limit=%d", i%120), ""
 		if i == 250 {
 			fields = unusual
 		}

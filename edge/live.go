@@ -14,6 +14,7 @@ import (
 
 	"webring/edge/front"
 	"webring/edge/pages"
+	"webring/edge/share"
 )
 
 // livePath is the event stream (WHATWG HTML, "Server-sent events") by which open pages draw what
@@ -22,7 +23,7 @@ const livePath = "/ring/live"
 
 const (
 	// maxLive is how many pages may be open at a node, and maxLivePerClient how many of one
-	// client. A quarter of all connections is left for requests.
+	// client; clients and their networks share them by the rule of [share]. A quarter of all connections is left for requests.
 	maxLive          = maxConns / 4 * 3
 	maxLivePerClient = 64
 	// liveTurn is how often the ring is looked at while a page is open. What happens in one
@@ -44,7 +45,7 @@ type live struct {
 
 	mu      sync.Mutex
 	open    map[*livePage]struct{}
-	of      map[front.Client]int
+	places  *share.Shares // of the pages of clients by their addresses
 	running bool
 	ended   bool
 }
@@ -58,12 +59,13 @@ type livePage struct {
 }
 
 func newLive(core *Swappable, pages *pages.Pages) *live {
-	return &live{core: core, pages: pages, open: map[*livePage]struct{}{}, of: map[front.Client]int{}}
+	return &live{core: core, pages: pages, open: map[*livePage]struct{}{}, places: share.NewShares(share.Rule{Most: maxLive, Half: maxLivePerClient})}
 }
 
 // room reports whether one more page of a client may be open. The caller holds mu.
 func (l *live) room(client front.Client) bool {
-	return !l.ended && len(l.open) < maxLive && (!client.IsOne() || l.of[client] < maxLivePerClient)
+	asker := share.AskerOf(client.String())
+	return !l.ended && len(l.open) < maxLive && (!client.IsOne() || l.places.Had(asker) < maxLivePerClient && l.places.Room(asker))
 }
 
 // enter adds a page, if there is room.
@@ -74,7 +76,9 @@ func (l *live) enter(p *livePage) bool {
 		return false
 	}
 	l.open[p] = struct{}{}
-	l.of[p.client]++
+	if p.client.IsOne() {
+		l.places.Take(share.AskerOf(p.client.String()))
+	}
 	if !l.running {
 		l.running = true
 		go l.run()
@@ -86,8 +90,8 @@ func (l *live) leave(p *livePage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, p)
-	if l.of[p.client]--; l.of[p.client] == 0 {
-		delete(l.of, p.client)
+	if p.client.IsOne() {
+		l.places.Return(share.AskerOf(p.client.String()))
 	}
 }
 

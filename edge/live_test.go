@@ -4,15 +4,18 @@ import (
 	"bufio"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"webring/core"
 	"webring/core/api"
+	"webring/edge/front"
 	"webring/edge/pages"
 	"webring/edge/voucher"
 )
@@ -110,6 +113,40 @@ func TestOpenPagesOfAClientAreBounded(t *testing.T) {
 	wantProblem(t, s.Get(livePath), api.Overloaded)
 	if r := s.Do("HEAD", livePath, ""); r.Status != 503 {
 		t.Errorf("HEAD: %d", r.Status)
+	}
+}
+
+// A crowd opens as many pages as it may, and a newcomer gets a place, be the crowd of many networks
+// or of one.
+func TestCrowdsLeaveRoomForOpenPages(t *testing.T) {
+	for name, crowd := range map[string]func(i int) string{
+		"192 networks": func(i int) string { return fmt.Sprintf("%d.1.0.1", 1+i%192) },
+		"a /22":        func(i int) string { return fmt.Sprintf("198.51.%d.%d", i%4, i/4%256) },
+		"a /40":        func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i%192) },
+	} {
+		l := serve(t, Config{Core: newRing(t)}).live
+		l.running = true // nothing is sent here
+		page := func(addr string) *livePage { return &livePage{client: front.ClientOf(netip.MustParseAddr(addr))} }
+		var all []*livePage
+		for i := range 2 * maxLive {
+			if p := page(crowd(i)); l.enter(p) {
+				all = append(all, p)
+			}
+		}
+		for i := range 1000 {
+			p := page(fmt.Sprintf("203.%d.113.1", i%256))
+			if !l.enter(p) {
+				t.Errorf("%s has %d places, and newcomer %d has none", name, len(all), i)
+				break
+			}
+			all = append(all, p)
+		}
+		for _, p := range all {
+			l.leave(p)
+		}
+		if len(l.open) > 0 || l.places.Taken() > 0 {
+			t.Errorf("%s: %d places of %d are not given back", name, l.places.Taken(), len(l.open))
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
 
@@ -76,13 +77,26 @@ func (s *Shell) callTool(ctx *fasthttp.RequestCtx) {
 	if !ok {
 		from = voucher.Sender{Client: s.proxies.Client(ctx), HTTPS: s.proxies.Secure(ctx)}
 	}
+	end, ok := s.turn(ctx, s.tools)
+	if !ok {
+		return
+	}
+	defer end()
 	id := string(RequestID(ctx))
+	var changes atomic.Bool
 	// The request's own context ends with the request, and goroutines of the SDK outlive
 	// it by a moment.
 	a, err := s.mcp.Handle(context.Background(), fields, bytes.Clone(Body(ctx)), mcp.Sender{
-		Ask:  func(r describe.Request, c mcp.Credentials) *mcp.Reply { return s.ask(from, id, r, c) },
+		Ask: func(r describe.Request, c mcp.Credentials) *mcp.Reply {
+			changes.Store(true)
+			end() // a payment takes its time
+			return s.ask(from, id, r, c)
+		},
 		X402: string(ctx.QueryArgs().Peek("pay")) == "x402",
 	})
+	if changes.Load() {
+		ctx.SetUserValue(changesKey{}, true)
+	}
 	var wrong *mcp.MessageError
 	switch {
 	case errors.As(err, &wrong):

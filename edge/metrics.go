@@ -248,9 +248,10 @@ func (s *Shell) countAll() {
 	}
 	s.metrics = newMetrics(names)
 	s.core.countIn(s.metrics)
-	for path, route := range s.plain {
-		if route != noRoute {
-			s.plain[path] = s.metrics.route([]byte(cmp.Or(path, "/api/ring/a")))
+	for path, of := range s.plain {
+		if of.route != noRoute {
+			of.route = s.metrics.route([]byte(cmp.Or(path, "/api/ring/a")))
+			s.plain[path] = of
 		}
 	}
 }

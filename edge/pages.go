@@ -55,6 +55,13 @@ func (s *Shell) page(v pages.View, form string) fasthttp.RequestHandler {
 		defer g.leave()
 		sent, _ := front.Target(&ctx.Request.Header)
 		target, path, query := pages.Target(sent)
+		if !s.pages.Has(g, form+target) {
+			end, ok := s.turn(ctx, s.drawing)
+			if !ok {
+				return
+			}
+			defer end()
+		}
 		p, failed := s.pages.Get(g, v, form+target, path, query)
 		s.sendPage(ctx, g, p, failed)
 	}

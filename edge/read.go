@@ -26,7 +26,7 @@ func (s *Shell) read(ctx *fasthttp.RequestCtx) {
 	a := s.answers.Get().(*answer)
 	g := s.core.enter()
 	defer g.leave()
-	r, f := g.serve(target, &ctx.Request.Header, &a.Response)
+	r, f := g.serve(target, &ctx.Request.Header, &a.Response, bounded(ctx.Conn()))
 	if h := &ctx.Request.Header; r.To > 0 && h.IsGet() && !prefetches(h) {
 		s.hops.Count(r.From, r.To, s.proxies.Client(ctx), h.UserAgent(), s.now())
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"webring/core/api"
 	"webring/edge/front"
 )
 
@@ -20,21 +21,23 @@ const (
 	// client.
 	maxConns          = 16384
 	maxConnsPerClient = 256
-	// maxHolding is how many connections may hold memory for a request: one that has come
-	// in part, one that is being answered, or one with an answer that the client has not read.
-	// Such a connection holds 60 KB when its client sends a long body, and about 130 KB at
-	// most. So requests hold 60 to 130 MB in all.
-	maxHolding = 1024
+	// maxHolding is how many bytes connections may hold for requests: those that have come in
+	// part, those that are being answered, and those with an answer that the client has not read.
+	maxHolding = 1024 * requestBytes
+	// requestBytes is what such a connection counts for, with the buffers for its request and an
+	// answer of up to maxCopied bytes. Of a longer answer, all bytes count in addition, though
+	// connections with the same one share them.
+	requestBytes = 128 << 10
 )
 
 // room bounds the connections of a node, and the memory that they hold.
 //
-// When it is full, connections that wait for their client make room for a new one: those
-// between requests, those with a part of a request, and those that do not read what they
-// have asked for. The networks with the most of these lose them, and of each the client
-// with the most, its oldest first. So a crowd takes its own places, however many addresses
-// it has, and a client of another network gets in. No connection ends while a request on it
-// is in work, or before the answer to anything but a read is sent.
+// When it is full, connections that wait make room for a new one: those between requests,
+// those with a part of a request, those that wait for their turn to be answered, and those
+// that do not read what they have asked for. The networks with the most of these lose them, and
+// of each the client with the most, its oldest first. So a crowd takes its own places, however
+// many addresses it has, and a client of another network gets in. No connection ends while a
+// request on it is in work, or before the answer to anything but a read is sent.
 type room struct {
 	mu      sync.Mutex
 	open    crowd
@@ -59,13 +62,14 @@ func newRoom(open, each, holding int, m *metrics) *room {
 	}
 }
 
-// crowd is a set of connections with bounds: for all, and for the networks around a client
-// by their width, 0 where there is none.
+// crowd is a set of connections of some size with bounds: for all, and for the networks around
+// a client by their width, 0 where there is none.
 type crowd struct {
 	index int
 	most  int
 	each  [front.Widths]int
 	in    map[*boundedConn]struct{}
+	size  int // of all
 	by    [front.Widths]map[front.Client]int
 }
 
@@ -74,6 +78,7 @@ type place struct {
 	taken   bool
 	client  front.Client
 	counted bool // by its networks
+	size    int
 }
 
 // boundedConn is a connection of a room. It gives its places back when it is closed.
@@ -88,6 +93,7 @@ type boundedConn struct {
 	working atomic.Bool  // a request is in work: it does not wait
 	writing atomic.Bool  // it waits for the client to read
 	evicted atomic.Bool
+	leaving chan struct{} // closed when it is evicted, while it waits for its turn; of the room
 
 	sealed   bool // TLS is spoken on it
 	unopened int  // bytes of TLS since the last answer; of the goroutine that reads
@@ -103,7 +109,7 @@ type boundedConn struct {
 func (r *room) enter(c *boundedConn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.take(&r.open, c, place{client: c.client, counted: c.counted})
+	return r.take(&r.open, c, place{client: c.client, counted: c.counted, size: 1})
 }
 
 // leave gives back what a connection still has.
@@ -114,29 +120,71 @@ func (r *room) leave(c *boundedConn) {
 	r.holding.remove(c)
 }
 
-// Hold takes a place among the connections that hold memory, for a request of this client.
-// It reports false if there is none. writing says that the client does not read.
-func (c *boundedConn) Hold(of front.Client, writing bool) bool {
-	p := place{client: of, counted: of.IsOne()}
+// Hold takes a place among the connections that hold memory, for a request of this client, or for
+// an answer of so many bytes that the client has to read. It reports false if there is none.
+func (c *boundedConn) Hold(of front.Client, answer int) bool {
+	p := place{client: of, counted: of.IsOne(), size: requestBytes}
 	if of == c.client {
 		p.counted = c.counted
 	}
+	if answer > maxCopied {
+		p.size += answer
+	}
 	c.since.Store(time.Now().UnixNano())
-	c.writing.Store(writing)
+	c.writing.Store(answer > 0)
 	c.unfreed = false
 	r := c.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if has := c.places[amongHolding]; has.taken && has.client == p.client {
+	c.working.Store(false)
+	if has := c.places[amongHolding]; has.taken && has.client == p.client && has.size == p.size {
 		return true
 	}
 	r.holding.remove(c)
 	return !c.evicted.Load() && r.take(&r.holding, c, p)
 }
 
+// newTurns gives n turns, each with room for an answer.
+func newTurns(n int) chan *api.Response {
+	turns := make(chan *api.Response, n)
+	for range n {
+		turns <- new(api.Response)
+	}
+	return turns
+}
+
+// turn waits for one of turns, which the caller gives back. It reports false if the connection,
+// which may be nil, has to make room meanwhile. Otherwise its request is in work.
+func (c *boundedConn) turn(turns chan *api.Response) (mine *api.Response, ok bool) {
+	if c == nil {
+		return <-turns, true
+	}
+	c.await(make(chan struct{}))
+	select {
+	case mine = <-turns:
+	case <-c.leaving:
+	}
+	if c.await(nil); c.Evicted() && mine != nil {
+		turns <- mine
+	}
+	return mine, !c.Evicted()
+}
+
+// await says that the connection waits for its turn until leaving is closed, or with nil that its
+// request is in work.
+func (c *boundedConn) await(leaving chan struct{}) {
+	c.room.mu.Lock()
+	defer c.room.mu.Unlock()
+	if c.leaving = leaving; leaving != nil && c.evicted.Load() {
+		close(leaving)
+	}
+	c.working.Store(leaving == nil)
+}
+
 // Free gives the place back that [boundedConn.Hold] took.
 func (c *boundedConn) Free() {
 	c.writing.Store(false)
+	c.working.Store(false)
 	c.room.mu.Lock()
 	defer c.room.mu.Unlock()
 	c.room.holding.remove(c)
@@ -164,7 +212,7 @@ func (c *boundedConn) holdUnopened() bool {
 	if c.places[amongHolding].taken {
 		return true
 	}
-	c.unfreed = !c.evicted.Load() && r.take(&r.holding, c, place{client: c.client, counted: c.counted})
+	c.unfreed = !c.evicted.Load() && r.take(&r.holding, c, place{client: c.client, counted: c.counted, size: requestBytes})
 	return c.unfreed
 }
 
@@ -187,10 +235,13 @@ func (c *boundedConn) Evicted() bool { return c.evicted.Load() }
 // work says that a request is in work, until Await.
 func (c *boundedConn) work() { c.working.Store(true) }
 
-// send says that the answer to a read is being sent.
-func (c *boundedConn) send() {
-	c.writing.Store(true)
-	c.working.Store(false)
+// send says that an answer of so many bytes is being sent, which can be asked for again. It reports
+// false if there is no room for it.
+func (c *boundedConn) send(answer int) bool {
+	c.room.mu.Lock()
+	of := c.places[amongHolding].client
+	c.room.mu.Unlock()
+	return c.Hold(of, max(answer, 1))
 }
 
 // SetReadDeadline is called whenever a connection begins to wait. One that was evicted
@@ -200,6 +251,15 @@ func (c *boundedConn) SetReadDeadline(t time.Time) error {
 	err := c.Conn.SetReadDeadline(t)
 	if c.evicted.Load() {
 		err = c.Conn.SetReadDeadline(past)
+	}
+	return err
+}
+
+// SetWriteDeadline is called whenever a connection begins to write.
+func (c *boundedConn) SetWriteDeadline(t time.Time) error {
+	err := c.Conn.SetWriteDeadline(t)
+	if c.evicted.Load() && c.writing.Load() {
+		err = c.Conn.SetWriteDeadline(past)
 	}
 	return err
 }
@@ -218,6 +278,9 @@ func (r *room) evict(c *boundedConn) {
 	if c.writing.Load() {
 		c.Conn.SetWriteDeadline(past)
 	}
+	if c.leaving != nil {
+		close(c.leaving)
+	}
 }
 
 // take takes a place in a crowd. Others are evicted for it if need be, several at a time:
@@ -225,13 +288,14 @@ func (r *room) evict(c *boundedConn) {
 func (r *room) take(w *crowd, c *boundedConn, p place) bool {
 	if p.counted {
 		for width, each := range w.each {
-			if network := p.client.Within(width); each > 0 && w.by[width][network] >= each && !r.shrink(w, width, network, 1+each/16) {
+			network := p.client.Within(width)
+			if over := w.by[width][network] + p.size - each; each > 0 && over > 0 && !r.shrink(w, width, network, over, each/16) {
 				r.metrics.refuse(byConnection)
 				return false
 			}
 		}
 	}
-	if len(w.in) >= w.most && !r.shrink(w, front.Widths, p.client, 1+w.most/64) {
+	if over := w.size + p.size - w.most; over > 0 && !r.shrink(w, front.Widths, p.client, over, w.most/64) {
 		r.metrics.refuse(byConnection)
 		return false
 	}
@@ -246,18 +310,19 @@ func (w *crowd) add(c *boundedConn, p place) {
 	}
 	w.in[c] = struct{}{}
 	c.places[w.index] = p
-	w.count(p, 1)
+	w.count(p, p.size)
 }
 
 func (w *crowd) remove(c *boundedConn) {
 	if p := c.places[w.index]; p.taken {
 		delete(w.in, c)
 		c.places[w.index] = place{}
-		w.count(p, -1)
+		w.count(p, -p.size)
 	}
 }
 
 func (w *crowd) count(p place, n int) {
+	w.size += n
 	for width, each := range w.each {
 		if each == 0 || !p.counted {
 			continue
@@ -272,79 +337,81 @@ func (w *crowd) count(p place, n int) {
 	}
 }
 
-// shrink evicts n connections of a crowd that wait for their clients, or as many as there
-// are: of a network of this width, or of all. It reports false if there are none.
-func (r *room) shrink(w *crowd, width int, network front.Client, n int) bool {
+// shrink evicts connections of a crowd that wait, of a network of this width or of all: as many
+// as give up some size and a little more, or as there are. It reports whether that was enough.
+func (r *room) shrink(w *crowd, width int, network front.Client, size, more int) bool {
 	var waiting []candidate
 	for c := range w.in {
 		p := c.places[w.index]
 		if c.working.Load() || width < front.Widths && (!p.counted || p.client.Within(width) != network) {
 			continue
 		}
-		waiting = append(waiting, candidate{c, p.client, c.since.Load()})
+		waiting = append(waiting, candidate{c, p.client, p.size, c.since.Load()})
 	}
 	slices.SortFunc(waiting, func(a, b candidate) int {
 		aNet, aKind := a.client.Key()
 		bNet, bKind := b.client.Key()
 		return cmp.Or(cmp.Compare(aKind, bKind), cmp.Compare(aNet, bNet), cmp.Compare(a.since, b.since))
 	})
-	heaviest(waiting, front.Widths-1, min(n, len(waiting)), r.evict)
-	return len(waiting) > 0
+	return heaviest(waiting, front.Widths-1, size+more, r.evict) >= size
 }
 
 // candidate is a connection that may be evicted.
 type candidate struct {
 	conn   *boundedConn
 	client front.Client
+	size   int
 	since  int64
 }
 
-// heaviest takes n of the candidates, which are sorted by client and then by age. Networks
-// with more of them give them until they have as many as others, and so do the networks
-// and clients within each; of a client, the oldest go.
-func heaviest(from []candidate, width, n int, take func(*boundedConn)) {
-	if n == 0 {
-		return
-	}
+// heaviest takes some size of the candidates, which are sorted by client and then by age, and
+// gives what it took: a part of a candidate more, or less if there are no more. Networks with more
+// give it until they have as much as others, and so do the networks and clients within each;
+// of a client, the oldest go.
+func heaviest(from []candidate, width, size int, take func(*boundedConn)) (took int) {
 	if width < 0 {
-		for _, c := range from[:n] {
+		for _, c := range from {
+			if took >= size {
+				break
+			}
 			take(c.conn)
+			took += c.size
 		}
-		return
+		return took
 	}
 	type group struct {
 		of    []candidate
+		size  int
 		since int64
 	}
 	var groups []group
 	for len(from) > 0 {
-		network, size := from[0].client.Within(width), 1
-		since := from[0].since
-		for ; size < len(from) && from[size].client.Within(width) == network; size++ {
-			since = min(since, from[size].since)
+		g, n := group{since: from[0].since}, 0
+		for network := from[0].client.Within(width); n < len(from) && from[n].client.Within(width) == network; n++ {
+			g.size += from[n].size
+			g.since = min(g.since, from[n].since)
 		}
-		groups = append(groups, group{from[:size], since})
-		from = from[size:]
+		g.of, from = from[:n], from[n:]
+		groups = append(groups, g)
 	}
-	// Of as many, the network with the oldest goes first.
+	// Of as much, the network with the oldest goes first.
 	slices.SortFunc(groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(len(b.of), len(a.of)), cmp.Compare(a.since, b.since))
+		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.since, b.since))
 	})
-	// The first k networks are to be left with the same number.
+	// The first k networks are to be left with the same size.
 	sum, k := 0, 0
-	for k < len(groups) && (k == 0 || sum-k*len(groups[k].of) < n) {
-		sum += len(groups[k].of)
+	for k < len(groups) && (k == 0 || sum-k*groups[k].size < size) {
+		sum += groups[k].size
 		k++
 	}
-	left := sum - n // with the first k
-	for i := range k {
+	left := max(sum-size, 0) // with the first k
+	for i := 0; i < k && took < size; i++ {
 		// The youngest keep one more when it cannot be divided.
-		keeps := left / (k - i)
-		size := len(groups[i].of)
-		keeps = min(keeps, size)
+		keeps := min(left/(k-i), groups[i].size)
 		left -= keeps
-		heaviest(groups[i].of, width-1, size-keeps, take)
+		took += heaviest(groups[i].of, width-1, min(groups[i].size-keeps, size-took), take)
 	}
+	return took
 }
 
 // boundedListener accepts connections into a room. One for which there is none is closed

@@ -71,7 +71,7 @@ func TestACrowdOfConnectionsMakesRoomForOthers(t *testing.T) {
 		"one address beside a proxy": {func(int) string { return "192.0.2.77" }, []string{"192.0.2.78", "10.0.0.1"}, []string{"10.0.0.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newStrangers(t, newRoom(512, 256, 64, nil), crowd.trusted...)
+			c := newStrangers(t, newRoom(512, 256, 64*requestBytes, nil), crowd.trusted...)
 			var old []*boundedConn
 			for _, addr := range crowd.honest { // they came first, so they are the oldest
 				old = append(old, c.connect(addr))
@@ -98,7 +98,7 @@ func TestACrowdOfConnectionsMakesRoomForOthers(t *testing.T) {
 }
 
 func TestTheOldestConnectionOfAClientGoesFirst(t *testing.T) {
-	c := newStrangers(t, newRoom(100, 3, 10, nil))
+	c := newStrangers(t, newRoom(100, 3, 10*requestBytes, nil))
 	first, second, third := c.connect("192.0.2.1"), c.connect("::ffff:192.0.2.1"), c.connect("192.0.2.1")
 	other := c.connect("192.0.2.2")
 	first.SetReadDeadline(time.Time{}) // it has been active since
@@ -119,10 +119,10 @@ func TestTheOldestConnectionOfAClientGoesFirst(t *testing.T) {
 
 // Requests in work end when they end: they make no room, and no network has all of it.
 func TestRequestsInWorkMakeNoRoom(t *testing.T) {
-	c := newStrangers(t, newRoom(1<<20, 1<<20, 64, nil), "10.0.0.1")
+	c := newStrangers(t, newRoom(1<<20, 1<<20, 64*requestBytes, nil), "10.0.0.1")
 	held := func(addr string) (conn *boundedConn, ok bool) {
 		conn = c.connect(addr)
-		ok = conn.Hold(conn.client, false)
+		ok = conn.Hold(conn.client, 0)
 		conn.work()
 		return conn, ok
 	}
@@ -144,18 +144,168 @@ func TestRequestsInWorkMakeNoRoom(t *testing.T) {
 		}
 	}
 	// A client that a proxy names is counted as if it had come itself, and the proxy is not.
-	c = newStrangers(t, newRoom(1<<20, 1<<20, 64, nil), "10.0.0.1")
+	c = newStrangers(t, newRoom(1<<20, 1<<20, 64*requestBytes, nil), "10.0.0.1")
 	one := front.ClientOf(netip.MustParseAddr("198.51.100.1"))
 	for i := range 20 {
 		conn := c.connect("10.0.0.1")
-		ok := conn.Hold(one, false)
+		ok := conn.Hold(one, 0)
 		conn.work()
 		if ok != (i < 16) {
 			t.Errorf("request %d of one client behind a proxy: %v", i, ok)
 		}
 	}
-	if conn := c.connect("10.0.0.1"); !conn.Hold(front.ClientOf(netip.MustParseAddr("203.0.113.1")), false) {
+	if conn := c.connect("10.0.0.1"); !conn.Hold(front.ClientOf(netip.MustParseAddr("203.0.113.1")), 0) {
 		t.Error("another client of that proxy has no room")
+	}
+}
+
+// What a connection has still to send counts by its bytes. Beyond the bound those go that have
+// the most of it, each with its oldest first, and whoever has little of it stays.
+func TestLongAnswersMakeRoomByTheirBytes(t *testing.T) {
+	const most = 64
+	for name, crowd := range map[string]func(i int) string{
+		"one address": func(int) string { return "127.0.0.1" }, "many networks": func(i int) string { return fmt.Sprintf("%d.%d.0.1", 20+i%32, i%7) },
+		"a /32": func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i%32) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newStrangers(t, newRoom(1<<20, 1<<20, most*requestBytes, nil))
+			slow := c.connect("192.0.2.1")
+			if !slow.Hold(slow.client, maxCopied+1) {
+				t.Fatal("no room for the first")
+			}
+			var all []*boundedConn
+			for i := range 300 {
+				conn := c.connect(crowd(i))
+				if all = append(all, conn); !conn.Hold(conn.client, 3*requestBytes) {
+					t.Fatalf("no room for answer %d", i)
+				}
+				if size, n := c.room.holding.size, len(c.room.holding.in); size > most*requestBytes || size != 4*requestBytes*(n-1)+requestBytes+maxCopied+1 {
+					t.Fatalf("%d hold %d KB", n, size>>10)
+				}
+				if i%10 == 0 { // those that ask for little
+					other := c.connect(fmt.Sprintf("198.51.%d.1", i%256))
+					if !other.Hold(other.client, 100) {
+						t.Fatal("no room for a short answer")
+					}
+					other.Free()
+				}
+			}
+			if c.ended(slow) {
+				t.Error("who reads one answer slowly had to make room")
+			}
+			left, gone := 0, 0
+			for i, conn := range all {
+				if !conn.Evicted() {
+					if left++; name == "one address" && i < gone {
+						t.Errorf("%d went before %d", gone, i)
+					}
+					continue
+				}
+				gone = i
+				conn.SetWriteDeadline(time.Now().Add(time.Hour)) // what serves it moves the deadline when it writes
+				if _, err := conn.Write([]byte("x")); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Fatalf("an evicted connection writes: %v", err)
+				}
+			}
+			if left < most/5 {
+				t.Errorf("%d are left", left)
+			}
+			for _, conn := range append(all, slow) {
+				conn.Free()
+			}
+			if c.room.holding.size != 0 || len(c.room.holding.in) != 0 {
+				t.Errorf("%d bytes are held by nobody", c.room.holding.size)
+			}
+			for _, counts := range c.room.holding.by {
+				if len(counts) > 0 {
+					t.Errorf("networks have what nobody holds: %v", counts)
+				}
+			}
+		})
+	}
+}
+
+// Who waits for its turn makes room for others, without taking the turn of anybody. Who has it
+// does not.
+func TestThoseThatWaitForTheirTurnMakeRoom(t *testing.T) {
+	c := newStrangers(t, newRoom(1<<20, 1<<20, 4*requestBytes, nil))
+	turns := make(chan *api.Response, 1)
+	turns <- new(api.Response)
+	hold := func(addr string) *boundedConn {
+		conn := c.connect(addr)
+		if !conn.Hold(conn.client, 0) {
+			t.Fatalf("no room for %s", addr)
+		}
+		return conn
+	}
+	works := hold("192.0.2.1")
+	turn, ok := works.turn(turns)
+	if !ok {
+		t.Fatal("no turn")
+	}
+	got := make(chan bool)
+	wait := func(conn *boundedConn) {
+		go func() {
+			mine, ok := conn.turn(turns)
+			if ok {
+				turns <- mine
+			}
+			got <- ok
+		}()
+	}
+	for i := range 3 {
+		wait(hold(fmt.Sprintf("198.51.100.%d", i)))
+	}
+	hold("203.0.113.1")
+	if <-got {
+		t.Error("one had a turn that somebody else has")
+	}
+	if c.ended(works) {
+		t.Error("a request in work made room")
+	}
+	turns <- turn
+	if second, third := <-got, <-got; !second && !third {
+		t.Error("no turn for those that wait")
+	}
+	if works.Free(); len(turns) != 1 {
+		t.Errorf("%d turns are left", len(turns))
+	}
+}
+
+// Many ask for the same list at once, under as many names as it has: it is made once, and all get
+// the same bytes.
+func TestAListIsMadeOnceForAllThatWait(t *testing.T) {
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	n := NewSwappable(&fakeCore{serve: func(target []byte, r *api.Response) {
+		begun <- struct{}{}
+		<-goOn
+		*r = api.Response{Status: 200, Validity: api.Position, Seq: 7, Body: append(append(r.Body[:0], target...), make([]byte, leastList)...)}
+	}}, "").enter()
+	for len(n.lists) > 1 {
+		<-n.lists
+	}
+	type answer struct {
+		body []byte
+		at   *byte
+	}
+	answers := make(chan answer)
+	for i := range 20 {
+		go func() {
+			target := []string{"/api/ring?limit=9", fmt.Sprintf("/api/ring?limit=9&x=%d", i), fmt.Sprintf("/api/r%%69ng?limit=9&limit=%d", i), fmt.Sprintf("/api/ring?limit=9&x=%0300d", i)}[i%4]
+			r, f := n.serve([]byte(target), noFields{}, new(api.Response), nil)
+			answers <- answer{r.Body, &f.Body[0]}
+		}()
+	}
+	<-begun
+	close(goOn)
+	first := <-answers
+	for range 19 {
+		if a := <-answers; a.at != first.at {
+			t.Errorf("another copy: %.40s and %.40s", a.body, first.body)
+		}
+	}
+	if len(begun) > 0 {
+		t.Errorf("it was made %d times more", len(begun))
 	}
 }
 
@@ -179,7 +329,7 @@ func TestAClientBehindAProxyMakesRoomForTheProxysOthers(t *testing.T) {
 	const room = 32
 	s := serve(t, Config{Core: newRing(t), RateLimit: 1000, TrustedProxies: proxies(t, "", "127.0.0.1"), Paid: map[string]Handler{"/api/bid": paidOK}})
 	s.room.mu.Lock()
-	s.room.holding = newRoom(maxConns, maxConnsPerClient, room, nil).holding
+	s.room.holding = newRoom(maxConns, maxConnsPerClient, room*requestBytes, nil).holding
 	s.room.mu.Unlock()
 	post := func(client, rest string) string {
 		return "POST /api/bid HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: " + client + "\r\nContent-Type: application/json\r\nContent-Length: 16000\r\n\r\n" + rest
@@ -227,12 +377,12 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := "{}"
-			if strings.HasSuffix(name, "answer") {
+			if strings.Contains(name, "answer") {
 				body = long
 			}
 			s := serve(t, Config{Core: documentCore(api.Position, 0, 0, 0, body), Paid: map[string]Handler{"/api/bid": paidOK}})
 			s.room.mu.Lock()
-			s.room.holding = newRoom(maxConns, maxConnsPerClient, room, nil).holding
+			s.room.holding = newRoom(maxConns, maxConnsPerClient, room*requestBytes, nil).holding
 			s.room.mu.Unlock()
 			fill(t, s, 3*room, part)
 			for range 4 {
@@ -265,7 +415,7 @@ func TestUnfinishedRequestsMakeRoom(t *testing.T) {
 // What TLS keeps of a handshake or a record that is not whole holds memory as a request does,
 // until an answer is sent; requests of the usual size take no place for it.
 func TestUnfinishedTLSHoldsMemory(t *testing.T) {
-	c := newStrangers(t, newRoom(64, 64, 8, nil))
+	c := newStrangers(t, newRoom(64, 64, 8*requestBytes, nil))
 	c.l.sealed = true
 	reads := func(conn *boundedConn, client net.Conn, bytes int) (err error) {
 		go client.Write(make([]byte, bytes))

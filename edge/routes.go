@@ -47,7 +47,10 @@ func (s *Shell) routes(cfg Config) error {
 		if h == nil || !slices.Contains(changing[:], method) || !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%:*") {
 			return fmt.Errorf("edge: no paid operation can be at %q", pattern)
 		}
-		s.router.Handle(method, path, s.takesJSON(h))
+		s.router.Handle(method, path, s.takesJSON(func(ctx *fasthttp.RequestCtx, client string, secure bool) {
+			ctx.SetUserValue(changesKey{}, true)
+			h(ctx, client, secure)
+		}))
 	}
 	for pattern, h := range cfg.Others {
 		method, path, _ := strings.Cut(pattern, " ")

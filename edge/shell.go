@@ -18,6 +18,7 @@ import (
 	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 
+	"webring/core/api"
 	"webring/edge/content"
 	"webring/edge/describe"
 	"webring/edge/fastpath"
@@ -32,6 +33,9 @@ import (
 const (
 	// MaxBody is the longest request body in bytes.
 	MaxBody = 16 << 10
+	// maxMade is how many results of tools are made at a time, and how many pages: each takes some
+	// megabytes for a moment, and some wait for the origin.
+	maxMade = 16
 	// MaxHeader is the longest request header in bytes, request line included.
 	// A payment credential of 16 KiB fits in with room to spare. The payment code
 	// refuses a longer one with a code of its own.
@@ -67,6 +71,8 @@ type Shell struct {
 	deprecated map[string]describe.Deprecation
 	pages      *pages.Pages
 	mcp        *mcp.Server
+	tools      chan *api.Response // turns to make the result of a tool
+	drawing    chan *api.Response // turns to draw a page
 	plain      plainPaths
 	answers    sync.Pool // of *answer
 	draining   atomic.Bool
@@ -116,6 +122,7 @@ func newShell(cfg Config, deprecated map[string]describe.Deprecation) (*Shell, e
 	s.pages = pages.New(s.describedSite(&cfg), now)
 	s.live = newLive(core, s.pages)
 	s.mcp = mcp.New(toolReader{s}, cfg.Version, s.log)
+	s.tools, s.drawing = newTurns(maxMade), newTurns(maxMade)
 	if cfg.TLS != nil {
 		s.tls = cfg.TLS.Clone()
 		s.tls.NextProtos = spoken(cfg.TLS.NextProtos)
@@ -274,14 +281,6 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 	defer s.measure(ctx, s.began())
 	if b := bounded(ctx.Conn()); b != nil {
 		b.work()
-		defer func() {
-			// What a refused request did can be asked again; 409 says what a payment came to.
-			h, status := &ctx.Request.Header, ctx.Response.StatusCode()
-			refused := status >= 400 && status < 500 && status != fasthttp.StatusConflict
-			if (h.IsGet() || h.IsHead() || refused) && !ctx.Response.IsBodyStream() {
-				b.send()
-			}
-		}()
 	}
 	defer s.contain(ctx, &w)
 	dropTrailers(&ctx.Request.Header, s.proxies.Field())
@@ -300,8 +299,42 @@ func (s *Shell) handle(ctx *fasthttp.RequestCtx) {
 			w = more
 		}
 	}
+	s.bound(ctx)
 	s.finish(ctx, w)
 }
+
+// bound counts what an answer holds until its client has read it, and lets the connection make room
+// for others from then on, if it can be asked for again. Without room, that is the answer.
+func (s *Shell) bound(ctx *fasthttp.RequestCtx) {
+	b, status := bounded(ctx.Conn()), ctx.Response.StatusCode()
+	// What a refused request did can be asked again; 409 says what a payment came to.
+	refused := status >= 400 && status < 500 && status != fasthttp.StatusConflict
+	if b == nil || b.Evicted() || ctx.Response.IsBodyStream() || ctx.UserValue(changesKey{}) != nil && !refused {
+		return
+	}
+	if !b.send(len(ctx.Response.Body())) {
+		s.noRoom(ctx)
+	}
+}
+
+// turn waits for one of turns, and gives what ends it; or it answers that there is no room.
+func (s *Shell) turn(ctx *fasthttp.RequestCtx, turns chan *api.Response) (end func(), ok bool) {
+	room, ok := bounded(ctx.Conn()).turn(turns)
+	if !ok {
+		s.noRoom(ctx)
+		return nil, false
+	}
+	return sync.OnceFunc(func() { turns <- room }), true
+}
+
+// noRoom refuses a request for which there is no room.
+func (s *Shell) noRoom(ctx *fasthttp.RequestCtx) {
+	s.problem(ctx, overloaded)
+	setHeader(ctx, "Retry-After", overloadedFor)
+}
+
+// changesKey is the key under which a request is known to have asked for a paid operation.
+type changesKey struct{}
 
 // contain answers a request after its handler panicked, and the process goes on. Defer it.
 func (s *Shell) contain(ctx *fasthttp.RequestCtx, w *share.Window) {

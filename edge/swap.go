@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 type Swappable struct {
 	current atomic.Pointer[generation]
 	metrics *metrics
+	lists   chan *api.Response
 }
 
 // generation is a core while it is read.
@@ -24,6 +26,7 @@ type generation struct {
 	// cache has the answers of this core alone. The next core may have the same build and
 	// position, and replace this one because its memory went bad.
 	cache *cache.Cache
+	lists chan *api.Response // turns to make a list, with room for it
 	// state counts the requests that read the core. When the generation ends, over is
 	// added. Both are in one word, so that a request that leaves sees both at once.
 	state   atomic.Int64
@@ -36,7 +39,7 @@ const over = 1 << 62
 // NewSwappable begins with a core; digest names its build as
 // [Config.CoreDigest] says.
 func NewSwappable(c Core, digest string) *Swappable {
-	s := new(Swappable)
+	s := &Swappable{lists: newTurns(runtime.GOMAXPROCS(0))}
 	s.current.Store(s.newGeneration(c, digest))
 	return s
 }
@@ -48,7 +51,7 @@ func (s *Swappable) countIn(m *metrics) {
 }
 
 func (s *Swappable) newGeneration(c Core, digest string) *generation {
-	return &generation{core: c, metrics: s.metrics, build: buildTag(digest), cache: cache.New(cacheBytes), drained: make(chan struct{})}
+	return &generation{core: c, metrics: s.metrics, build: buildTag(digest), cache: cache.New(cacheBytes), lists: s.lists, drained: make(chan struct{})}
 }
 
 // Cache, Cached, Build, Head and BaseURL are for [pages.Core], as Ask and AskAll are.

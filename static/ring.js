@@ -215,8 +215,7 @@
     stream.addEventListener("error", () => {
       const mine = stream;
       if (mine.readyState !== EventSource.CLOSED) return; // it tries again by itself
-      const again = (turns) => (timer = setTimeout(() => (turns ? ask().catch(() => {}).then(() => mine === stream && again(turns - 1)) : connect()), 30_000 + 10_000 * Math.random()));
-      again(10);
+      timer = setTimeout(() => ask().catch(() => {}).then(() => mine === stream && connect()), 30_000 + 10_000 * Math.random());
     });
   };
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"webring/core"
+	"webring/core/flat"
 )
 
 // params is a set of query parameters.
@@ -62,6 +63,81 @@ type query struct {
 	limit    int64
 	offset   int64
 	words    []byte // empty for no q
+}
+
+// parametersOf gives the parameters that the endpoint of a path knows.
+func parametersOf(path []byte) params {
+	switch string(path) {
+	case "/api/ring":
+		return filterParams | pageParams | wordsParam
+	case "/api/ring/next", "/api/ring/prev", "/api/ring/random":
+		return fromParam | filterParams | formatParam
+	case "/api/widget":
+		return fromParam
+	case "/api/leaderboard":
+		return pageParams
+	case "/next", "/prev", "/random":
+		return fromParam | filterParams
+	}
+	return 0
+}
+
+// Known gives a target of the read surface without what [Serve] ignores: escapes in the path of
+// an endpoint, and parameters that it does not know, that have no value, or that come again. So
+// hosts cache one answer for all such spellings. Where there is nothing to leave out, it gives
+// target, and otherwise a shorter one.
+func Known(target []byte) []byte {
+	path, query := split(target)
+	if len(path) == len(target) && !flat.Escapes(path) {
+		return target
+	}
+	a := answer{plain: !flat.Escapes(target)}
+	if !a.plain {
+		a.Response = &Response{scratch: make([]byte, 0, len(target))}
+	}
+	decoded, ok := a.decode(path, false)
+	if !ok || !Serves(decoded) {
+		return target
+	}
+	if _, member := detailSlug(decoded); member && parametersOf(decoded) == 0 {
+		decoded = path // a slug may need its escapes
+	}
+	known := parametersOf(decoded)
+	given := func(pair []byte) params {
+		name, value, _ := bytes.Cut(pair, []byte("="))
+		if len(value) == 0 {
+			return 0
+		}
+		return a.parameter(name) & known
+	}
+	for pair := range bytes.SplitSeq(query, []byte("&")) {
+		if given(pair) == offsetParam {
+			known &^= pageParam // it is not looked at
+		}
+	}
+	var kept []byte
+	for {
+		size, seen := len(decoded), params(0)
+		for pair := range bytes.SplitSeq(query, []byte("&")) {
+			p := given(pair)
+			if p == 0 || seen&p != 0 {
+				continue
+			}
+			if size++; kept != nil {
+				kept = append(kept, "?&"[min(seen, 1)])
+				kept = append(kept, pair...)
+			}
+			size += len(pair)
+			seen |= p
+		}
+		if kept != nil {
+			return kept
+		}
+		if size == len(target) {
+			return target
+		}
+		kept = append(make([]byte, 0, size), decoded...)
+	}
 }
 
 // read reads the known parameters of raw in one pass, and ignores others, and

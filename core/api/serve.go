@@ -68,47 +68,47 @@ func (a *answer) route(path, query []byte) {
 	case "/api":
 		a.directory()
 	case "/api/ring":
-		if a.read(query, filterParams|pageParams|wordsParam) {
+		if a.read(query, parametersOf(path)) {
 			a.members()
 		}
 	case "/api/ring/next":
-		if a.read(query, fromParam|filterParams|formatParam) {
+		if a.read(query, parametersOf(path)) {
 			a.traverse(next, strict)
 		}
 	case "/api/ring/prev":
-		if a.read(query, fromParam|filterParams|formatParam) {
+		if a.read(query, parametersOf(path)) {
 			a.traverse(prev, strict)
 		}
 	case "/api/ring/random":
-		if a.read(query, fromParam|filterParams|formatParam) {
+		if a.read(query, parametersOf(path)) {
 			a.traverse(anywhere, lenient)
 		}
 	case "/api/categories":
 		a.categories()
 	case "/api/widget":
-		if a.read(query, fromParam) {
+		if a.read(query, parametersOf(path)) {
 			o, known := a.locate()
 			widget(a.Response, a.st, o, known)
 		}
 	case "/api/leaderboard":
-		if a.read(query, pageParams) {
+		if a.read(query, parametersOf(path)) {
 			a.leaderboard()
 		}
 	// Links that visitors click on a member's page. They redirect also when that page
 	// misspells its own name. An invalid kind, and a filter that no member matches, are
 	// refused: another member would not be what was asked for.
 	case "/next":
-		if a.read(query, fromParam|filterParams) {
+		if a.read(query, parametersOf(path)) {
 			a.q.redirect = true
 			a.traverse(next, lenient)
 		}
 	case "/prev":
-		if a.read(query, fromParam|filterParams) {
+		if a.read(query, parametersOf(path)) {
 			a.q.redirect = true
 			a.traverse(prev, lenient)
 		}
 	case "/random":
-		if a.read(query, fromParam|filterParams) {
+		if a.read(query, parametersOf(path)) {
 			a.q.redirect = true
 			a.traverse(anywhere, lenient)
 		}

@@ -268,12 +268,19 @@ async function lively(page, where) {
     all.flatMap((e) => (e.tagName === "circle" ? [`${e.getAttribute("cx")} ${e.getAttribute("cy")}`] : e.getAttribute("d").match(/M[^M]+/g) ?? [])).map((d) => d.match(/[\d.-]+/g).map(Number).join(" ")).sort().join("\n"));
   const newcomer = { slug: "newcomer", name: "New & Comer", host: "newcomer.example", kind: "mcp", position: whole.members + 1, paid: 10_000_000, counts: 10_000_000 };
   const events = [{ ...whole, seq: whole.seq + 1 }, { seq: whole.seq + 2, members: whole.members + 1, first: ["newcomer", ...whole.first].slice(0, 3), marks: [newcomer] }];
-  let told = 1;
-  await page.route(live, (r) => r.fulfill({ headers: { "Content-Type": "text/event-stream" }, body: "retry: 100\n\n" + events.slice(0, told).map((e) => `data: ${JSON.stringify(e)}\n\n`).join("") }));
+  let told = 1, asked = 0;
+  await page.route(live, (r) => asked++ === 0 ? r.fulfill({ status: 503 }) : r.fulfill({ headers: { "Content-Type": "text/event-stream" }, body: "retry: 100\n\n" + events.slice(0, told).map((e) => `data: ${JSON.stringify(e)}\n\n`).join("") }));
   await page.clock.install();
   await page.goto(page.url());
   const drawn = await rays();
+  const refused = page.waitForResponse(live);
   await page.clock.fastForward(4000); // the page loads the script late
+  await refused;
+  for (let turns = 0; asked < 2 && turns < 5; turns++) {
+    await page.waitForTimeout(200);
+    await page.clock.fastForward(41_000);
+  }
+  found.expect(where, "a page that was refused its stream asks for it again", asked > 1, `${asked}`);
   await page.waitForFunction(() => document.querySelector(".mark[href^=http]") || !document.querySelector(".mark"));
   const same = await rays();
   found.expect(where, "the script draws the ring as the server does", same === drawn, `${drawn}\n\n${same}`);

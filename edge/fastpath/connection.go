@@ -147,7 +147,7 @@ func (c *connection) wait(some int) {
 	case some > 0 && !c.begun:
 		c.SetReadDeadline(time.Now().Add(c.s.cfg.ReadTimeout))
 		c.begun, c.moved = true, time.Time{}
-		if c.holds = c.holder.Hold(c.peer, false); !c.holds {
+		if c.holds = c.holder.Hold(c.peer, 0); !c.holds {
 			c.SetReadDeadline(c.moved) // over: what has come is handed over, and refused
 		}
 	case some == 0 && time.Since(c.moved) > min(timeout/8, time.Second):
@@ -176,6 +176,7 @@ func (c *connection) batch(w *scratch, n int) (left int, what outcome) {
 		return 0, ends
 	}
 	c.spoke = true
+	w.request.Holder = c.holder
 	at, read := 0, isPart
 	w.out = w.out[:0]
 	for at < n {
@@ -186,6 +187,12 @@ func (c *connection) batch(w *scratch, n int) (left int, what outcome) {
 		w.request.Client = c.peer
 		if c.proxyField != "" {
 			w.request.Client = c.s.cfg.Proxies.Behind(c.peer, w.request.proxyLines)
+		}
+		if w.request.long {
+			if c.holds = c.holder.Hold(w.request.Client, 0); !c.holds {
+				read = isOther // and refused there, unless there is room by then
+				break
+			}
 		}
 		// An answer may take its time, and so may sending it: the next one has its own.
 		now := c.s.cfg.Now()
@@ -241,7 +248,7 @@ func (c *connection) send(w *scratch) bool {
 	}
 	// Of what is no socket it is not known whether the client reads.
 	if c.fd >= 0 || len(head)+len(body) > minLent {
-		if c.holds = c.holder.Hold(w.request.Client, true); !c.holds {
+		if c.holds = c.holder.Hold(w.request.Client, len(head)+len(body)); !c.holds {
 			return false
 		}
 	}

@@ -27,12 +27,12 @@ func (constant) Rest()                                       {}
 
 var constantFields = []byte("A: b\r\n")
 
-func newServer(serves func([]byte) (int, bool), onPanic func(any)) *Server {
+func newServer(serves func([]byte) (route int, long, ok bool), onPanic func(any)) *Server {
 	return New(Config{Serves: serves, NewAnswerer: func() Answerer { return constant{} }, OnPanic: onPanic, Proxies: new(front.Proxies), APIVersion: "1",
 		ReadTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, Now: time.Now})
 }
 
-func always([]byte) (int, bool) { return 0, true }
+func always([]byte) (route int, long, ok bool) { return 0, false, true }
 
 // serve has a server serve loopback, and gives the address and the listener of what is
 // handed over.
@@ -68,11 +68,11 @@ func dial(t *testing.T, addr string) net.Conn {
 // A panic ends its connection, and no other.
 func TestAPanicEndsItsConnectionAlone(t *testing.T) {
 	var panics atomic.Int64
-	addr, _ := serve(t, newServer(func(target []byte) (int, bool) {
+	addr, _ := serve(t, newServer(func(target []byte) (int, bool, bool) {
 		if string(target) == "/broken" {
 			panic("broken")
 		}
-		return 0, true
+		return 0, false, true
 	}, func(any) { panics.Add(1) }))
 	for range 3 {
 		c := dial(t, addr)

@@ -109,7 +109,7 @@ func (c *handedConn) nextHead() error {
 			return c.err
 		}
 		if len(c.buf) > 0 && c.due.IsZero() {
-			if !c.from.holder.Hold(c.from.peer, false) {
+			if !c.from.holder.Hold(c.from.peer, 0) {
 				return c.refuse(ErrNoRoom)
 			}
 			c.due = time.Now().Add(c.from.s.cfg.ReadTimeout)
@@ -206,7 +206,7 @@ func (c *handedConn) begin() error {
 	if c.from.proxyField != "" {
 		of = c.from.s.cfg.Proxies.Behind(c.from.peer, named)
 	}
-	if !c.from.holder.Hold(of, false) {
+	if !c.from.holder.Hold(of, 0) {
 		c.rest = 0
 		return c.refuse(ErrNoRoom)
 	}

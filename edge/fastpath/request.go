@@ -16,10 +16,12 @@ type Request struct {
 	Target      []byte
 	Route       int // as [Config.Serves] gave it
 	Client      front.Client
+	Holder      Holder   // of its connection
 	IfNoneMatch [][]byte // its lines
 	UserAgent   []byte   // the last line of it
 	ID          []byte   // what it is called in answers and logs
 
+	long                   bool     // as [Config.Serves] says
 	ids, traces            [][]byte // lines of the fields that may name it
 	madeID                 []byte
 	maker                  front.IDMaker
@@ -76,7 +78,7 @@ func (r *Request) parse(b []byte, cfg *Config, proxyField string) (n int, what r
 		return 0, isOther
 	}
 	var served bool
-	if r.Route, served = cfg.Serves(r.Target); !served {
+	if r.Route, r.long, served = cfg.Serves(r.Target); !served {
 		return 0, isOther
 	}
 	r.IfNoneMatch, r.accept, r.acceptEncoding, r.proxyLines = r.IfNoneMatch[:0], r.accept[:0], r.acceptEncoding[:0], r.proxyLines[:0]

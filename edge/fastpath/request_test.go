@@ -25,7 +25,9 @@ func FuzzPlainRead(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	served := []string{"/", "/api", "/next", "/api/ring/a-1"}
-	cfg := &Config{APIVersion: "1", Serves: func(target []byte) (int, bool) { return 0, slices.Contains(served, string(front.Path(target))) }}
+	cfg := &Config{APIVersion: "1", Serves: func(target []byte) (int, bool, bool) {
+		return 0, false, slices.Contains(served, string(front.Path(target)))
+	}}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var q Request
 		n, what := q.parse(b, cfg, "X-Forwarded-For")
@@ -46,7 +48,7 @@ func FuzzPlainRead(f *testing.F) {
 		if !ok || !bytes.Equal(target, q.Target) || !h.IsGet() || !h.IsHTTP11() || h.ConnectionClose() || len(req.Body()) > 0 || h.Peek(voucher.Field) != nil || slices.ContainsFunc(h.PeekAll("Api-Version"), func(v []byte) bool { return string(v) != "1" }) || req.MayContinue() {
 			t.Errorf("%q: fasthttp reads another request", b[:n])
 		}
-		if _, served := cfg.Serves(target); !served {
+		if _, _, served := cfg.Serves(target); !served {
 			t.Errorf("%q is not served", target)
 		}
 		equal := func(name string, got [][]byte) {

@@ -36,9 +36,9 @@ type Answer struct {
 // Holder is a connection, or what is under one, that bounds what connections hold while
 // they wait for their clients.
 type Holder interface {
-	// Hold says that memory is held for a request of this client, and with writing that
-	// the client has to read before it is given up. It reports false if there is no room.
-	Hold(of front.Client, writing bool) bool
+	// Hold says that memory is held for a request of this client, or for an answer of so
+	// many bytes that the client has to read. It reports false if there is no room.
+	Hold(of front.Client, answer int) bool
 	// Free says that nothing is held any more.
 	Free()
 	// Await says that the answer has been sent, and that the next request may come.
@@ -62,16 +62,17 @@ func holderOf(c net.Conn) Holder {
 // unbounded is the holder of connections that have none.
 type unbounded struct{}
 
-func (unbounded) Hold(front.Client, bool) bool { return true }
-func (unbounded) Free()                        {}
-func (unbounded) Await()                       {}
-func (unbounded) Evicted() bool                { return false }
+func (unbounded) Hold(front.Client, int) bool { return true }
+func (unbounded) Free()                       {}
+func (unbounded) Await()                      {}
+func (unbounded) Evicted() bool               { return false }
 
 // Config says how connections are served. Every field is needed.
 type Config struct {
 	// Serves reports whether a target may be answered here, and gives its route for
-	// [Request.Route].
-	Serves func(target []byte) (route int, ok bool)
+	// [Request.Route]. A long answer may take a while and memory, for which there must be
+	// room beforehand.
+	Serves func(target []byte) (route int, long, ok bool)
 	// NewAnswerer is called as often as connections answer at a time.
 	NewAnswerer func() Answerer
 	// OnPanic is told of a panic that ended a connection.

@@ -75,6 +75,12 @@ func find(c Core, key cache.Key) *Page {
 	return nil
 }
 
+// Has says whether a page can be given at once, though another request may be drawing it anew.
+func (s *Pages) Has(c Core, target string) bool {
+	p := find(c, c.Cache().Key([]byte(target)))
+	return p != nil && (p.holds(c) || p.late(c))
+}
+
 // Front gives the front page.
 func (s *Pages) Front(c Core) (*Page, *api.Response) { return s.Get(c, drawHome, "/", "/", &noQuery) }
 

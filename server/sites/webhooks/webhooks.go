@@ -24,7 +24,8 @@ import (
 const (
 	// looks is how often a sender looks for news.
 	looks = 5 * time.Second
-	// atOnce bounds the requests that are sent at a time, and scanned the rows of one view.
+	// atOnce bounds the requests that are sent at a time, and those to slow receivers, and scanned
+	// the rows of one view.
 	atOnce, scanned = 16, 256
 	// maxAnswer is how much of an answer is read, in bytes. Only its status counts.
 	maxAnswer = 1 << 10
@@ -33,6 +34,13 @@ const (
 	// maxFeeds bounds the feeds that one request to a hub names.
 	maxFeeds = 200
 )
+
+// patience is for how long others wait for a receiver. One that takes longer is slow: it gets the same
+// letter again, apart from the others, and so its next ones, until it has answered one in time.
+var patience = time.Second
+
+// errSlow says that nobody waits for a receiver any longer.
+var errSlow = errors.New("webhooks: the receiver is slow")
 
 // Config is what a [Sender] is made of.
 type Config struct {
@@ -53,17 +61,22 @@ type Sender struct {
 	feeds map[string]bool // that the hub has not been told of
 	hubAt time.Time       // when it may be told
 
-	mu      sync.Mutex
+	apart sync.WaitGroup // of requests to slow receivers
+
+	mu      sync.Mutex           // taken before a view
 	waiting map[string]time.Time // members that may have news to send, and since when they may be tried
+	slow    map[string]bool      // members with slow receivers; true while one is sent to
+	sending int                  // how many of slow are true
 }
 
 // New makes a sender.
 func New(c Config) *Sender {
-	return &Sender{Config: c, feeds: map[string]bool{}, waiting: map[string]time.Time{}}
+	return &Sender{Config: c, feeds: map[string]bool{}, waiting: map[string]time.Time{}, slow: map[string]bool{}}
 }
 
 // Run sends news until ctx ends.
 func (s *Sender) Run(ctx context.Context) {
+	defer s.apart.Wait()
 	tick := time.NewTicker(looks)
 	defer tick.Stop()
 	if err := s.Resume(); err != nil {
@@ -96,8 +109,10 @@ func (s *Sender) Resume() (err error) {
 	return err
 }
 
-// Pass sends the next news of each member whose turn has come.
-func (s *Sender) Pass(ctx context.Context) error {
+// find finds the members of which there is news since the last time.
+func (s *Sender) find() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for last := s.next + 1; last != s.next; {
 		var slugs []string
 		var err error
@@ -123,6 +138,15 @@ func (s *Sender) Pass(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// Pass sends the next news of each member whose turn has come, and waits until that is done, but not
+// for slow receivers.
+func (s *Sender) Pass(ctx context.Context) error {
+	if err := s.find(); err != nil {
+		return err
+	}
 	now := s.Now()
 	var group errgroup.Group
 	group.SetLimit(atOnce)
@@ -133,42 +157,90 @@ func (s *Sender) Pass(ctx context.Context) error {
 		})
 	}
 	s.mu.Lock()
-	var due []string
+	var due, slow []string
 	for slug, at := range s.waiting {
-		if !at.After(now) {
+		if sending, known := s.slow[slug]; at.After(now) || sending {
+			continue
+		} else if known {
+			slow = append(slow, slug)
+		} else {
 			due = append(due, slug)
 		}
 	}
 	s.mu.Unlock()
+	for _, slug := range slow {
+		s.sendApart(ctx, slug)
+	}
 	for _, slug := range due {
 		group.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return s.one(ctx, slug)
+			within, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
+			defer cancel()
+			err := s.one(ctx, within, slug)
+			if errors.Is(err, errSlow) {
+				s.sendApart(ctx, slug)
+				return nil
+			}
+			return err
 		})
 	}
 	return group.Wait()
 }
 
-// one sends the next news of a member, if there is any.
-func (s *Sender) one(ctx context.Context, slug string) error {
-	var l *aside.Letter
-	var err error
+// sendApart sends the next news of a member with a slow receiver, for which nobody waits: now, or in
+// a later pass if there are too many.
+func (s *Sender) sendApart(ctx context.Context, slug string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slow[slug] = s.sending < atOnce; !s.slow[slug] {
+		return
+	}
+	s.sending++
+	s.apart.Go(func() {
+		began := time.Now()
+		err := s.one(ctx, ctx, slug)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.sending--
+		if s.slow[slug] = false; err == nil && time.Since(began) < patience {
+			delete(s.slow, slug)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.Log.Warn("a webhook is not sent yet", "member", slug, "err", err)
+		}
+	})
+}
+
+// letter gives the next news of a member, or notes when there may be some.
+func (s *Sender) letter(slug string) (l *aside.Letter, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.Ledger.View(func(v *ledger.View) { l, err = aside.NextLetter(v, slug) })
 	switch {
 	case err != nil || l == nil:
-		s.wait(slug, nil)
-		return err
+		delete(s.waiting, slug)
 	case l.Next > s.Now().UnixMilli():
-		at := time.UnixMilli(l.Next)
-		s.wait(slug, &at)
-		return nil
+		s.waiting[slug] = time.UnixMilli(l.Next)
+		return nil, nil
 	}
-	status, after, err := s.send(ctx, l)
+	return l, err
+}
+
+// one sends the next news of a member, if there is any, while within lasts.
+func (s *Sender) one(ctx, within context.Context, slug string) error {
+	l, err := s.letter(slug)
+	if err != nil || l == nil {
+		return err
+	}
+	status, after, err := s.send(within, l)
+	if status == 0 && ctx.Err() == nil && within.Err() != nil {
+		return context.Cause(within)
+	}
 	if busy, is := errors.AsType[*fetch.Busy](err); is { // nothing was sent
 		at := s.Now().Add(max(busy.RetryAfter, busyLeast))
-		s.wait(slug, &at)
+		s.wait(slug, at)
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -180,25 +252,21 @@ func (s *Sender) one(ctx context.Context, slug string) error {
 		return err
 	}); err != nil {
 		at := s.Now().Add(busyLeast) // the ledger cannot be written
-		s.wait(slug, &at)
+		s.wait(slug, at)
 		return err
 	}
-	s.wait(slug, &time.Time{})
+	s.wait(slug, time.Time{})
 	if off != "" {
 		s.Log.Info("a webhook was switched off", "member", slug, "why", off, "status", status)
 	}
 	return nil
 }
 
-// wait notes when a member's turn is next, nil for when it has news again.
-func (s *Sender) wait(slug string, at *time.Time) {
+// wait notes when a member's turn is next.
+func (s *Sender) wait(slug string, at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at == nil {
-		delete(s.waiting, slug)
-		return
-	}
-	s.waiting[slug] = *at
+	s.waiting[slug] = at
 }
 
 // send sends a letter. The status is 0 if there was no answer; after is how long the receiver asks

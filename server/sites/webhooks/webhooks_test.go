@@ -47,6 +47,11 @@ type ring struct {
 	bodies []string
 }
 
+func TestMain(m *testing.M) {
+	webhooks.SetPatience(time.Hour) // a machine may be slow
+	m.Run()
+}
+
 const hook = "http://hook.example/told?token=secret"
 
 func newRing(t *testing.T) *ring {
@@ -266,6 +271,74 @@ func TestAFailingReceiverIsTriedByTheScheduleAndThenSwitchedOff(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Receivers that do not answer cost nobody else anything, however many they are, and get their
+// letters all the same.
+func TestSlowReceiversDelayNobodyElse(t *testing.T) {
+	webhooks.SetPatience(time.Second)
+	defer webhooks.SetPatience(time.Hour)
+	r := newRing(t)
+	const slow = 64
+	letters, release := make(chan string, 10*slow), make(chan struct{})
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		io.Copy(io.Discard, q.Body)
+		select {
+		case <-release:
+			letters <- q.Host + " " + q.Header.Get("webhook-id")
+			w.WriteHeader(204)
+		case <-q.Context().Done():
+		}
+	}))
+	t.Cleanup(receiver.Close)
+	for n := range slow {
+		slug := fmt.Sprint("slow", n)
+		texts := &core.Texts{Name: core.Text{Value: slug}, URL: core.Text{Value: "https://" + slug + ".example/"}}
+		r.add(&core.Joined{Stamp: r.stamp, Slug: slug, Kind: core.Website, Category: "general", Fee: 100, Bid: 200,
+			Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL)}, texts)
+		r.hosts[slug+".example"] = netip.MustParseAddrPort(receiver.Listener.Addr().String())
+		r.set(slug, "http://"+slug+".example/told")
+	}
+	r.set("m1", hook)
+	r.bid("m1", 500)
+	r.bid("m0", 1000) // passes all others
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for rounds := 0; len(r.got) == 0; rounds++ { // a machine may be slow, too
+		if r.stamp += 1000; rounds > 100 {
+			t.Fatal("the quick receiver was not told")
+		}
+		if err := r.sender.Pass(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for n := range slow { // all of their time would be ten seconds
+		r.View(func(v *ledger.View) {
+			if w, err := aside.WebhookOf(v, fmt.Sprint("slow", n)); err != nil || w.Tries > 0 {
+				t.Errorf("slow%d was waited for: %+v, %v", n, w, err)
+			}
+		})
+	}
+	close(release)
+	told := map[string]bool{}
+	for late := time.After(2 * time.Minute); len(told) < slow; {
+		if err := r.sender.Pass(ctx); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case letter := <-letters:
+			told[letter] = true
+		case <-late:
+			t.Fatalf("%d of %d slow receivers were told", len(told), slow)
+		default:
+		}
+	}
+	for n := range slow {
+		if state, _, _ := r.state(fmt.Sprint("slow", n)); state != "on" {
+			t.Errorf("the webhook of slow%d is %s", n, state)
+		}
+	}
+	r.sender.Wait()
 }
 
 // A hub is told once of the feeds that have news, and again after it failed.
