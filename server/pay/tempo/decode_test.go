@@ -139,7 +139,6 @@ func TestDecodeRefuses(t *testing.T) {
 		{"call of two parts", verify, "malformed", func(d *d) { d.Calls = []any{[]any{token, uint64(0)}} }},
 		{"access list", verify, "must be empty", func(d *d) { d.AccessList = []any{[]any{token, []any{}}} }},
 		{"authorization list", verify, "must be empty", func(d *d) { d.AuthorizationList = []any{[]any{}} }},
-		{"nonce other than 0", verify, "must be 0", func(d *d) { d.Nonce = uint64(1) }},
 		{"fee token no address", verify, "fee token", func(d *d) { d.FeeToken = []byte{1} }},
 		{"gas without measure", verify, "gas is out of range", func(d *d) { d.Gas = uint64(1_000_000_000_000) }},
 		{"gas above the bound", verify, "gas is out of range", func(d *d) { d.Gas = uint64(maxGas + 1) }},

@@ -87,7 +87,7 @@ func slowly(raw []byte, c mpp.Challenge, expires time.Time) (common.Address, err
 	laned = laned && len(lane) <= 32 && !bytes.HasPrefix(lane, []byte{0}) && (len(lane) < 32 || lane[0] != 0x5b)
 	switch {
 	case !at(number[0], 42431, 42431), !same(4, want),
-		!same(5, []any{}), !laned, expiring && !at(number[7], 0, 0), number[7].Sign() < 0 || !number[7].IsUint64(),
+		!same(5, []any{}), !laned, number[7].Sign() < 0 || !number[7].IsUint64(),
 		!same(11, []byte{}), !same(12, []any{}), !ok || len(feeToken) != 0 && len(feeToken) != 20:
 		return none, errors.New("another transaction")
 	case (expiring || number[8].Sign() != 0) && (!at(number[8], second+5, second+90) || !at(number[8], 0, expires.Unix())), !at(number[9], 0, second):

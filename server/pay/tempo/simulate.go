@@ -81,6 +81,12 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 			continue
 		case errors.As(err, new(*mpp.Rejection)) && (node.Short(holds, tx.amount) || shortOfFee(q.Error)):
 			return node.Because(err, mpp.ReasonFunds, "the account holds less than is to be paid with the network's fee")
+		case errors.As(err, new(*mpp.Rejection)) && tx.expiring():
+			for _, later := range laterForks {
+				if later.words.MatchString(q.Error.Error()) {
+					return node.Because(err, later.reason, later.detail)
+				}
+			}
 		}
 		return err
 	}
@@ -122,6 +128,16 @@ func shortOfFee(err error) bool {
 }
 
 var feeWords = regexp.MustCompile(`(?i)insufficient *(funds|balance|fee token balance)`)
+
+// laterForks are refusals, in the node's words, of what the chain takes since a fork that this one has not
+// had yet.
+var laterForks = []struct {
+	words          *regexp.Regexp
+	reason, detail string
+}{
+	{regexp.MustCompile(`(?i)nonce == 0`), mpp.ReasonForm, "this chain takes no other nonce than 0 with this nonce key yet; sign with the nonce 0"},
+	{regexp.MustCompile(`(?i)valid_?before.*too far`), mpp.ReasonLong, "this chain takes no validBefore so far ahead yet; sign with one at most 25 seconds ahead"},
+}
 
 // envelope is the transaction as Tempo nodes take it for eth_call.
 func envelope(tx *transaction) map[string]any {

@@ -39,6 +39,12 @@ func TestSimulate(t *testing.T) {
 				return paytest.NodeError{Code: 3, Text: "execution reverted"}
 			}
 		}, "would not go through"},
+		{"a nonce that only later forks take", func(n *fakeNode) {
+			n.bendTo("eth_call", paytest.NodeError{Code: -32000, Text: "tempo transaction error: expiring nonce transaction must have nonce == 0"})
+		}, "no other nonce than 0"},
+		{"a validBefore that only later forks take", func(n *fakeNode) {
+			n.bendTo("eth_call", paytest.NodeError{Code: -32000, Text: "nonce manager error: expiring nonce valid_before (9) too far in the future: must be within 30s"})
+		}, "validBefore so far ahead"},
 		{"base fee above the cap", func(n *fakeNode) {
 			b := paytest.Block(9, after(-1))
 			b["baseFeePerGas"] = "0x174876e801" // 100e9 + 1
