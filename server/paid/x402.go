@@ -85,7 +85,7 @@ func (c *Call) asOffered(n *network) bool {
 
 // Refusals of x402 payments that are not even read, by the status that the protocol has for them.
 var (
-	errNoPayment = &Problem{Code: api.Malformed, Detail: "The payment in " + x402.SignatureField + " cannot be read. It is base64 of one JSON object with x402Version 2, " +
+	errNoPayment = &Problem{Code: api.Malformed, Detail: "The payment in " + x402.SignatureField + " cannot be read. It is base64 of one JSON object, not that object itself, with x402Version 2, " +
 		"accepted, which is an offer in " + x402.RequiredField + ", unchanged, and payload, which is what was signed. Nothing was charged."}
 	errOldPayment = &Problem{Code: api.UnsupportedMethod, Detail: "The payment is by version 1 of x402, and this ring takes version 2. Send the request without " + x402.OldField +
 		". The 402 has its offers in " + x402.RequiredField + ", or, where that is missing, in WWW-Authenticate alone. Pay one and send the identical request with " + x402.SignatureField + ". Nothing was charged."}

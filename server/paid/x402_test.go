@@ -168,6 +168,7 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 			"version 1":                     {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("x402Version", 1))), 400, api.UnsupportedMethod},
 			"no payload":                    {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("payload", "x"))), 400, api.Malformed},
 			"no base64":                     {x402Call(paid.OpBid, fund, "{}"), 400, api.Malformed},
+			"not encoded":                   {x402Call(paid.OpBid, fund, `{"x402Version":2,"accepted":{},"payload":{"signature":"0x"}}`), 400, api.Malformed},
 			"version 1, in its own field":   {paid.Call{Operation: paid.OpBid, Body: []byte(fund), OldPayment: true}, 400, api.UnsupportedMethod},
 			"two of them":                   {x402Call(paid.OpBid, fund, r.exactly(offer, carol()), r.exactly(offer, carol())), 400, api.MultipleCredentials},
 			"two in one line":               {x402Call(paid.OpBid, fund, r.exactly(offer, carol())+", "+r.exactly(offer, carol())), 400, api.MultipleCredentials},

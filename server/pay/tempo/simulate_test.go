@@ -166,6 +166,28 @@ func TestSimulationNamesTheKey(t *testing.T) {
 	}
 }
 
+// The node is told the witness of a permission, as it stands in what the account signed: the account may have
+// burned it.
+func TestSimulationNamesTheWitness(t *testing.T) {
+	m := newMethod(t, Config{Currency: token, Recipient: recipient})
+	root, access := wallet(7), wallet(8)
+	for want, terms := range map[string][]any{"<nil>": nil, "0x" + strings.Repeat("53", 32): {uint64(0), uint64(0), uint64(0), bytes.Repeat([]byte{0x53}, 32)}} {
+		p, err := take(m, root.Pay(challenge(t, m), func(d *paytest.TempoDraft) {
+			d.KeyAuthorization, d.Sign = permit(root, 42431, access.Address(), terms...), underKeychain(root.Address(), access)
+		}), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := m.reopen(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(envelope(tx)["keyAuthorization"].(map[string]any)["witness"]); got != want {
+			t.Errorf("the node is told %s, want %s", got, want)
+		}
+	}
+}
+
 // Anyone can sign with a key of his own in the name of a rich account; only the
 // chain knows that the account never gave him the key. And only the chain knows
 // that a permission, good once, is so no longer.
