@@ -355,7 +355,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	case o.State == mpp.Pending && w.payment.Bearer && w.ours:
 		return nil, refused // neither this process nor an earlier one has sent it
 	case o.State == mpp.Pending && over && w.payment.Endless:
-		return nil, errLapsed
+		return nil, lapsed(w.payment)
 	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
 		return nil, errUndecided // it can still be mined
 	default:

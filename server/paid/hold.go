@@ -24,13 +24,29 @@ import (
 //     and accounts that have never paid here for an hour after one of them failed;
 //   - from the second on, neither bars the account that the site itself names: see [risk.Names].
 //
-// A payment without an end ([mpp.Payment.Endless]) holds its URL for [shortHold]. If it is not
-// mined by then, though its network works, it lapses: that is a failure, and others can have the
+// A payment without an end ([mpp.Payment.Endless]), or with one more than [longHold] ahead, holds its
+// URL for [shortHold]. If it is not mined by then, though its network works, it lapses: that is a failure, and others can have the
 // URL. The payment is waited for, and has its effect if that is still possible when it is mined.
 // See [Service.lapse].
 
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
+
+// longHold is how far ahead the end of a payment may be that is held until then.
+const longHold = 90 * time.Second
+
+// lapses gives p as it may be held from now on: see [Service.lapse]. Authorisations end within longHold, or
+// soon after; they are held until then.
+func lapses(p mpp.Payment, now time.Time) mpp.Payment {
+	end := now.Add(shortHold).UTC().Truncate(time.Second)
+	switch {
+	case p.Endless && end.Before(p.ValidBefore):
+		p.ValidBefore = end
+	case !p.Endless && !p.Bearer && p.ValidBefore.After(now.Add(longHold)):
+		p.ValidBefore, p.Until = end, p.ValidBefore
+	}
+	return p
+}
 
 // mayHold says why the payment of w may not hold its URL.
 func (s *Service) mayHold(v *ledger.View, w *work) error {

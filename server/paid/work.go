@@ -360,6 +360,9 @@ func comesFirst(first *ledger.Reservation) *Problem {
 	wait, end := pendingRetry, ""
 	if !first.Lapsed.IsZero() {
 		wait, end = lapsedRetry, " To end that one, use its nonce for another transaction."
+		if !p.Until.IsZero() {
+			end = " It can be mined until " + p.Until.Format(time.RFC3339) + "."
+		}
 	}
 	return &Problem{Code: api.PaymentPending, RetryAfter: wait, More: map[string]any{"reference": p.Reference},
 		Detail: "Another payment of this account, the transaction " + p.Reference + ", waits to be mined, and it comes first. Do not pay again for its request: send that request with its own credential to learn what becomes of it." +
@@ -504,7 +507,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			s.Log.Info("payment open", w.log(), "detail", said)
 		}
 		late := s.Now().After(w.payment.ValidBefore.Add(holdAfter))
-		if late && w.payment.Endless && o.State == mpp.Pending && err == nil && seen.After(w.payment.ValidBefore) {
+		if late && w.payment.Outlives() && o.State == mpp.Pending && err == nil && seen.After(w.payment.ValidBefore) {
 			// Its network works, and it is not mined.
 			if gaveUp, err := s.lapse(w, &lapsed, seen); err != nil {
 				s.Log.Error("that a payment was not mined in time is not stored", w.log(), "err", err)
@@ -622,7 +625,7 @@ const (
 	// moves its money away they are never mined, and occupy memory here and requests at
 	// edges for minutes.
 	maxOpenPerPayer = 8
-	// maxEndlessPerPayer is how many of them may have no end. Those in one lane come one after
+	// maxEndlessPerPayer is how many of them may have no end, or one far ahead. Those in one lane come one after
 	// the other, so honest accounts hardly have more.
 	maxEndlessPerPayer = 2
 	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
@@ -630,7 +633,7 @@ const (
 	maxOpen, reservedOpen = 1024, 256
 )
 
-// mayLapse refuses a payment without an end while one of its account has lapsed, or too many are
+// mayLapse refuses a payment that can lapse while one of its account has lapsed, or too many are
 // open, of its account or in all. While a payment has lapsed, its account pays for the same thing
 // no other way either.
 func (w *work) mayLapse(v *ledger.View) error {
@@ -638,14 +641,14 @@ func (w *work) mayLapse(v *ledger.View) error {
 	var lapsed *ledger.Reservation
 	v.EachLapsed(func(o *ledger.Reservation) {
 		same := o.Operation == r.Operation && o.Member == r.Member && o.URLKey == r.URLKey && (o.URLKey != "" || o.Cents == r.Cents)
-		if o.Payer == r.Payer && (w.payment.Endless || same) {
+		if o.Payer == r.Payer && (r.Endless || same) {
 			lapsed = o
 		}
 	})
 	switch {
 	case lapsed != nil:
 		return comesFirst(lapsed)
-	case !w.payment.Endless:
+	case !r.Endless:
 		return nil
 	}
 	own := 0

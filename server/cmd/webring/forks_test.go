@@ -15,7 +15,7 @@ import (
 )
 
 // TestPayersOfLaterForks: current clients send a random nonce in the lane that does not count, as the
-// chain takes it since T12. The chain decides: one that does not take it yet refuses it before
+// chain takes it since T12, and a validBefore minutes ahead, since T11. The chain decides: one that does not take it yet refuses it before
 // anything is reserved or sent, and the answer says what to sign.
 func TestPayersOfLaterForks(t *testing.T) {
 	t.Parallel()
@@ -30,9 +30,9 @@ func TestPayersOfLaterForks(t *testing.T) {
 	bid := fmt.Sprintf(`{"member":%q,"amount":"1.00"}`, o.join("Forks", "agent", ""))
 	received := int64(100)
 	w := wallet(t)
-	for _, nonce := range []uint64{0, 1, 0x9e3779b97f4a7c15, math.MaxUint64} {
+	for nonce, ahead := range map[uint64]int64{0: 270, 1: 20, 0x9e3779b97f4a7c15: 20, math.MaxUint64: 270} {
 		ch := o.challenge(o.post("/api/bid", bid))
-		credential := signedBy(w, ch, paytest.AnyNonce(nonce))
+		credential := signedBy(w, ch, paytest.AnyNonce(nonce), paytest.EndsIn(ahead))
 		r := o.post("/api/bid", bid, "Authorization", credential)
 		if r.Status != http.StatusOK || r.Header.Get("Payment-Receipt") == "" {
 			t.Fatalf("nonce %d: %d %s\n%s", nonce, r.Status, r.Body, o.log)
@@ -75,10 +75,12 @@ func TestPayersOfLaterForks(t *testing.T) {
 
 	old := start(t, "--tempo-rpc", c.RPC)
 	const joins = `{"name":"Forks","url":"https://forks.dev/","kind":"agent"}`
-	credential := signedBy(w, old.challenge(old.post("/api/register", joins)), paytest.AnyNonce(1))
-	r := old.post("/api/register", joins, "Authorization", credential)
-	if r.Status != http.StatusPaymentRequired || at(t, r.document(t), "reason") != "unsupported_form" || r.Header.Get("WWW-Authenticate") == "" {
-		t.Errorf("a chain before T12: %d %s", r.Status, r.Body)
+	for reason, change := range map[string]paytest.TempoAlter{"unsupported_form": paytest.AnyNonce(1), "valid_too_long": paytest.EndsIn(270)} {
+		credential := signedBy(w, old.challenge(old.post("/api/register", joins)), change)
+		r := old.post("/api/register", joins, "Authorization", credential)
+		if r.Status != http.StatusPaymentRequired || at(t, r.document(t), "reason") != reason || r.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("a chain before T11 and T12: %d %s", r.Status, r.Body)
+		}
 	}
 	if r := old.post("/api/register", joins); r.Status != http.StatusPaymentRequired { // the URL is free
 		t.Errorf("after a refusal: %d %s", r.Status, r.Body)

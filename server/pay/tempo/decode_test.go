@@ -122,7 +122,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"34: validBefore missing", verify, "which the expiring nonce needs", func(d *d) { d.ValidBefore = uint64(0) }},
 		{"34: validBefore past", mpp.CodeExpired, "too soon", func(d *d) { d.ValidBefore = after(-1) }},
 		{"34: validBefore in 4 s", mpp.CodeExpired, "too soon", func(d *d) { d.ValidBefore = after(4) }},
-		{"34: validBefore in 91 s", verify, "for longer than it may", func(d *d) { d.ValidBefore = after(91) }},
+		{"34: validBefore in 301 s", verify, "for longer than it may", func(d *d) { d.ValidBefore = after(301) }},
 		{"34: validBefore beyond time", verify, "no usable validBefore", func(d *d) { d.ValidBefore = ^uint64(0) }},
 		{"35: validAfter in the future", verify, "not valid yet", func(d *d) { d.ValidAfter = after(1) }},
 		{"35: validAfter beyond time", verify, "not valid yet", func(d *d) { d.ValidAfter = ^uint64(0) }},
@@ -250,7 +250,7 @@ func TestDecodeAccepts(t *testing.T) {
 	c := challenge(t, m)
 	for name, change := range map[string]paytest.TempoAlter{
 		"5 s ahead":       func(d *paytest.TempoDraft) { d.ValidBefore = after(5) },
-		"90 s ahead":      func(d *paytest.TempoDraft) { d.ValidBefore = after(90) },
+		"300 s ahead":     func(d *paytest.TempoDraft) { d.ValidBefore = after(300) },
 		"validAfter now":  func(d *paytest.TempoDraft) { d.ValidAfter = after(0) },
 		"no validAfter":   func(d *paytest.TempoDraft) { d.ValidAfter = uint64(0) },
 		"no source":       func(d *paytest.TempoDraft) { d.Source = "" },
