@@ -12,6 +12,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
+	"webring/edge/share"
 	"webring/server/ledger"
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
@@ -264,7 +265,7 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.checkReady(w.network); err != nil {
 		return err
 	}
-	if err := s.simulate(w); err != nil {
+	if err := s.simulateInTurn(w, f.paid); err != nil {
 		return s.notSimulated(w, err)
 	}
 	if err := s.refusesCode(w, f.paid); err != nil {
@@ -293,6 +294,35 @@ func (s *Service) prepare(w *work, f facts) error {
 	}
 }
 
+// simulateInTurn is simulate. Accounts that have never paid take turns, and have to hold what they pay: that is
+// asked first, and not again of one that did not a moment ago.
+func (s *Service) simulateInTurn(w *work, paid bool) error {
+	if paid {
+		return s.simulate(w)
+	}
+	n, payer, cents := w.network, w.payment.Payer, w.payment.Cents
+	if until := n.poor.Until(payer, cents, s.Now()); until.After(s.Now()) {
+		return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(s.Now())), Reason: mpp.ReasonFunds,
+			Detail: "This account held too little to pay when its network was asked a moment ago, and it is not asked again before " + until.UTC().Format(time.RFC3339) +
+				". Send the same request again then. Nothing was sent or charged by it."}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	defer cancel()
+	asker := share.AskerOf(w.client)
+	if err := n.strangers.Acquire(ctx, asker); err != nil {
+		return fmt.Errorf("%w: %w", mpp.ErrUnavailable, err)
+	}
+	defer n.strangers.Release(asker)
+	err := n.holds(ctx, w.payment, cents)
+	if no, ok := errors.AsType[*mpp.Rejection](err); ok && no.Reason == mpp.ReasonFunds {
+		n.poor.Put(payer, cents, s.Now())
+	}
+	if err != nil {
+		return err
+	}
+	return s.simulate(w)
+}
+
 // simulate asks the network whether the payment of w would go through. If its nonce follows on
 // that of a payment which its account has open here, it waits a moment for that one.
 func (s *Service) simulate(w *work) error {
@@ -311,6 +341,9 @@ func (s *Service) simulate(w *work) error {
 
 // notSimulated is the answer to a payment that its network refuses, or says nothing of.
 func (s *Service) notSimulated(w *work, err error) error {
+	if errors.As(err, new(*Problem)) {
+		return err
+	}
 	no, refused := errors.AsType[*mpp.Rejection](err)
 	level := slog.LevelWarn
 	if refused && no.Reason == mpp.ReasonSigner { // strangers can send any number

@@ -108,14 +108,23 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 
 // Holds asks whether the account that pays holds so many cents of what it pays in. It
 // refuses with a *[mpp.Rejection]. Of the token that a swap sells, that is the most that the
-// swap takes, and the other cents at par.
+// swap takes, and the other cents at par. What one alone takes only its simulation says; an account
+// that has nothing to sell cannot pay.
 func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return err
 	}
-	if tx.swap != nil {
+	switch {
+	case tx.swap == nil:
+	case cents > p.Cents:
 		return m.Node.Holds(ctx, tx.swap.sold, tx.sender, tx.swap.most+node.Units(cents-p.Cents))
+	default:
+		err := m.Node.Holds(ctx, tx.swap.sold, tx.sender, 1)
+		if errors.As(err, new(*mpp.Rejection)) {
+			err = mpp.Refuse(mpp.ReasonFunds, "the account holds less than the swap takes")
+		}
+		return err
 	}
 	return m.Node.Holds(ctx, tx.token, tx.sender, node.Units(cents))
 }
