@@ -30,7 +30,7 @@ type network struct {
 	// of them that could not pay.
 	strangers *share.Semaphore
 	poor      risk.Poor
-	wanted  chan struct{} // holds a token while work waits for a block
+	wanted    chan struct{} // holds a token while work waits for a block
 
 	mu     sync.Mutex
 	last   answer

@@ -164,6 +164,7 @@ func TestPaymentThatCanHaveNoEffectIsKept(t *testing.T) {
 				t.Error("kept although its block may be dropped")
 			}
 			r.network.change(func() { delete(r.network.fates, "bob") })
+			time.Sleep(10 * time.Second)
 			credited := r.credited()
 			for range 2 {
 				a := r.handle(paid.Call{Operation: tc.op, Body: []byte(tc.body), Authorization: []string{credential}, Request: "request-1"}).is(409, api.PaymentUnapplied)

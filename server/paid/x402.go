@@ -172,6 +172,21 @@ const ReasonElsewhere = "it took effect by another credential"
 // authorisation must not take its effect from the credential that it was signed for.
 func keptKey(p mpp.Payment) string { return "kept:" + p.ReplayKey }
 
+// keep has w claim no more than what is kept of its payment, so that the credential that it was signed for is taken
+// meanwhile. It returns false if that is claimed already.
+func (s *Service) keep(w *work) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := keptKey(w.payment)
+	if s.work[kept] != nil {
+		return false
+	}
+	delete(s.work, w.payment.ReplayKey)
+	w.reservation.ReplayKeys = []string{challengeKey(w.reservation.ID), kept}
+	s.work[kept] = w
+	return true
+}
+
 // explainKept notes that a payment which was kept has taken effect.
 func explainKept(tx *ledger.Tx, p mpp.Payment) error {
 	r, err := tx.View().ByReplayKey(keptKey(p))
