@@ -341,7 +341,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 			return o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: account})
 		}
 		fail(payer)
-		same(t, o.sites.asked, 0)
+		same(t, o.sites.asked, 1) // for the account that failed, with its new offer
 		fail("mallory")
 		// A stranger who never paid is told who can register, and how the site says so.
 		if a := ask("").is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "the account that the site names") {
@@ -373,9 +373,50 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 		}
 		same(t, o.network.questions("broadcast")-sent, 0)
 		a := ask(payer).is(402, api.PaymentRequired)
-		if strings.Contains(string(a.Body), "Payments for this address") {
+		if strings.Contains(string(a.Body), "for this address") {
 			t.Errorf("it is told of others: %s", a.Body)
 		}
+		o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], payer, 100)).is(201, "")
+	})
+}
+
+// A site names its account at once: while the first payment of a stranger holds its URL, so that no second one does.
+func TestASiteNamesItsAccountWhileAnotherPays(t *testing.T) {
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		const payer = "0x00000000000000000000000000000000000000cc"
+		ask := func(account string) answer {
+			return o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: account})
+		}
+		early := o.challenge(paid.OpRegister, cyn)
+		o.network.change(func() { o.network.fates["mallory"] = fate{lost: true} })
+		h := o.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), Authorization: []string{o.sign(o.challenge(paid.OpRegister, cyn), "mallory", 100)}})
+		synctest.Wait()
+		if a := ask("").is(503, api.PaymentPending); !strings.Contains(string(a.Body), "Wallet-Account") {
+			t.Errorf("%s", a.Body)
+		}
+		if a := ask(payer).is(503, api.PaymentPending); !strings.Contains(string(a.Body), "https://cyn.dev/token.txt") {
+			t.Errorf("%s", a.Body)
+		}
+		o.sites.show("cyn.dev", payer)
+		ask(payer).is(503, api.PaymentPending)
+		h.wait().is(402, api.VerificationFailed)
+		sent := o.network.questions("broadcast")
+		o.post(paid.OpRegister, cyn, o.sign(early, "mallory-2", 100)).is(503, api.PaymentPending)
+		same(t, o.network.questions("broadcast")-sent, 0)
+		o.post(paid.OpRegister, cyn, o.sign(ask(payer).is(402, api.PaymentRequired).challenges()[0], payer, 100)).is(201, "")
+	})
+	// After one failure, too.
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		const payer = "0x00000000000000000000000000000000000000cc"
+		o.network.change(func() { o.network.fates["mallory"] = fate{state: mpp.Failed} })
+		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), "mallory", 100)).is(402, api.VerificationFailed)
+		ask := paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: payer}
+		if a := o.handle(ask).is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "https://cyn.dev/token.txt") {
+			t.Errorf("%s", a.Body)
+		}
+		o.sites.show("cyn.dev", payer)
+		a := o.handle(ask).is(402, api.PaymentRequired)
+		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), "mallory-2", 100)).is(503, api.PaymentPending)
 		o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], payer, 100)).is(201, "")
 	})
 }
