@@ -240,8 +240,8 @@ func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 		return nil, accounted(f.adjusted, w.payment.Reference)
 	}
 	err = s.prepare(w, f)
-	if refused, ok := errors.AsType[*Problem](err); ok && refused.Final() {
-		return s.settleSeen(w, refused)
+	if refused, ok := errors.AsType[*Problem](err); ok && (refused.Final() || refused.Code == api.RingFull || err == f.refused) {
+		return s.settleSeen(w, refused) // its payer may have sent it
 	}
 	if err != nil {
 		return nil, err
