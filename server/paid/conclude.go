@@ -341,7 +341,7 @@ func setPayment(r *ledger.Reservation, p mpp.Payment) (err error) {
 // already, the payment takes effect or is stored for the operator; otherwise the refusal
 // is the answer.
 func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, error) {
-	o, err := w.seen(s.ctx)
+	o, err := s.seen(w)
 	over := !s.Now().Before(w.payment.ValidBefore)
 	switch {
 	case err != nil:
@@ -422,8 +422,9 @@ const (
 )
 
 // seen asks what became of the payment of w, which this process has not sent.
-func (w *work) seen(ctx context.Context) (mpp.Outcome, error) {
-	return w.network.seen(ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
+func (s *Service) seen(w *work) (mpp.Outcome, error) {
+	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
+	return w.network.believe(o, w.payment, s.Now()), err
 }
 
 // seen is [Method.Seen] within bounds: refused credentials cost their senders nothing.
@@ -449,7 +450,7 @@ func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why string) error {
 		if !s.nextBlock(w.network, &block, clockEvery) {
 			return errPending
 		}
-		switch now, err := w.seen(s.ctx); {
+		switch now, err := s.seen(w); {
 		case err != nil:
 			s.Log.Warn("settled payment without an answer from its network", w.log(), "err", err)
 		case now.State != mpp.Settled:

@@ -222,6 +222,15 @@ func (n *network) holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	return n.Holds(ctx, p, cents)
 }
 
+// believe gives an outcome as it is believed at a time by our clock. Where only the time of the chain shows that a
+// payment is gone, our clock must say so too, and the two must agree: the time of one node may be wrong.
+func (n *network) believe(o mpp.Outcome, p mpp.Payment, now time.Time) mpp.Outcome {
+	if o.State == mpp.Gone && o.TimeOver && (p.CanBeMined(now) || n.now().block.Sub(now) > MaxSkew) {
+		return mpp.Outcome{Wasted: o.Wasted, Detail: "its time is over by the clock of its network, which is ahead of ours"}
+	}
+	return o
+}
+
 func (n *network) now() answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -348,14 +348,14 @@ func (n node) Outcome(_ context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	case state != mpp.Pending && !f.shallow:
 	case p.Endless && !n.used[p.Nonce]:
 		return mpp.Outcome{Detail: "not known yet"}, nil
-	case !p.Endless && p.CanBeMined(n.now().Add(-f.depth-1)):
+	case !p.Endless && p.CanBeMined(n.now().Add(n.skew-f.depth-1)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
 		if n.now().After(p.ValidBefore) {
 			o.Due = p.ValidBefore.Add(f.depth + time.Second)
 		}
 		return o, nil
 	case state == mpp.Pending:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Wasted: n.wasted(p), Detail: "never mined"}, nil
+		return mpp.Outcome{State: mpp.Gone, Deep: true, TimeOver: !p.Endless, Wasted: n.wasted(p), Detail: "never mined"}, nil
 	}
 	return mpp.Outcome{State: state, Deep: true, Detail: "mined, of no use"}, nil
 }
@@ -389,7 +389,7 @@ func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome
 			o.State = mpp.Gone
 		}
 	case o.State == mpp.Pending && !p.CanBeMined(n.now().Add(n.skew)):
-		o.State = mpp.Gone
+		o.State, o.TimeOver = mpp.Gone, true
 	}
 	return o, nil
 }

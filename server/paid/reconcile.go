@@ -143,6 +143,7 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 func (s *Service) confirm(n *network, u unconfirmed) error {
 	p, block := u.payment, n.now().block
 	o, err := n.Outcome(s.ctx, p)
+	o = n.believe(o, p, s.Now())
 	s.account(n, u.ID, u.Client, p, o)
 	vanished := "" // its outcome, if it has
 	switch {

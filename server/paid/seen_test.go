@@ -46,6 +46,31 @@ func (r *ring) lose(op, body string, cents int64) (mpp.Challenge, string) {
 	return ch, credential
 }
 
+// A payment is gone only when our clock says so, too, and the two agree: a node whose time is ahead ends none that can be
+// mined, and none that was mined meanwhile.
+func TestANodeWhoseTimeIsAheadEndsNoPayment(t *testing.T) {
+	for _, mined := range []time.Duration{10 * time.Second, 20 * time.Second, time.Hour} {
+		inAdasRing(t, mined.String(), func(t *testing.T, r *ring) {
+			r.network.change(func() { r.network.fates["bob"] = fate{after: mined} })
+			credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+			h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
+			synctest.Wait()
+			r.network.change(func() { r.network.skew = 2 * time.Minute })
+			if mined < time.Minute {
+				h.wait().is(200, "")
+				r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+				return
+			}
+			h.wait().is(503, api.PaymentPending)
+			r.has(amounts{"ada": 100, "open": 1})
+			r.network.change(func() { r.network.skew = 0 })
+			time.Sleep(time.Minute)
+			r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused).shows("outcome", "failed")
+			r.has(amounts{"ada": 100, "open": 0})
+		})
+	}
+}
+
 // No answer says that nothing was charged before the network was asked: what its payer has sent, in time, is the
 // operator's if the ring is full by now, and waits for others that may come before it.
 func TestPaymentInTimeThatCameTooLateForItsPlace(t *testing.T) {

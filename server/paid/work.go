@@ -524,6 +524,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			o = *known
 		} else {
 			o, err = w.network.Outcome(s.ctx, w.payment)
+			o = w.network.believe(o, w.payment, s.Now())
 		}
 		submitted := len(w.payment.Submissions) > 0
 		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.gas.Barred(w.network.Network(), w.payment.Payer).After(s.Now())) {

@@ -184,7 +184,7 @@ func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Bloc
 	case known:
 		return m.find(ctx, a, newest, a.earliest(), true)
 	}
-	return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never used in its time"}, true, nil
+	return mpp.Outcome{State: mpp.Gone, Deep: true, TimeOver: true, Detail: "never used in its time"}, true, nil
 }
 
 // Seen asks what the chain has of an authorisation that this process knows nothing of. Its
@@ -220,7 +220,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 	if err != nil || after == nil {
 		return mpp.Outcome{Detail: "not used yet"}, err
 	}
-	return mpp.Outcome{State: mpp.Gone, Detail: "not used in its time"}, nil
+	return mpp.Outcome{State: mpp.Gone, TimeOver: true, Detail: "not used in its time"}, nil
 }
 
 // look asks for the newest block, by ask; whether the token knows the nonce; and for the
@@ -348,7 +348,7 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	}
 	switch {
 	case mark == nil && !cancelled && after != nil:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: notInTime}, true, nil
+		return mpp.Outcome{State: mpp.Gone, Deep: true, TimeOver: true, Detail: notInTime}, true, nil
 	case mark == nil:
 		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, false, nil
 	}

@@ -219,7 +219,7 @@ func TestSeen(t *testing.T) {
 			if !errors.Is(err, mpp.ErrUnavailable) {
 				t.Errorf("%s: %v: %s, %v; want nothing to be concluded", name, o.State, o.Detail, err)
 			}
-		} else if err != nil || o.State != c.want {
+		} else if err != nil || o.State != c.want || o.TimeOver != (c.want == mpp.Gone) {
 			t.Errorf("%s: %v: %s, %v; want %v", name, o.State, o.Detail, err, c.want)
 		}
 	}

@@ -144,6 +144,8 @@ type Outcome struct {
 	// more. Failed, Mismatched and Gone are always deep, but for a method's Seen; Settled
 	// comes at once, and may be asked for again until it is deep.
 	Deep bool
+	// TimeOver says of Gone that only the chain's time shows it.
+	TimeOver bool
 	// Due is when the block that decides about a Pending payment is expected; the zero
 	// time if that is not known.
 	Due time.Time

@@ -221,7 +221,8 @@ func TestOutcomeInALane(t *testing.T) {
 				tc.spoil(n, p)
 			}
 			got, err := m.Outcome(t.Context(), p)
-			if err != nil || got.State != tc.want || (got.Reference != "") != tc.moved || got.State != mpp.Pending && !got.Deep {
+			if err != nil || got.State != tc.want || (got.Reference != "") != tc.moved || got.State != mpp.Pending && !got.Deep ||
+				got.TimeOver != (tc.want == mpp.Gone && tc.used == never) {
 				t.Errorf("%s, %s: %+v, %v; want %v", tc.name, name, got, err, tc.want)
 			}
 			if tc.spoil == nil {

@@ -151,7 +151,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 		case err != nil || after == nil:
 			return mpp.Outcome{Detail: "not mined yet"}, err
 		case tx.expiring() && uint64(*newest.Timestamp) < tx.validBefore+receiptsFor:
-			return mpp.Outcome{State: mpp.Gone, Detail: "not mined in its time"}, nil
+			return mpp.Outcome{State: mpp.Gone, TimeOver: true, Detail: "not mined in its time"}, nil
 		}
 		return m.final(ctx, p, tx, after)
 	case got.paid(tx):
@@ -219,7 +219,9 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 	case elsewhere != nil:
 		return elsewhere.outcome(), nil
 	}
-	return got.unpaid(), nil
+	o := got.unpaid()
+	o.TimeOver = got == nil && tx.validBefore != 0 && uint64(*after.Timestamp) >= tx.validBefore
+	return o, nil
 }
 
 // unpaid is the outcome that a deep receipt which does not pay us means, or the proven
