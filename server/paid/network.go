@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"webring/core"
-	"webring/edge/share"
 	"webring/server/ledger"
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
@@ -25,11 +24,8 @@ type network struct {
 
 	requests requests
 
-	lookups chan struct{} // semaphore of the look-ups of refused payments
-	// strangers is the room for simulations of accounts that have never paid, and poor are those
-	// of them that could not pay.
-	strangers *share.Semaphore
-	poor      risk.Poor
+	lookups   chan struct{} // semaphore of the look-ups of refused payments
+	strangers *risk.Strangers
 	wanted    chan struct{} // holds a token while work waits for a block
 
 	mu     sync.Mutex
@@ -61,9 +57,6 @@ const (
 	// questionTimeout is how long a network has for a simulation or a balance, which take
 	// several questions while a client waits.
 	questionTimeout = 8 * time.Second
-	// strangersAtOnce is how many payments of accounts that have never paid a network simulates
-	// at a time: a signature costs such an account nothing.
-	strangersAtOnce = 8
 	// clockAgain is how soon a network that takes no payments is asked again.
 	clockAgain = 2 * time.Second
 	// clockFresh is how long an answer counts. Two answers come in less time than that.
@@ -95,7 +88,7 @@ const (
 
 func newNetwork(m Method) *network {
 	return &network{Method: m, requests: requests{by: map[int64]terms{}, method: m},
-		lookups: make(chan struct{}, seenAtOnce), strangers: share.NewSemaphore(share.Rule{Most: strangersAtOnce, Half: 2}, 0), wanted: make(chan struct{}, 1), next: make(chan struct{})}
+		lookups: make(chan struct{}, seenAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while

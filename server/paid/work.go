@@ -12,7 +12,6 @@ import (
 
 	"webring/core"
 	"webring/core/api"
-	"webring/edge/share"
 	"webring/server/ledger"
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
@@ -301,21 +300,21 @@ func (s *Service) simulateInTurn(w *work, paid bool) error {
 		return s.simulate(w)
 	}
 	n, payer, cents := w.network, w.payment.Payer, w.payment.Cents
-	if until := n.poor.Until(payer, cents, s.Now()); until.After(s.Now()) {
+	if until := n.strangers.Until(payer, cents, s.Now()); until.After(s.Now()) {
 		return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(s.Now())), Reason: mpp.ReasonFunds,
 			Detail: "This account held too little to pay when its network was asked a moment ago, and it is not asked again before " + until.UTC().Format(time.RFC3339) +
 				". Send the same request again then. Nothing was sent or charged by it."}
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
 	defer cancel()
-	asker := share.AskerOf(w.client)
-	if err := n.strangers.Acquire(ctx, asker); err != nil {
+	leave, err := n.strangers.Enter(ctx, w.client)
+	if err != nil {
 		return fmt.Errorf("%w: %w", mpp.ErrUnavailable, err)
 	}
-	defer n.strangers.Release(asker)
-	err := n.holds(ctx, w.payment, cents)
+	defer leave()
+	err = n.holds(ctx, w.payment, cents)
 	if no, ok := errors.AsType[*mpp.Rejection](err); ok && no.Reason == mpp.ReasonFunds {
-		n.poor.Put(payer, cents, s.Now())
+		n.strangers.Put(payer, cents, s.Now())
 	}
 	if err != nil {
 		return err

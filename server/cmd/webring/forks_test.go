@@ -20,11 +20,7 @@ import (
 func TestPayersOfLaterForks(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)
-	later, err := paytest.NewLater(c.RPC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := httptest.NewServer(later)
+	node := httptest.NewServer(&paytest.Later{Chain: c.RPC})
 	t.Cleanup(node.Close)
 	o := start(t, "--tempo-rpc", node.URL)
 	bid := fmt.Sprintf(`{"member":%q,"amount":"1.00"}`, o.join("Forks", "agent", ""))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rlp"
-	"github.com/ethereum/go-ethereum/rpc"
 )
 
 // Later stands before a development chain that knows the forks of Tempo up to T4, as a node of T12. It
@@ -23,24 +21,49 @@ import (
 // seconds ahead, and makes its transfer by a transaction of the older chain, which it shows under the
 // hash of the one that was sent. It does not check balances and signatures as a chain does.
 type Later struct {
-	chain *rpc.Client
-	mu    sync.Mutex
-	made  [][2]string // hash as sent, hash on the chain
+	Chain string // its URL
+
+	mu   sync.Mutex
+	made [][2]string // hash as sent, hash on the chain
 }
 
-// NewLater makes one before the chain at a URL.
-func NewLater(url string) (*Later, error) {
-	chain, err := rpc.Dial(url)
-	return &Later{chain: chain}, err
+// ask asks the chain.
+func (l *Later) ask(ctx context.Context, method string, params ...any) (json.RawMessage, error) {
+	question, err := json.Marshal(Fields{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.Chain, bytes.NewReader(question))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	var answer struct {
+		Result json.RawMessage
+		Error  *struct {
+			Code    int
+			Message string
+		}
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+		return nil, err
+	}
+	if answer.Error != nil {
+		return nil, NodeError{answer.Error.Code, answer.Error.Message}
+	}
+	return answer.Result, nil
 }
 
 // ServeHTTP implements [http.Handler].
 func (l *Later) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ReadCalls(r).Answer(w, func(method string, params []json.RawMessage) any {
 		answer, err := l.answer(r.Context(), method, params)
-		if spoken, ok := errors.AsType[rpc.Error](err); ok {
-			return NodeError{spoken.ErrorCode(), spoken.Error()}
-		} else if err != nil {
+		if err != nil {
 			return err
 		}
 		return answer
@@ -71,8 +94,7 @@ func (l *Later) answer(ctx context.Context, method string, params []json.RawMess
 	for i, p := range params {
 		args[i] = json.RawMessage(l.rename(p, 0, 1))
 	}
-	var answer json.RawMessage
-	err := l.chain.CallContext(ctx, &answer, method, args...)
+	answer, err := l.ask(ctx, method, args...)
 	return l.rename(answer, 1, 0), err
 }
 
@@ -136,17 +158,19 @@ func (l *Later) send(ctx context.Context, param json.RawMessage) (receipt json.R
 	at := slices.IndexFunc(l.made, func(pair [2]string) bool { return pair[0] == hash })
 	if at < 0 {
 		from := crypto.PubkeyToAddress(*public)
-		if err := l.chain.CallContext(ctx, nil, "anvil_impersonateAccount", from); err != nil {
+		if _, err := l.ask(ctx, "anvil_impersonateAccount", from); err != nil {
 			return nil, true, err
 		}
 		var mined struct{ TransactionHash string }
 		call := Fields{"from": from, "to": calls[0].To, "data": hexutil.Bytes(calls[0].Data), "gas": "0x2dc6c0"}
-		if err := l.chain.CallContext(ctx, &mined, "eth_sendTransactionSync", call); err != nil {
+		if answer, err := l.ask(ctx, "eth_sendTransactionSync", call); err != nil {
+			return nil, true, err
+		} else if err := json.Unmarshal(answer, &mined); err != nil {
 			return nil, true, err
 		}
 		l.made, at = append(l.made, [2]string{hash, mined.TransactionHash}), len(l.made)
 	}
-	err = l.chain.CallContext(ctx, &receipt, "eth_getTransactionReceipt", l.made[at][1])
+	receipt, err = l.ask(ctx, "eth_getTransactionReceipt", l.made[at][1])
 	return bytes.ReplaceAll(receipt, []byte(l.made[at][1]), []byte(hash)), true, err
 }
 
