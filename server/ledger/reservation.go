@@ -75,7 +75,7 @@ type Reservation struct {
 
 	Created     time.Time // set by Reserve
 	ValidBefore time.Time // after it the payment can no longer be mined, or is [Reservation.Lapsed] soon
-	// Endless says that its payment has no end: if it is not mined in time, it lapses. Stranger
+	// Endless says that its payment has no end, or one far ahead: if it is not mined in time, it lapses. Stranger
 	// says of one that its payer had not paid here before, by [View.PaidSince].
 	Endless  bool `json:",omitempty"`
 	Stranger bool `json:",omitempty"`

@@ -344,7 +344,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	if no := w.network.ready(); refused == errUnavailable && no != nil && no != ErrSkew {
 		return nil, errNotTaken // the network does not answer
 	}
-	o, err := w.network.seen(s.ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
+	o, err := w.seen(s.ctx)
 	over := !s.Now().Before(w.payment.ValidBefore)
 	switch {
 	case err != nil:
@@ -361,7 +361,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 	case o.State == mpp.Pending && w.payment.Bearer && w.ours:
 		return nil, refused // neither this process nor an earlier one has sent it
 	case o.State == mpp.Pending && over && w.payment.Endless:
-		return nil, errLapsed
+		return nil, lapsed(w.payment)
 	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
 		return nil, errUndecided // it can still be mined
 	default:
@@ -427,6 +427,11 @@ const (
 	seenTimeout = 8 * time.Second
 )
 
+// seen asks what became of the payment of w, which this process has not sent.
+func (w *work) seen(ctx context.Context) (mpp.Outcome, error) {
+	return w.network.seen(ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
+}
+
 // seen is [Method.Seen] within bounds: refused credentials cost their senders nothing.
 func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
@@ -443,16 +448,27 @@ func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp
 
 // storeUnapplied stores a settled payment that can have no effect, for the operator.
 func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why string) error {
-	if !o.Deep {
-		return errPending // its block may yet be dropped
+	if why == ReasonForeign && !s.keep(w) {
+		return errPending // another request is at it
+	}
+	block := w.network.now().block
+	for !o.Deep { // its block may yet be dropped
+		if !s.nextBlock(w.network, &block, clockEvery) {
+			return errPending
+		}
+		switch now, err := w.seen(s.ctx); {
+		case err != nil:
+			s.Log.Warn("settled payment without an answer from its network", w.log(), "err", err)
+		case now.State != mpp.Settled:
+			return errPending
+		default:
+			o = now
+		}
 	}
 	payment := w.payment
 	payment.Reference, payment.Raw = settledBy(w, o), nil
 	r := *w.reservation
 	r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), why
-	if why == ReasonForeign {
-		r.ReplayKeys = []string{challengeKey(r.ID), keptKey(payment)}
-	}
 	if err := setPayment(&r, payment); err != nil {
 		return err
 	}

@@ -22,15 +22,32 @@ import (
 //     minute at most;
 //   - after two, each account with a failed payment is barred from the URL for an hour,
 //     and accounts that have never paid here for an hour after one of them failed;
-//   - from the second on, neither bars the account that the site itself names: see [risk.Names].
+//   - from the first on, and while one is open, the site can name an account, which nothing of this bars: see
+//     [risk.Names].
 //
-// A payment without an end ([mpp.Payment.Endless]) holds its URL for [shortHold]. If it is not
-// mined by then, though its network works, it lapses: that is a failure, and others can have the
+// A payment without an end ([mpp.Payment.Endless]), or with one more than [longHold] ahead, holds its
+// URL for [shortHold]. If it is not mined by then, though its network works, it lapses: that is a failure, and others can have the
 // URL. The payment is waited for, and has its effect if that is still possible when it is mined.
 // See [Service.lapse].
 
 // shortHold is the longest validity of a payment for a URL if one failed in the last hour.
 const shortHold = 60 * time.Second
+
+// longHold is how far ahead the end of a payment may be that is held until then.
+const longHold = 90 * time.Second
+
+// lapses gives p as it may be held from now on: see [Service.lapse]. Authorisations end within longHold, or
+// soon after; they are held until then.
+func lapses(p mpp.Payment, now time.Time) mpp.Payment {
+	end := now.Add(shortHold).UTC().Truncate(time.Second)
+	switch {
+	case p.Endless && end.Before(p.ValidBefore):
+		p.ValidBefore = end
+	case !p.Endless && !p.Bearer && p.ValidBefore.After(now.Add(longHold)):
+		p.ValidBefore, p.Until = end, p.ValidBefore
+	}
+	return p
+}
 
 // mayHold says why the payment of w may not hold its URL.
 func (s *Service) mayHold(v *ledger.View, w *work) error {
@@ -59,7 +76,7 @@ func (s *Service) mayHold(v *ledger.View, w *work) error {
 
 // onlyNamed says which account can register a URL when its site has named one.
 func onlyNamed(n risk.Naming) string {
-	return "Payments for this address have failed, and the site names the account that is to register it. Until " + n.Until.UTC().Format(time.RFC3339) + " no other can."
+	return "Others have paid for this address in vain, or are at it, and the site names the account that is to register it. Until " + n.Until.UTC().Format(time.RFC3339) + " no other can."
 }
 
 // barredFor is how long the payer of r cannot reserve its URL.
@@ -92,10 +109,12 @@ func (s *Service) challengeLife(o order, account core.Account, failed int, until
 		return shortHold, " " + onlyNamed(n)
 	case failed == 0:
 		return ChallengeLife, ""
-	case failed > 1 && until.After(s.Now()) && !named:
+	case named:
+		return shortHold, ""
+	case failed > 1 && until.After(s.Now()):
 		return shortHold, " " + onlyPayers(until) + s.howToBeNamed(r.URL, account)
 	}
-	return shortHold, ""
+	return shortHold, " A payment for this address has failed." + s.howToBeNamed(r.URL, account)
 }
 
 // coverTries is how often the network is asked whether an account holds enough for its
@@ -164,19 +183,22 @@ func (s *Service) accountsAt(ctx context.Context, client, url string) risk.Named
 	return s.MemberSites.Accounts(ctx, client, url)
 }
 
-// failures is how many payments for the URL of an order have failed lately, and until when
-// that keeps accounts from it.
+// failures is how many payments for the URL of an order have failed lately, or can still fail, and until
+// when that keeps accounts from it.
 func failures(v *ledger.View, o order) (failed int, until time.Time) {
 	if r, ok := o.(*registration); ok {
 		failed, until = v.URLFailures(r.Key)
+		if _, open := v.URLPending(r.Key); open {
+			failed++
+		}
 	}
 	return failed, until
 }
 
-// named looks whether the site of a URL for which payments have failed names an account, and
+// named looks whether the site of a URL for which a payment has failed, or is open, names an account, and
 // notes it. It asks nothing for any other URL.
 func (s *Service) named(ctx context.Context, client string, o order, account core.Account, failed int) bool {
-	if failed < 2 || s.MemberSites == nil || account == (core.Account{}) {
+	if failed == 0 || s.MemberSites == nil || account == (core.Account{}) {
 		return false
 	}
 	r := o.(*registration)
@@ -200,7 +222,7 @@ func (s *Service) howToBeNamed(url string, account core.Account) string {
 		return ""
 	}
 	if account == (core.Account{}) {
-		return " So can the account that the site names; a request with an account in Wallet-Account is told how."
+		return " Before all others, the account that the site names can register it; a request with an account in Wallet-Account is told how."
 	}
-	return fmt.Sprintf(" So can %s at once, if the site names it: by the line %[1]s in %s, or in the TXT record %s.", account, at.URL, at.Name)
+	return fmt.Sprintf(" Before all others, %s can register it, if the site names it: by the line %[1]s in %s, or in the TXT record %s.", account, at.URL, at.Name)
 }

@@ -182,6 +182,67 @@ func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
 	})
 }
 
+// What an account that has never paid asks of a network is cheap: its balance comes first and alone, what it lacks
+// is remembered for a while, and all such accounts share a bound.
+func TestAccountsWithoutMoneyCostLittle(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		asked := func(do func()) [3]int {
+			t.Helper()
+			before := [3]int{r.network.questions("holds"), r.network.questions("simulate"), r.network.questions("seen")}
+			do()
+			return [3]int{r.network.questions("holds") - before[0], r.network.questions("simulate") - before[1], r.network.questions("seen") - before[2]}
+		}
+		bid := func(payer string, changes ...func(*transaction)) string {
+			return r.sign(r.challenge(paid.OpBid, fund), payer, 150, changes...)
+		}
+		poor := func(payer string, cents int64) { r.network.change(func() { r.network.balances[payer] = cents }) }
+		poor("mallory", 149)
+		first, second := bid("mallory"), bid("mallory")
+		same(t, asked(func() {
+			r.post(paid.OpBid, fund, first).is(402, api.VerificationFailed).shows("reason", mpp.ReasonFunds)
+		}), [3]int{1, 0, 1}) // it may have been made before
+		same(t, asked(func() {
+			for _, credential := range []string{first, second, first} {
+				r.post(paid.OpBid, fund, credential).is(503, api.PaymentsUnavailable).waits(14, 15).shows("reason", mpp.ReasonFunds)
+			}
+		}), [3]int{})
+		// It is asked for less, and again after a while.
+		r.post(paid.OpRegister, cyn, r.sign(r.challenge(paid.OpRegister, cyn), "mallory", 100)).is(201, "")
+		poor("eve", 149)
+		early := bid("eve")
+		r.post(paid.OpBid, fund, early).is(402, api.VerificationFailed)
+		poor("eve", 150)
+		r.post(paid.OpBid, fund, early).is(503, api.PaymentsUnavailable)
+		time.Sleep(15 * time.Second)
+		r.post(paid.OpBid, fund, bid("eve")).is(200, "")
+
+		// Accounts that have paid are simulated at once, and their payments take their turn.
+		poor("alice", 10_000)
+		same(t, asked(func() { r.post(paid.OpBid, fund, bid("alice")).is(200, "") }), [3]int{0, 1, 0})
+
+		// One that has spent what it holds on this payment has its effect.
+		poor("dave", 150)
+		credential := bid("dave")
+		r.send(credential)
+		r.post(paid.OpBid, fund, credential).is(200, "")
+
+		// Where the network takes its time, a crowd of them keeps nobody out that has paid.
+		r.network.change(func() { r.network.stuck = "holds" })
+		var crowd []*held
+		same(t, asked(func() {
+			for i := range 60 {
+				c := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{bid(fmt.Sprint("crowd-", i))}, Client: fmt.Sprintf("192.0.%d.1", i)}
+				crowd = append(crowd, r.begin(c))
+			}
+			synctest.Wait()
+		}), [3]int{8, 0, 0})
+		r.post(paid.OpBid, fund, bid("alice")).is(200, "")
+		for _, h := range crowd {
+			h.wait().is(503, api.PaymentsUnavailable)
+		}
+	})
+}
+
 // An account's open payments together must fit what it holds.
 func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 	urls := func(i int) string {
@@ -280,7 +341,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 			return o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: account})
 		}
 		fail(payer)
-		same(t, o.sites.asked, 0)
+		same(t, o.sites.asked, 1) // for the account that failed, with its new offer
 		fail("mallory")
 		// A stranger who never paid is told who can register, and how the site says so.
 		if a := ask("").is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "the account that the site names") {
@@ -312,9 +373,50 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 		}
 		same(t, o.network.questions("broadcast")-sent, 0)
 		a := ask(payer).is(402, api.PaymentRequired)
-		if strings.Contains(string(a.Body), "Payments for this address") {
+		if strings.Contains(string(a.Body), "for this address") {
 			t.Errorf("it is told of others: %s", a.Body)
 		}
+		o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], payer, 100)).is(201, "")
+	})
+}
+
+// A site names its account at once: while the first payment of a stranger holds its URL, so that no second one does.
+func TestASiteNamesItsAccountWhileAnotherPays(t *testing.T) {
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		const payer = "0x00000000000000000000000000000000000000cc"
+		ask := func(account string) answer {
+			return o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: account})
+		}
+		early := o.challenge(paid.OpRegister, cyn)
+		o.network.change(func() { o.network.fates["mallory"] = fate{lost: true} })
+		h := o.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), Authorization: []string{o.sign(o.challenge(paid.OpRegister, cyn), "mallory", 100)}})
+		synctest.Wait()
+		if a := ask("").is(503, api.PaymentPending); !strings.Contains(string(a.Body), "Wallet-Account") {
+			t.Errorf("%s", a.Body)
+		}
+		if a := ask(payer).is(503, api.PaymentPending); !strings.Contains(string(a.Body), "https://cyn.dev/token.txt") {
+			t.Errorf("%s", a.Body)
+		}
+		o.sites.show("cyn.dev", payer)
+		ask(payer).is(503, api.PaymentPending)
+		h.wait().is(402, api.VerificationFailed)
+		sent := o.network.questions("broadcast")
+		o.post(paid.OpRegister, cyn, o.sign(early, "mallory-2", 100)).is(503, api.PaymentPending)
+		same(t, o.network.questions("broadcast")-sent, 0)
+		o.post(paid.OpRegister, cyn, o.sign(ask(payer).is(402, api.PaymentRequired).challenges()[0], payer, 100)).is(201, "")
+	})
+	// After one failure, too.
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		const payer = "0x00000000000000000000000000000000000000cc"
+		o.network.change(func() { o.network.fates["mallory"] = fate{state: mpp.Failed} })
+		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), "mallory", 100)).is(402, api.VerificationFailed)
+		ask := paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: payer}
+		if a := o.handle(ask).is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "https://cyn.dev/token.txt") {
+			t.Errorf("%s", a.Body)
+		}
+		o.sites.show("cyn.dev", payer)
+		a := o.handle(ask).is(402, api.PaymentRequired)
+		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), "mallory-2", 100)).is(503, api.PaymentPending)
 		o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], payer, 100)).is(201, "")
 	})
 }

@@ -118,6 +118,78 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 	}
 }
 
+// farAhead has a transaction end 270 seconds from now, as clients do since the chain takes that.
+func farAhead(tx *transaction) { tx.ValidBefore = time.Now().Add(270 * time.Second).Unix() }
+
+// A payment that ends far ahead holds its URL and its request for no longer than one without an end. Until its end it
+// has its effect if it is mined; then it has failed.
+func TestAPaymentThatEndsFarAhead(t *testing.T) {
+	mine := func(r *ring) { r.network.change(func() { r.network.fates["mallory"] = fate{} }) }
+	for _, c := range []struct {
+		name string
+		then func(r *ring)
+		is   int
+		code api.Code
+		has  amounts
+		wait time.Duration
+	}{
+		{"mined late", mine, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
+		{"mined late, in another process", func(r *ring) { r.restart(); mine(r) }, 201, "", amounts{"bob": 100, "mallory paid": 100, "open": 0}, time.Minute},
+		{"mined when another has the URL", func(r *ring) { r.join(bob, "dave"); mine(r) }, 409, api.PaymentUnapplied,
+			amounts{"bob": 100, "dave paid": 100, "mallory paid": 100, "open": 0}, time.Minute},
+		{"not mined yet", func(*ring) {}, 503, api.PaymentPending, amounts{"bob": 0, "mallory paid": 0, "open": 1}, 2 * time.Minute},
+		{"never mined", func(*ring) {}, 409, api.CredentialReused, amounts{"bob": 0, "mallory paid": 0, "open": 0}, 4 * time.Minute},
+		{"never mined, in another process", func(r *ring) { r.restart() }, 409, api.CredentialReused, amounts{"bob": 0, "mallory paid": 0, "open": 0}, 4 * time.Minute},
+		{"not known, as its network is silent", func(r *ring) { r.network.change(func() { r.network.down = true }) }, 503, api.PaymentPending,
+			amounts{"bob": 0, "mallory paid": 0, "open": 1}, time.Hour},
+	} {
+		inRing(t, c.name, func(t *testing.T, r *ring) {
+			r.network.change(func() { r.network.fates["mallory"] = fate{after: 24 * time.Hour} })
+			ch := r.challenge(paid.OpRegister, bob)
+			credential := r.sign(ch, "mallory", 100, farAhead)
+			began := time.Now()
+			r.post(paid.OpRegister, bob, credential).is(503, api.PaymentPending)
+			if held := time.Since(began); held > 75*time.Second {
+				t.Errorf("its request was held for %v", held)
+			}
+			time.Sleep(15 * time.Second)
+			if v := r.stored(ch); v.State != ledger.Reserved || v.Lapsed.IsZero() {
+				t.Fatalf("not lapsed: %+v", v)
+			}
+			for name, a := range map[string]answer{
+				"another payment for the URL": r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)).is(503, api.PaymentPending),
+				"it, presented again":         r.post(paid.OpRegister, bob, credential).is(503, api.PaymentPending),
+			} {
+				if until := began.Add(270 * time.Second).UTC().Format(time.RFC3339); !strings.Contains(string(a.Body), until) || strings.Contains(string(a.Body), "nonce") {
+					t.Errorf("%s: does not say until %s: %s", name, until, a.Body)
+				}
+			}
+			c.then(r)
+			time.Sleep(c.wait)
+			a := r.post(paid.OpRegister, bob, credential).is(c.is, c.code)
+			if r.has(c.has); c.code == api.CredentialReused {
+				a.shows("outcome", "failed")
+			}
+		})
+	}
+	// After a failure its URL can be paid for like this, too. An account has two of them open.
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.fates["mallory"] = fate{state: mpp.Failed}
+		early := r.challenge(paid.OpRegister, bob)
+		r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)).is(402, api.VerificationFailed)
+		r.post(paid.OpRegister, bob, r.sign(early, "carol", 100, farAhead)).is(201, "")
+		r.network.fates["carol"] = fate{after: 24 * time.Hour}
+		for range 2 {
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "carol", 150, farAhead)}})
+		}
+		synctest.Wait()
+		a := r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "carol", 150, farAhead)).is(503, api.PaymentPending)
+		if !strings.Contains(string(a.Body), "more than 90 seconds ahead") {
+			t.Errorf("%s", a.Body)
+		}
+	})
+}
+
 // A payment that was given up can still be mined, so its Idempotency-Key stays used: a client
 // that lost its credential does not pay twice.
 func TestAPaymentThatWasGivenUpKeepsItsKey(t *testing.T) {

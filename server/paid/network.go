@@ -11,6 +11,7 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -24,8 +25,9 @@ type network struct {
 
 	requests requests
 
-	lookups chan struct{} // semaphore of the look-ups of refused payments
-	wanted  chan struct{} // holds a token while work waits for a block
+	lookups   chan struct{} // semaphore of the look-ups of refused payments
+	strangers *risk.Strangers
+	wanted    chan struct{} // holds a token while work waits for a block
 
 	mu     sync.Mutex
 	last   answer
@@ -90,7 +92,7 @@ const (
 
 func newNetwork(m Method, clock func() time.Time) *network {
 	return &network{Method: m, clock: clock, requests: requests{by: map[int64]terms{}, method: m},
-		lookups: make(chan struct{}, seenAtOnce), wanted: make(chan struct{}, 1), next: make(chan struct{})}
+		lookups: make(chan struct{}, seenAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), next: make(chan struct{})}
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while
@@ -225,7 +227,7 @@ func (n *network) offered() bool {
 // believed is what a network says of a payment. One is gone because its time is over only if our clock
 // says so, too, and the network's is not ahead of it: otherwise it may still be mined.
 func (n *network) believed(p mpp.Payment, o mpp.Outcome) mpp.Outcome {
-	if now := n.clock(); o.State == mpp.Gone && !o.Over.IsZero() && (!now.After(p.ValidBefore) || o.Over.Sub(now) > MaxSkew) {
+	if now := n.clock(); o.State == mpp.Gone && !o.Over.IsZero() && (p.CanBeMined(now) || o.Over.Sub(now) > MaxSkew) {
 		return mpp.Outcome{Wasted: o.Wasted, Detail: "over by the time of its network, which is ahead of ours"}
 	}
 	return o

@@ -312,7 +312,7 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.O
 		return mpp.Outcome{Wasted: n.wasted(p), Detail: "mined and reverted"}, nil
 	}
 	_, before := n.sent[p.Reference]
-	if !f.lost && !before && !n.dead.Load() && (p.Endless || n.now().Before(p.ValidBefore)) {
+	if !f.lost && !before && !n.dead.Load() && p.CanBeMined(n.now()) {
 		n.sent[p.Reference] = sent{p, n.now(), n.payee}
 	}
 	if silent != nil || f.mute || f.lost {
@@ -349,7 +349,7 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	case state != mpp.Pending && !f.shallow:
 	case p.Endless && !n.used[p.Nonce]:
 		return mpp.Outcome{Detail: "not known yet"}, nil
-	case !p.Endless && !n.now().Add(n.skew).After(p.ValidBefore.Add(f.depth)):
+	case !p.Endless && p.CanBeMined(n.now().Add(n.skew-f.depth-1)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
 		if n.now().After(p.ValidBefore) {
 			o.Due = p.ValidBefore.Add(f.depth + time.Second)
@@ -389,7 +389,7 @@ func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome
 		if n.used[p.Nonce] {
 			o.State = mpp.Gone
 		}
-	case o.State == mpp.Pending && !n.now().Add(n.skew).Before(p.ValidBefore):
+	case o.State == mpp.Pending && !p.CanBeMined(n.now().Add(n.skew)):
 		o.State, o.Over = mpp.Gone, n.now().Add(n.skew)
 	}
 	return o, nil

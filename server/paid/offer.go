@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -55,6 +56,11 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 			err = o.possible(v, "")
 		}
 	})
+	if no, ok := errors.AsType[*Problem](err); ok && no.Code == api.PaymentPending && failed > 0 && !s.named(ctx, c.Client, o, c.account(), failed) {
+		told := *no // the site can say now who comes next
+		told.Detail += s.howToBeNamed(o.(*registration).URL, c.account())
+		err = &told
+	}
 	switch {
 	case err != nil:
 		return a, err

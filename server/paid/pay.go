@@ -159,9 +159,6 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 	if err != nil {
 		return nil, err
 	}
-	if end := s.Now().Add(shortHold).UTC().Truncate(time.Second); payment.Endless && end.Before(payment.ValidBefore) {
-		payment.ValidBefore = end
-	}
 	c.payer = payment.Payer
 	c.about.network, c.about.payment, c.about.cents = n.Network(), &payment, payment.Cents
 	w := &work{network: n, payment: payment, client: c.Client, began: c.about.began, realm: ch.Realm,
@@ -169,11 +166,8 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 			ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
 			Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
 			Body: c.Body, BodyDigest: c.digest,
-			Idempotency: c.idempotency(c.digest), Created: s.Now(), ValidBefore: payment.ValidBefore, Endless: payment.Endless, Request: c.Request,
+			Idempotency: c.idempotency(c.digest), Created: s.Now(), Request: c.Request,
 		}}
-	if n.PaysGas() || payment.Endless {
-		w.reservation.Client = c.Client
-	}
 	if w.expires, err = ch.ExpiresAt(); err != nil { // no challenge of ours is without
 		return nil, refusal(api.InvalidChallenge, "The challenge in the credential has no valid expiry. Pay the new one. Nothing was charged.")
 	}
@@ -184,7 +178,14 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 		}
 		w.order.subject(w.reservation)
 	}
-	return w, setPayment(w.reservation, payment)
+	if w.refused == nil {
+		w.payment = lapses(w.payment, s.Now())
+	}
+	w.reservation.ValidBefore, w.reservation.Endless = w.payment.ValidBefore, w.payment.Outlives()
+	if n.PaysGas() || w.payment.Outlives() {
+		w.reservation.Client = c.Client
+	}
+	return w, setPayment(w.reservation, w.payment)
 }
 
 func refusal(code api.Code, detail string) *Problem { return &Problem{Code: code, Detail: detail} }
@@ -283,7 +284,8 @@ func (s *Service) mayRepeat(c *Call, r *ledger.Reservation, held, ours bool) err
 	}
 	switch {
 	case !held && same && r.State == ledger.Reserved && !r.Lapsed.IsZero():
-		return errLapsed
+		p, _ := StoredPayment(r)
+		return lapsed(p)
 	case !held && same && r.State == ledger.Reserved:
 		return errPending
 	case !held && same && r.State == ledger.Applied && ours && s.give(r):
@@ -469,15 +471,12 @@ var (
 	// errUndecided is for a payment that was refused and may have been made all the same.
 	errUndecided = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "This payment is not taken now, and it is not known yet whether it was made before. Do not pay again. Send the same request with the same credential later."}
-	errLapsed = &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
-		Detail: "The transaction of this credential has not been mined, and holds nothing any more. It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
-			"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."}
 	errAllEndless = &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
-		Detail: "Too many transactions without a validBefore are open. Repeat this request later, or sign with a validBefore, or pay from an account that has paid here and has no such transaction that was not mined. Nothing was sent or charged by it."}
+		Detail: "Too many transactions without a validBefore, or with one more than 90 seconds ahead, are open. Repeat this request later, or sign with a nearer validBefore, or pay from an account that has paid here and has no such transaction that was not mined. Nothing was sent or charged by it."}
 	errManyOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: fmt.Sprintf("This account has %d payments in progress, which is the most it may have. Repeat this request later. Nothing was sent or charged by it.", maxOpenPerPayer)}
 	errManyEndless = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-		Detail: fmt.Sprintf("This account has %d transactions without a validBefore in progress, which is the most it may have. Repeat this request later, or sign with a validBefore. Nothing was sent or charged by it.", maxEndlessPerPayer)}
+		Detail: fmt.Sprintf("This account has %d transactions without a validBefore, or with one more than 90 seconds ahead, in progress, which is the most it may have. Repeat this request later, or sign with a nearer validBefore. Nothing was sent or charged by it.", maxEndlessPerPayer)}
 	errFirstOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "A payment of this account is being settled. An account that has never paid here may have one at a time by this method. Repeat this request later. Nothing was sent or charged by it."}
 	errAllOpen = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
@@ -490,6 +489,17 @@ var (
 		Detail: "The transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."}
 	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have. If you sent a credential, send the same request with it again before you pay anew."}
 )
+
+// lapsed is the answer to a credential whose payment has lapsed.
+func lapsed(p mpp.Payment) *Problem {
+	how := "It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
+		"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."
+	if !p.Until.IsZero() {
+		how = "It can be mined until " + p.Until.Format(time.RFC3339) + ", and then has its effect if that is still possible. Repeat this request after that. Do not pay again before."
+	}
+	return &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
+		Detail: "The transaction of this credential has not been mined, and holds nothing any more. " + how}
+}
 
 // refusal gives err as what a caller sees, nil for none. One that is not a [Problem] is a
 // plain 500.

@@ -297,7 +297,7 @@ var attacks = []attack{
 	{name: "34 no validBefore", status: 402, code: unpaid, sign: func(d *draft) { d.ValidBefore = uint64(0) }},
 	{name: "34 validBefore past", status: 402, code: expired, sign: validBefore(-1)},
 	{name: "34 validBefore in 4 s", status: 503, code: api.PaymentPending, sign: validBefore(4)},
-	{name: "34 validBefore in 91 s", status: 402, code: unpaid, sign: validBefore(91)},
+	{name: "34 validBefore in 301 s", status: 402, code: unpaid, sign: validBefore(301)},
 	{name: "34 validBefore after expires", status: 402, code: unpaid, before: func(*ring) { time.Sleep(4*time.Minute + 40*time.Second) }, sign: validBefore(25)},
 	{name: "35 validAfter in the future", status: 402, code: unpaid, sign: func(d *draft) { d.ValidAfter = d.ValidBefore }},
 	{name: "36 source is not the signer", status: 402, code: unpaid, sign: func(d *draft) { d.Source = "did:pkh:eip155:42431:" + stranger.Hex() }},

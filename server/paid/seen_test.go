@@ -46,6 +46,72 @@ func (r *ring) lose(op, body string, cents int64) (mpp.Challenge, string) {
 	return ch, credential
 }
 
+// A payment is gone only when our clock says so, too, and the two agree: a node whose time is ahead ends none that can be
+// mined, and none that was mined meanwhile.
+func TestANodeWhoseTimeIsAheadEndsNoPayment(t *testing.T) {
+	for _, mined := range []time.Duration{10 * time.Second, 20 * time.Second, time.Hour} {
+		inAdasRing(t, mined.String(), func(t *testing.T, r *ring) {
+			r.network.change(func() { r.network.fates["bob"] = fate{after: mined} })
+			credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+			h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
+			synctest.Wait()
+			r.network.change(func() { r.network.skew = 2 * time.Minute })
+			if mined < time.Minute {
+				h.wait().is(200, "")
+				r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+				return
+			}
+			h.wait().is(503, api.PaymentPending)
+			r.has(amounts{"ada": 100, "open": 1})
+			r.network.change(func() { r.network.skew = 0 })
+			time.Sleep(time.Minute)
+			r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused).shows("outcome", "failed")
+			r.has(amounts{"ada": 100, "open": 0})
+		})
+	}
+}
+
+// No answer says that nothing was charged before the network was asked: what its payer has sent, in time, is the
+// operator's if the ring is full by now, and waits for others that may come before it.
+func TestPaymentInTimeThatCameTooLateForItsPlace(t *testing.T) {
+	inRing(t, "the ring is full", func(t *testing.T, r *ring) {
+		ch := r.challenge(paid.OpRegister, bob)
+		credential := r.sign(ch, "bob", 100)
+		r.send(credential)
+		r.fill()
+		r.post(paid.OpRegister, bob, credential).is(409, api.PaymentUnapplied)
+		if kept := r.stored(ch); kept == nil || kept.State != ledger.Failed || kept.Reason != string(api.RingFull) {
+			t.Errorf("kept %+v", kept)
+		}
+		r.post(paid.OpRegister, bob, credential).is(409, api.PaymentUnapplied)
+	})
+	inRing(t, "the ring is full when it is reserved", func(t *testing.T, r *ring) {
+		ch := r.challenge(paid.OpRegister, bob)
+		credential := r.sign(ch, "bob", 100)
+		r.network.change(func() {
+			r.network.simulate = func(context.Context, mpp.Payment) error {
+				r.network.change(func() { r.network.simulate = nil })
+				r.send(credential)
+				r.fill()
+				return nil
+			}
+		})
+		r.post(paid.OpRegister, bob, credential).is(409, api.PaymentUnapplied)
+	})
+	inRing(t, "another registers the URL", func(t *testing.T, r *ring) {
+		credential := r.sign(r.challenge(paid.OpRegister, bob), "bob", 100)
+		r.network.change(func() { r.network.fates["mallory"] = fate{lost: true} })
+		h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)}})
+		synctest.Wait()
+		r.send(credential)
+		if a := r.post(paid.OpRegister, bob, credential).is(503, api.PaymentPending); strings.Contains(string(a.Body), "Nothing was charged") {
+			t.Errorf("%s", a.Body)
+		}
+		h.wait()
+		r.post(paid.OpRegister, bob, credential).is(201, "")
+	})
+}
+
 // If a disk lost the record of a payment, it has its effect when its credential is shown
 // again, however late, once. Its payer is never told to pay anew.
 func TestLostPaymentHasItsEffectHoweverLate(t *testing.T) {
@@ -164,6 +230,7 @@ func TestPaymentThatCanHaveNoEffectIsKept(t *testing.T) {
 				t.Error("kept although its block may be dropped")
 			}
 			r.network.change(func() { delete(r.network.fates, "bob") })
+			time.Sleep(10 * time.Second)
 			credited := r.credited()
 			for range 2 {
 				a := r.handle(paid.Call{Operation: tc.op, Body: []byte(tc.body), Authorization: []string{credential}, Request: "request-1"}).is(409, api.PaymentUnapplied)

@@ -238,6 +238,11 @@ func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 	case f.credited:
 		return nil, accounted(f.adjusted, w.payment.Reference)
 	}
+	if w.refused == nil && !f.paid {
+		if poor := w.network.strangers.Until(w.payment.Payer, w.payment.Cents, s.Now()); poor.After(s.Now()) {
+			return nil, heldTooLittle(poor, s.Now())
+		}
+	}
 	err = s.prepare(w, f)
 	if refused, ok := errors.AsType[*Problem](err); ok && !undecided(refused) && refused.Code != api.CredentialReused {
 		return s.settleSeen(w, refused)
@@ -264,7 +269,7 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.checkReady(w.network); err != nil {
 		return err
 	}
-	if err := s.simulate(w); err != nil {
+	if err := s.simulateInTurn(w, f.paid); err != nil {
 		return s.notSimulated(w, err)
 	}
 	if err := s.refusesCode(w, f.paid); err != nil {
@@ -291,6 +296,37 @@ func (s *Service) prepare(w *work, f facts) error {
 			return err
 		}
 	}
+}
+
+// simulateInTurn is simulate. Accounts that have never paid take turns, and have to hold what they pay: that is
+// asked first.
+func (s *Service) simulateInTurn(w *work, paid bool) error {
+	if paid {
+		return s.simulate(w)
+	}
+	n, payer, cents := w.network, w.payment.Payer, w.payment.Cents
+	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
+	defer cancel()
+	leave, err := n.strangers.Enter(ctx, w.client)
+	if err != nil {
+		return fmt.Errorf("%w: %w", mpp.ErrUnavailable, err)
+	}
+	defer leave()
+	err = n.holds(ctx, w.payment, cents)
+	if no, ok := errors.AsType[*mpp.Rejection](err); ok && no.Reason == mpp.ReasonFunds {
+		n.strangers.Put(payer, cents, s.Now())
+	}
+	if err != nil {
+		return err
+	}
+	return s.simulate(w)
+}
+
+// heldTooLittle is the answer to a payment of an account that its network is not asked about again.
+func heldTooLittle(until, now time.Time) *Problem {
+	return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonFunds,
+		Detail: "This account held too little to pay when its network was asked a moment ago, and it is not asked again before " + until.UTC().Format(time.RFC3339) +
+			". This ring has not sent the payment. Send the same request with the same credential then."}
 }
 
 // simulate asks the network whether the payment of w would go through. If its nonce follows on
@@ -360,6 +396,9 @@ func comesFirst(first *ledger.Reservation) *Problem {
 	wait, end := pendingRetry, ""
 	if !first.Lapsed.IsZero() {
 		wait, end = lapsedRetry, " To end that one, use its nonce for another transaction."
+		if !p.Until.IsZero() {
+			end = " It can be mined until " + p.Until.Format(time.RFC3339) + "."
+		}
 	}
 	return &Problem{Code: api.PaymentPending, RetryAfter: wait, More: map[string]any{"reference": p.Reference},
 		Detail: "Another payment of this account, the transaction " + p.Reference + ", waits to be mined, and it comes first. Do not pay again for its request: send that request with its own credential to learn what becomes of it." +
@@ -504,7 +543,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 			s.Log.Info("payment open", w.log(), "detail", said)
 		}
 		late := s.Now().After(w.payment.ValidBefore.Add(holdAfter))
-		if late && w.payment.Endless && o.State == mpp.Pending && err == nil && seen.After(w.payment.ValidBefore) {
+		if late && w.payment.Outlives() && o.State == mpp.Pending && err == nil && seen.After(w.payment.ValidBefore) {
 			// Its network works, and it is not mined.
 			if gaveUp, err := s.lapse(w, &lapsed, seen); err != nil {
 				s.Log.Error("that a payment was not mined in time is not stored", w.log(), "err", err)
@@ -622,7 +661,7 @@ const (
 	// moves its money away they are never mined, and occupy memory here and requests at
 	// edges for minutes.
 	maxOpenPerPayer = 8
-	// maxEndlessPerPayer is how many of them may have no end. Those in one lane come one after
+	// maxEndlessPerPayer is how many of them may have no end, or one far ahead. Those in one lane come one after
 	// the other, so honest accounts hardly have more.
 	maxEndlessPerPayer = 2
 	// maxOpen is how many may be open in all. The last reservedOpen are for accounts
@@ -630,7 +669,7 @@ const (
 	maxOpen, reservedOpen = 1024, 256
 )
 
-// mayLapse refuses a payment without an end while one of its account has lapsed, or too many are
+// mayLapse refuses a payment that can lapse while one of its account has lapsed, or too many are
 // open, of its account or in all. While a payment has lapsed, its account pays for the same thing
 // no other way either.
 func (w *work) mayLapse(v *ledger.View) error {
@@ -638,14 +677,14 @@ func (w *work) mayLapse(v *ledger.View) error {
 	var lapsed *ledger.Reservation
 	v.EachLapsed(func(o *ledger.Reservation) {
 		same := o.Operation == r.Operation && o.Member == r.Member && o.URLKey == r.URLKey && (o.URLKey != "" || o.Cents == r.Cents)
-		if o.Payer == r.Payer && (w.payment.Endless || same) {
+		if o.Payer == r.Payer && (r.Endless || same) {
 			lapsed = o
 		}
 	})
 	switch {
 	case lapsed != nil:
 		return comesFirst(lapsed)
-	case !w.payment.Endless:
+	case !r.Endless:
 		return nil
 	}
 	own := 0

@@ -85,7 +85,7 @@ func (c *Call) asOffered(n *network) bool {
 
 // Refusals of x402 payments that are not even read, by the status that the protocol has for them.
 var (
-	errNoPayment = &Problem{Code: api.Malformed, Detail: "The payment in " + x402.SignatureField + " cannot be read. It is base64 of one JSON object with x402Version 2, " +
+	errNoPayment = &Problem{Code: api.Malformed, Detail: "The payment in " + x402.SignatureField + " cannot be read. It is base64 of one JSON object, not that object itself, with x402Version 2, " +
 		"accepted, which is an offer in " + x402.RequiredField + ", unchanged, and payload, which is what was signed. Nothing was charged."}
 	errOldPayment = &Problem{Code: api.UnsupportedMethod, Detail: "The payment is by version 1 of x402, and this ring takes version 2. Send the request without " + x402.OldField +
 		". The 402 has its offers in " + x402.RequiredField + ", or, where that is missing, in WWW-Authenticate alone. Pay one and send the identical request with " + x402.SignatureField + ". Nothing was charged."}
@@ -171,6 +171,21 @@ const ReasonElsewhere = "it took effect by another credential"
 // before this ring has reserved it. It is not the payment's own: a stranger who presents an
 // authorisation must not take its effect from the credential that it was signed for.
 func keptKey(p mpp.Payment) string { return "kept:" + p.ReplayKey }
+
+// keep has w claim no more than what is kept of its payment, so that the credential that it was signed for is taken
+// meanwhile. It returns false if that is claimed already.
+func (s *Service) keep(w *work) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := keptKey(w.payment)
+	if s.work[kept] != nil {
+		return false
+	}
+	delete(s.work, w.payment.ReplayKey)
+	w.reservation.ReplayKeys = []string{challengeKey(w.reservation.ID), kept}
+	s.work[kept] = w
+	return true
+}
 
 // explainKept notes that a payment which was kept has taken effect.
 func explainKept(tx *ledger.Tx, p mpp.Payment) error {

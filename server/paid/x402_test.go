@@ -168,6 +168,7 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 			"version 1":                     {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("x402Version", 1))), 400, api.UnsupportedMethod},
 			"no payload":                    {x402Call(paid.OpBid, fund, r.exactly(offer, carol(), set("payload", "x"))), 400, api.Malformed},
 			"no base64":                     {x402Call(paid.OpBid, fund, "{}"), 400, api.Malformed},
+			"not encoded":                   {x402Call(paid.OpBid, fund, `{"x402Version":2,"accepted":{},"payload":{"signature":"0x"}}`), 400, api.Malformed},
 			"version 1, in its own field":   {paid.Call{Operation: paid.OpBid, Body: []byte(fund), OldPayment: true}, 400, api.UnsupportedMethod},
 			"two of them":                   {x402Call(paid.OpBid, fund, r.exactly(offer, carol()), r.exactly(offer, carol())), 400, api.MultipleCredentials},
 			"two in one line":               {x402Call(paid.OpBid, fund, r.exactly(offer, carol())+", "+r.exactly(offer, carol())), 400, api.MultipleCredentials},
@@ -349,6 +350,7 @@ func TestX402PaymentThatWasMadeBefore(t *testing.T) {
 			if !deep {
 				r.handle(x402Call(paid.OpBid, words, r.exactly(thief, payload))).is(503, api.PaymentPending)
 				r.network.change(func() { r.network.fates["bob"] = fate{} })
+				time.Sleep(10 * time.Second)
 			}
 			a := r.handle(x402Call(paid.OpBid, words, r.exactly(thief, payload))).is(409, api.PaymentUnapplied)
 			if got := a.response(); got.Success || got.Transaction == "" || got.Transaction != a.member("reference") || !strings.Contains(got.ErrorMessage, paid.ReasonForeign) {
@@ -374,6 +376,63 @@ func TestX402PaymentThatWasMadeBefore(t *testing.T) {
 			r.has(amounts{"ada": 250, "all": 350, "bob paid": 150})
 		}, exact)
 	}
+}
+
+// A payment that can have no effect is kept for the operator when its block is final, though nobody presents it again, and
+// its request waits for that. The credential that an x402 payment was signed for has its effect meanwhile.
+func TestPaymentThatCannotCountIsKeptWhenItsBlockIsFinal(t *testing.T) {
+	final := func(r *ring) { r.network.change(func() { r.network.fates["bob"] = fate{} }) }
+	for name, takes := range map[string]time.Duration{"soon": 10 * time.Second, "later": 10 * time.Minute} {
+		inAdasRing(t, name, func(t *testing.T, r *ring) {
+			payload := r.bearer("bob", 150)
+			r.send(r.present(mpp.Credential{Challenge: r.challenge(paid.OpBid, fund), Payload: payload}))
+			r.network.change(func() { r.network.simulate, r.network.fates["bob"] = refuse, fate{shallow: true} })
+			offer := r.exactOffer(paid.OpBid, fund)
+			time.AfterFunc(takes, func() { final(r) })
+			a := r.handle(x402Call(paid.OpBid, fund, r.exactly(offer, payload)))
+			if takes < time.Minute {
+				a.is(409, api.PaymentUnapplied)
+			} else {
+				a.is(503, api.PaymentPending)
+			}
+			again := r.exactOffer(paid.OpBid, fund)
+			time.Sleep(takes + time.Minute)
+			if kept := r.stored(offer.Extra.Challenge); kept == nil || kept.Reason != paid.ReasonForeign || kept.Outcome != "settled" {
+				t.Errorf("kept %+v", kept)
+			}
+			r.handle(x402Call(paid.OpBid, fund, r.exactly(again, payload))).is(409, api.PaymentUnapplied)
+			r.has(amounts{"ada": 100, "open": 0})
+		}, exact)
+	}
+	inAdasRing(t, "its own credential", func(t *testing.T, r *ring) {
+		payload := r.bearer("bob", 150)
+		credential := r.present(mpp.Credential{Challenge: r.challenge(paid.OpBid, fund), Payload: payload})
+		r.send(credential)
+		r.network.change(func() { r.network.simulate, r.network.fates["bob"] = refuse, fate{shallow: true} })
+		var thieves []*held
+		for range 2 {
+			thieves = append(thieves, r.begin(x402Call(paid.OpBid, fund, r.exactly(r.exactOffer(paid.OpBid, fund), payload))))
+			time.Sleep(time.Second)
+		}
+		r.post(paid.OpBid, fund, credential).is(200, "")
+		final(r)
+		for _, h := range thieves {
+			h.wait()
+		}
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+	}, exact)
+	// So it is with a payment that names its challenge.
+	inAdasRing(t, "by its own challenge", func(t *testing.T, r *ring) {
+		ch, credential := r.lose(paid.OpRegister, bob, 100)
+		r.join(bob, "dave")
+		r.network.change(func() { r.network.fates["bob"] = fate{shallow: true} })
+		time.AfterFunc(5*time.Minute, func() { final(r) })
+		r.post(paid.OpRegister, bob, credential).is(503, api.PaymentPending)
+		time.Sleep(10 * time.Minute)
+		if kept := r.stored(ch); kept == nil || kept.Outcome != "settled" {
+			t.Errorf("kept %+v", kept)
+		}
+	})
 }
 
 // A reserved x402 payment is finished by the next process, wherever the last one ended,

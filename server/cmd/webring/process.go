@@ -152,7 +152,7 @@ func stopSignals(log *slog.Logger) (ctx context.Context, release func()) {
 // their next answer.
 //
 // Payments are taken, too. One that is taken now has all of [stopTime] left once the drain
-// is over, which is longer than a transaction is valid; to refuse it would fail payers
+// is over, which is longer than a transaction holds its request; to refuse it would fail payers
 // that a balancer still sends here. What takes longer stays reserved for the next start,
 // as ever.
 func drain(shell *edge.Shell, t time.Duration, log *slog.Logger, first ...func()) {
@@ -168,7 +168,7 @@ func drain(shell *edge.Shell, t time.Duration, log *slog.Logger, first ...func()
 }
 
 // stopTime bounds how long a stop waits for payments in flight: a Tempo transaction
-// is valid for at most 90 seconds, and its request is held 10 more. What takes
+// holds its request for at most 90 seconds, and 10 more. What takes
 // longer, as an authorisation may, stays reserved for the next start.
 const stopTime = 110 * time.Second
 

@@ -4,6 +4,7 @@
 //   - gas.go: gas wasted on payments that failed, and who is refused for it
 //   - endless.go: payments without an end, which can be waited for long
 //   - accounts.go: limits for each account; domains.go: the members on a domain
+//   - strangers.go: what accounts that have never paid may ask of networks
 //   - named.go: accounts that sites name have their URLs to themselves for a while
 //   - rank.go: what a rank takes, while other payments are open
 //   - blocklist.go: what the operator keeps out

@@ -58,7 +58,7 @@ func unwrap(signature []byte) (own []byte, wrapped bool, err error) {
 // code. Its code could be deployed together with the transfer, but what that costs, and what
 // it calls, would be for the payer to choose and for the gas account to pay.
 func (a *authorization) undeployed() *mpp.Rejection {
-	if !a.whole {
+	if !a.whole || len(a.signature) == 64 { // as long as that of a key
 		return mpp.Refuse(mpp.ReasonSigner, "the signature is not the payer's for this token on this chain. If the account is a smart account, it must be deployed on this chain first")
 	}
 	return mpp.Refuse(mpp.ReasonAbsent, "the account has no code on this chain, and this signature is not by a key of its address. "+

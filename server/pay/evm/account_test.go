@@ -171,6 +171,10 @@ func (m *market) unsigned() {
 	signs := func(n int) paytest.EVMAlter {
 		return func(d *paytest.EVMDraft) { d.Sign = func([]byte) []byte { return make([]byte, n) } }
 	}
+	compact := func(d *paytest.EVMDraft) {
+		sign := d.Sign
+		d.Sign = func(digest []byte) []byte { return sign(digest)[:64] }
+	}
 	for name, c := range map[string]struct {
 		changes []paytest.EVMAlter
 		reason  string
@@ -191,6 +195,7 @@ func (m *market) unsigned() {
 		"two owners, to be deployed":    {append(as(m.place(), owner, other), paytest.Wrapped), mpp.ReasonAbsent, "deploy it"},
 		"the same, not wrapped":         {as(m.place(), owner, other), mpp.ReasonAbsent, "deploy it"},
 		"a key of another address":      {as(m.place(), owner), mpp.ReasonSigner, "not the payer's"},
+		"a compact one of such a key":   {append(as(m.place(), owner), compact), mpp.ReasonSigner, "not the payer's"},
 		"the longest signature":         {append(as(coded(refuses)), signs(maxSignature)), mpp.ReasonSigner, "does not accept"},
 		"a signature that is too long":  {append(as(coded(agrees)), signs(maxSignature+1)), mpp.ReasonForm, "2048"},
 		"a wrapper that cannot be read": {append(as(coded(agrees)), func(d *paytest.EVMDraft) { d.Sign = func([]byte) []byte { return mark } }), mpp.ReasonForm, "ERC-6492"},

@@ -27,6 +27,7 @@ type authorization struct {
 	nonce       common.Hash
 	signature   []byte // of a key: r, s and v, which is 27 or 28; of an account with code: any
 	whole       bool   // its calldata is of the function that takes a signature of any length
+	wrapped     bool   // its signature came in a wrapper (ERC-6492)
 	contract    bool   // its signature is not by a key
 }
 
@@ -110,6 +111,21 @@ func readCalldata(data []byte) (*authorization, error) {
 	return a, nil
 }
 
+// spelt gives a with its signature as tokens take that of a key. Wallets also write v as 0 or 1, or as the
+// highest bit of s (ERC-2098).
+func (a authorization) spelt() authorization {
+	switch sig := slices.Clone(a.signature); {
+	case len(sig) == 65 && sig[64] < 2:
+		sig[64] += 27
+		a.signature = sig
+	case len(sig) == 64:
+		v := 27 + sig[32]>>7
+		sig[32] &= 0x7f
+		a.signature, a.whole = append(sig, v), a.wrapped
+	}
+	return a
+}
+
 // byKey says whether the signature is by the key of the account from. As tokens do, it
 // refuses the second form that every signature has, with a high s, and v other than 27
 // and 28.
@@ -171,7 +187,7 @@ func (p spelled) read(signed string) (*authorization, error) {
 	case len(own) > maxSignature:
 		return nil, mpp.Refuse(mpp.ReasonForm, fmt.Sprintf("the signature is longer than %d bytes", maxSignature))
 	}
-	a.signature, a.whole = own, wrapped || len(own) != 65
+	a.signature, a.wrapped, a.whole = own, wrapped, wrapped || len(own) != 65
 	for _, field := range []struct {
 		text string
 		into []byte

@@ -97,6 +97,45 @@ func TestDecodeReferenceClient(t *testing.T) {
 	}
 }
 
+// Wallets spell the signature of a key in several ways, of which tokens take one: hardware wallets write v as
+// 0 or 1, others put it into s (ERC-2098).
+func TestOneSignatureInSeveralSpellings(t *testing.T) {
+	m := newMethod(t, offersExact)
+	w := wallet(1)
+	c := challenge(t, m)
+	want, err := take(m, w.Pay(c), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, spell := range map[string]func(sig []byte) []byte{
+		"v of 0 or 1": func(sig []byte) []byte { sig[64] -= 27; return sig },
+		"compact":     func(sig []byte) []byte { sig[32] |= (sig[64] - 27) << 7; return sig[:64] },
+	} {
+		for kind, changes := range map[string][]paytest.EVMAlter{"plain": nil, "wrapped": {paytest.Wrapped}} {
+			alter := append([]paytest.EVMAlter{func(d *paytest.EVMDraft) { d.Sign = func(digest []byte) []byte { return spell(w.Sign(digest)) } }}, changes...)
+			p, err := take(m, w.Pay(c, alter...), time.Now())
+			if err != nil || p.Contract || p.Payer != want.Payer || p.ReplayKey != want.ReplayKey {
+				t.Errorf("%s, %s: %v, %+v", name, kind, err, p)
+				continue
+			}
+			a, err := m.reopen(p)
+			if plain, _ := m.reopen(want); err != nil || !bytes.Equal(a.signature, plain.signature) || kind == "plain" && !bytes.Equal(p.Raw, want.Raw) {
+				t.Errorf("%s, %s: stored as %x, want %x", name, kind, p.Raw, want.Raw)
+			}
+			// One that is not by the payer's key may be that of a smart account, and stays as it is.
+			alter = append(alter, func(d *paytest.EVMDraft) { d.From, d.Source = smart, "" })
+			p, err = take(m, w.Pay(c, alter...), time.Now())
+			if err != nil || !p.Contract {
+				t.Errorf("%s, %s, for a smart account: %v, %+v", name, kind, err, p)
+				continue
+			}
+			if a, err := m.reopen(p); err != nil || len(a.signature) == 65 && a.signature[64] > 1 {
+				t.Errorf("%s, %s, for a smart account: %v, %x", name, kind, err, a.signature)
+			}
+		}
+	}
+}
+
 // The stored record is of no use to another configuration, and a changed one to
 // none.
 func TestReopenKnowsItsOwn(t *testing.T) {

@@ -148,6 +148,9 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	case a.validBefore > mpp.LastSecond:
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonLong, "the authorisation has no usable validBefore")
 	}
+	if plain := a.spelt(); plain.byKey(m.domain) {
+		a = &plain
+	}
 	payer, err := m.Signer(c.Source, a.from)
 	if err != nil {
 		return mpp.Payment{}, err

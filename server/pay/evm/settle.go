@@ -191,7 +191,8 @@ func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Bloc
 // challenge is not older than since. The number of questions is bounded, however long ago
 // that is. Seen says what [Method.Outcome] does, but fails with ErrUnavailable if the token
 // knows the nonce and no event explains that yet: a node may show what the token knows
-// before it shows its events. A nonce that was first used after its time is Gone.
+// before it shows its events. A nonce that was first used after its time is Gone. That of an x402
+// authorisation can have been used before its offer, and is looked for in the last hour of its time.
 func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	a, err := m.reopen(p)
 	if err != nil {
@@ -202,8 +203,14 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 		return mpp.Outcome{}, err
 	}
 	if known {
-		o, _, err := m.find(ctx, a, newest, since.Unix(), false)
-		if err == nil && o.State == mpp.Pending {
+		from, whole := since.Unix(), true
+		if p.Bearer {
+			began := int64(min(a.validAfter, a.validBefore))
+			from = min(from, max(began, int64(a.validBefore)-int64(time.Hour/time.Second)))
+			whole = from <= began
+		}
+		o, _, err := m.find(ctx, a, newest, from, false)
+		if err == nil && (o.State == mpp.Pending || o.Detail == notInTime && !whole) {
 			err = node.Unavailable(errors.New(o.Detail))
 		}
 		return o, err
@@ -341,7 +348,7 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	}
 	switch {
 	case mark == nil && !cancelled && after != nil:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Over: newest.Time(), Detail: "not used in its time"}, true, nil
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Over: newest.Time(), Detail: notInTime}, true, nil
 	case mark == nil:
 		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, false, nil
 	}
@@ -368,6 +375,9 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	}
 	return end, true, nil
 }
+
+// notInTime says that no event in the blocks that were searched explains what the token knows.
+const notInTime = "not used in its time"
 
 // mark gives the first event of the authorisation's nonce in these blocks, nil where
 // there is none.

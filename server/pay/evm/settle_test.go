@@ -219,8 +219,44 @@ func TestSeen(t *testing.T) {
 			if !errors.Is(err, mpp.ErrUnavailable) {
 				t.Errorf("%s: %v: %s, %v; want nothing to be concluded", name, o.State, o.Detail, err)
 			}
-		} else if err != nil || o.State != c.want {
+		} else if err != nil || o.State != c.want || o.Over.IsZero() == (c.want == mpp.Gone) {
 			t.Errorf("%s: %v: %s, %v; want %v", name, o.State, o.Detail, err, c.want)
+		}
+	}
+}
+
+// The nonce of an x402 authorisation is its payer's, so it can have been used long before the offer that it is presented
+// for. It is looked for where its payer let it be used; if that began too long ago, nothing is concluded.
+func TestSeenBeforeTheOffer(t *testing.T) {
+	for name, c := range map[string]struct {
+		validAfter time.Duration // before its end
+		used, gone bool
+	}{
+		"used":                      {12 * time.Minute, true, false},
+		"used, of any time":         {50 * 365 * 24 * time.Hour, true, false},
+		"its nonce known, not used": {12 * time.Minute, false, true},
+		"the same, of any time":     {50 * 365 * 24 * time.Hour, false, false},
+	} {
+		n, m, p, a := fake(t, 60)
+		a.validAfter = a.validBefore - uint64(c.validAfter/time.Second)
+		p.Bearer, p.Contract, p.Raw = true, true, a.calldata() // whose signature nobody looks at
+		n.Times = nil
+		for i := range uint64(100) { // one every ten seconds, the last a minute after its end
+			n.Times = append(n.Times, a.validBefore+60-10*(99-i))
+		}
+		const block = 30 // ten minutes before its end
+		n.Bend["eth_call"], n.mined = yes, receiptOf(logOf(a, usedTopic), transferTo(a, a.to, a.value))
+		n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
+			var q struct{ FromBlock, ToBlock hexutil.Uint64 }
+			if json.Unmarshal(params[0], &q); !c.used || q.FromBlock > block || q.ToBlock < block {
+				return []fields{}
+			}
+			return []fields{logOf(a, usedTopic)}
+		}
+		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-4*time.Minute))
+		switch {
+		case c.used && (err != nil || o.State != mpp.Settled), c.gone && (err != nil || o.State != mpp.Gone), !c.used && !c.gone && !errors.Is(err, mpp.ErrUnavailable):
+			t.Errorf("%s: %v: %s, %v", name, o.State, o.Detail, err)
 		}
 	}
 }

@@ -32,6 +32,9 @@ type Payment struct {
 	// Endless says that what was signed has no end: it can be mined until its nonce is used.
 	// ValidBefore is then the instant by which it should have been mined.
 	Endless bool `json:"endless,omitempty"`
+	// Until is the end of what was signed if nothing is held for that long; the zero time otherwise.
+	// ValidBefore is then the instant by which it should have been mined.
+	Until time.Time `json:"until,omitzero"`
 	// Nonce names the nonce that it uses up: of all transactions with that, one at most is
 	// mined. Its number stands behind the last colon, and before that the name of its lane.
 	// "" if it has none that another payment could use up.
@@ -39,6 +42,14 @@ type Payment struct {
 	// Submissions are the transactions that this service has signed for it at its own
 	// expense, the oldest first; see [Expenses].
 	Submissions []Submission `json:"submissions,omitempty"`
+}
+
+// Outlives says that p can be mined after ValidBefore.
+func (p Payment) Outlives() bool { return p.Endless || !p.Until.IsZero() }
+
+// CanBeMined says whether p can be mined at a time.
+func (p Payment) CanBeMined(at time.Time) bool {
+	return p.Endless || at.Before(p.ValidBefore) || at.Before(p.Until)
 }
 
 // Lane names what the nonces of p and others are counted in; "" if p has no nonce.

@@ -47,7 +47,7 @@ func Question(result any, contract common.Address, function string, arguments ..
 func (n *Node) Holds(ctx context.Context, token, account common.Address, units uint64) error {
 	var balance hexutil.Bytes
 	questions := []rpc.BatchElem{Question(&balance, token, "balanceOf(address)", Word(account))}
-	if _, err := n.Head(ctx, questions...); err != nil {
+	if _, err := n.Recent(ctx, questions...); err != nil {
 		return err
 	}
 	if err := FirstError(questions...); err != nil {

@@ -206,6 +206,8 @@ func TestOnARealChain(t *testing.T) {
 		{"empty wallet", mpp.ReasonFunds, m.decode(method, paytest.Tempo{Key: newKey(t)})},
 		{"too little gas", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.Gas = uint64(22_000) })},
 		{"cap under base fee", mpp.ReasonFee, m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(1) })},
+		{"a nonce of T12", mpp.ReasonForm, m.decode(method, wallet(4), paytest.AnyNonce(1))},
+		{"a validBefore of T11", mpp.ReasonLong, m.decode(method, wallet(4), paytest.EndsIn(80))},
 		{"no such fee token", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.FeeToken = root.Address().Bytes() })},
 	} {
 		if no, refused := errors.AsType[*mpp.Rejection](method.Simulate(t.Context(), c.p)); !refused || c.reason != "" && no.Reason != c.reason {

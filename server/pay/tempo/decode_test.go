@@ -122,7 +122,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"34: validBefore missing", verify, "which the expiring nonce needs", func(d *d) { d.ValidBefore = uint64(0) }},
 		{"34: validBefore past", mpp.CodeExpired, "too soon", func(d *d) { d.ValidBefore = after(-1) }},
 		{"34: validBefore in 4 s", mpp.CodeExpired, "too soon", func(d *d) { d.ValidBefore = after(4) }},
-		{"34: validBefore in 91 s", verify, "for longer than it may", func(d *d) { d.ValidBefore = after(91) }},
+		{"34: validBefore in 301 s", verify, "for longer than it may", func(d *d) { d.ValidBefore = after(301) }},
 		{"34: validBefore beyond time", verify, "no usable validBefore", func(d *d) { d.ValidBefore = ^uint64(0) }},
 		{"35: validAfter in the future", verify, "not valid yet", func(d *d) { d.ValidAfter = after(1) }},
 		{"35: validAfter beyond time", verify, "not valid yet", func(d *d) { d.ValidAfter = ^uint64(0) }},
@@ -139,7 +139,6 @@ func TestDecodeRefuses(t *testing.T) {
 		{"call of two parts", verify, "malformed", func(d *d) { d.Calls = []any{[]any{token, uint64(0)}} }},
 		{"access list", verify, "must be empty", func(d *d) { d.AccessList = []any{[]any{token, []any{}}} }},
 		{"authorization list", verify, "must be empty", func(d *d) { d.AuthorizationList = []any{[]any{}} }},
-		{"nonce other than 0", verify, "must be 0", func(d *d) { d.Nonce = uint64(1) }},
 		{"fee token no address", verify, "fee token", func(d *d) { d.FeeToken = []byte{1} }},
 		{"gas without measure", verify, "gas is out of range", func(d *d) { d.Gas = uint64(1_000_000_000_000) }},
 		{"gas above the bound", verify, "gas is out of range", func(d *d) { d.Gas = uint64(maxGas + 1) }},
@@ -251,7 +250,7 @@ func TestDecodeAccepts(t *testing.T) {
 	c := challenge(t, m)
 	for name, change := range map[string]paytest.TempoAlter{
 		"5 s ahead":       func(d *paytest.TempoDraft) { d.ValidBefore = after(5) },
-		"90 s ahead":      func(d *paytest.TempoDraft) { d.ValidBefore = after(90) },
+		"300 s ahead":     func(d *paytest.TempoDraft) { d.ValidBefore = after(300) },
 		"validAfter now":  func(d *paytest.TempoDraft) { d.ValidAfter = after(0) },
 		"no validAfter":   func(d *paytest.TempoDraft) { d.ValidAfter = uint64(0) },
 		"no source":       func(d *paytest.TempoDraft) { d.Source = "" },

@@ -17,11 +17,11 @@ import (
 // permission is what the account's own key lets an access key do. It comes
 // along with the first transaction that the access key signs:
 //
-//	[[chainId, keyType, keyId, expiry?, limits?, calls?], signature]
+//	[[chainId, keyType, keyId, expiry?, limits?, calls?, witness?], signature]
 //
 // signed over Keccak-256 of the inner list. An absent member is left out at the
 // end of the list and is the empty string before another. The chain knows more
-// members (a witness, administrators); a payment has no use for them.
+// members (administrators, the account); a payment has no use for them.
 type permission struct {
 	ChainID uint64
 	KeyType uint8 // an index of kinds
@@ -29,6 +29,7 @@ type permission struct {
 	Expiry  uint64            `rlp:"optional"`           // Unix seconds; 0: never
 	Limits  *[]spendingLimit  `rlp:"optional,nilString"` // nil: none; empty: nothing may be spent
 	Calls   *[]permittedCalls `rlp:"optional,nilString"` // nil: all; empty: none
+	Witness *common.Hash      `rlp:"optional,nilString"` // what else the account has signed with it (TIP-1053): a sign-in, say; nil: nothing
 }
 
 // spendingLimit bounds what a key may spend of a token, in all or in a period.
@@ -217,6 +218,9 @@ func (p *permission) rpc(by signed) map[string]any {
 			calls = append(calls, call)
 		}
 		out["allowedCalls"] = calls
+	}
+	if p.Witness != nil {
+		out["witness"] = p.Witness.Hex()
 	}
 	return out
 }

@@ -23,7 +23,8 @@ import (
 // validBefore. Without one it can be mined until its nonce is used.
 //
 // The lane of the key 2²⁵⁶−1 does not count: the chain remembers each transaction until its
-// validBefore, which all of them have.
+// validBefore, which all of them have. Their nonces tell them apart and no more, since the fork T12
+// (TIP-1106); before it the chain takes 0 alone, as its simulation says.
 
 // expiringNonce is that key.
 var expiringNonce = bytes.Repeat([]byte{0xff}, 32)
@@ -44,8 +45,6 @@ func (tx *transaction) checkLane() error {
 		return mpp.Refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
 	case len(key) == 32 && key[0] == subblocks:
 		return mpp.Refuse(mpp.ReasonForm, "nonce keys that begin with the byte 5b are for validators")
-	case tx.expiring() && tx.nonce != 0:
-		return mpp.Refuse(mpp.ReasonForm, "the expiring nonce must be 0")
 	case tx.expiring() && tx.validBefore == 0:
 		return mpp.Refuse(mpp.ReasonLong, "the transaction has no validBefore, which the expiring nonce needs")
 	}

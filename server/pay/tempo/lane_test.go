@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -87,6 +88,19 @@ func TestDecodeLanes(t *testing.T) {
 	if len(names) != len(lanes) {
 		t.Errorf("nonces are called %v", names)
 	}
+	// Where nonces do not count, any one makes another transaction, and none is used up.
+	seen := map[string]bool{}
+	c := challenge(t, m)
+	for _, nonce := range []uint64{0, 1, 1 << 63, math.MaxUint64} {
+		p, err := take(m, wallet(7).Pay(c, paytest.AnyNonce(nonce)), now)
+		if err != nil || p.Nonce != "" || p.Endless || seen[p.ReplayKey] {
+			t.Errorf("nonce %d: %v, %+v", nonce, err, p)
+		}
+		if tx, err := m.reopen(p); err != nil || tx.nonce != nonce {
+			t.Errorf("nonce %d, opened again: %v", nonce, err)
+		}
+		seen[p.ReplayKey] = true
+	}
 	for _, tc := range []struct {
 		detail string
 		change paytest.TempoAlter
@@ -94,7 +108,6 @@ func TestDecodeLanes(t *testing.T) {
 		{"are for validators", inLane(append([]byte{0x5b}, make([]byte, 31)...), 0, false)},
 		{"not canonical", inLane([]byte{0, 1}, 0, false)},
 		{"not canonical", inLane(bytes.Repeat([]byte{1}, 33), 0, false)},
-		{"must be 0", inLane(expiringNonce, 1, true)},
 		{"which the expiring nonce needs", inLane(expiringNonce, 0, false)},
 	} {
 		_, err := m.Decode(wallet(7).Pay(challenge(t, m), tc.change))
@@ -208,7 +221,8 @@ func TestOutcomeInALane(t *testing.T) {
 				tc.spoil(n, p)
 			}
 			got, err := m.Outcome(t.Context(), p)
-			if err != nil || got.State != tc.want || (got.Reference != "") != tc.moved || got.State != mpp.Pending && !got.Deep {
+			if err != nil || got.State != tc.want || (got.Reference != "") != tc.moved || got.State != mpp.Pending && !got.Deep ||
+				got.Over.IsZero() == (tc.want == mpp.Gone && tc.used == never) {
 				t.Errorf("%s, %s: %+v, %v; want %v", tc.name, name, got, err, tc.want)
 			}
 			if tc.spoil == nil {

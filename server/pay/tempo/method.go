@@ -36,11 +36,10 @@ type Method struct {
 	cfg Config
 }
 
-// maxAhead is how far ahead of now a transaction's validBefore may lie: it bounds
-// how long a reservation can be held without being paid. Clients give about 25
-// seconds. How long one without an end holds anything is up to its caller
-// ([mpp.Payment.Endless]).
-const maxAhead = 90 * time.Second
+// maxAhead is how far ahead of now a transaction's validBefore may lie, as the chain has it since the
+// fork T11 (TIP-1093). Clients give 25 seconds to 270. How long one holds anything is up to its
+// caller ([mpp.Payment.Until], [mpp.Payment.Endless]).
+const maxAhead = 300 * time.Second
 
 // Bounds on a transaction's gas. A plain transfer of a token takes about
 // 50 000, and one to a fresh account half a million more, as clients estimate

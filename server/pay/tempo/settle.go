@@ -192,7 +192,7 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) 
 // block after shows, but may have been.
 func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, after *node.Block) (mpp.Outcome, error) {
 	elsewhere, to, err := m.elsewhere(ctx, p, tx, after.Height())
-	if err == nil && elsewhere == nil && p.Endless && to < after.Height() {
+	if err == nil && elsewhere == nil && tx.validBefore == 0 && to < after.Height() {
 		// Its nonce may have been used after everything that was searched.
 		var used uint64
 		if used, err = m.firstUsed(ctx, tx, to, after.Height()); err == nil && used > to {
@@ -220,7 +220,7 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 		return elsewhere.outcome(), nil
 	}
 	o := got.unpaid()
-	if tx.validBefore != 0 && uint64(*after.Timestamp) > tx.validBefore {
+	if got == nil && tx.validBefore != 0 && uint64(*after.Timestamp) >= tx.validBefore {
 		o.Over = newest.Time()
 	}
 	return o, nil
@@ -255,6 +255,9 @@ func (r *replacement) outcome() mpp.Outcome {
 // them. It is one that the node has deep: another may have followed a branch that was left.
 func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (found *replacement, to uint64, err error) {
 	end := p.ValidBefore
+	if p.Until.After(end) {
+		end = p.Until
+	}
 	if !tx.expiring() {
 		// Its payer may have replaced it by one that can be mined later.
 		end = end.Add(searchAhead)

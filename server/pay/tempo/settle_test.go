@@ -158,6 +158,11 @@ func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 	if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled {
 		t.Errorf("asked again: %+v, %v", got, err)
 	}
+	// Nothing was held until its end, up to which it is looked for nevertheless.
+	p.ValidBefore, p.Until = p.ValidBefore.Add(-15*time.Second), p.ValidBefore
+	if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled || n.Times[filter.ToBlock] < after(24) {
+		t.Errorf("held for less: %+v, %v, searched until %d s", got, err, int64(n.Times[filter.ToBlock])-now.Unix())
+	}
 	for name, spoil := range map[string]func(r fields){
 		"without its receipt":              func(fields) { n.other = nil },
 		"a receipt without the transfer":   func(r fields) { r["logs"] = []fields{} },

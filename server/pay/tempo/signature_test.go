@@ -233,7 +233,13 @@ func TestKeyAuthorizationMustFitTheTransaction(t *testing.T) {
 			new(big.Int).Sub(crypto.S256().Params().N, new(big.Int).SetBytes(s[32:64])).FillBytes(s[32:64])
 			s[64] ^= 7 // 27 ↔ 28
 		}), false},
-		{"witness", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), make([]byte, 32)), false},
+		{"witness", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), bytes.Repeat([]byte{0x53}, 32)), true},
+		{"witness of zeros", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), make([]byte, 32)), true},
+		{"witness, beside all the others", permit(root, 42431, access.Address(), after(3600), limits(token, 1_200_000), calls(selector, recipient), make([]byte, 32)), true},
+		{"witness of 31 bytes", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), make([]byte, 31)), false},
+		{"witness of 33 bytes", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), make([]byte, 33)), false},
+		{"absent witness spelt out", permit(root, 42431, access.Address(), after(3600), uint64(0), uint64(0), uint64(0)), false},
+		{"something after the witness", permit(root, 42431, access.Address(), uint64(0), uint64(0), uint64(0), make([]byte, 32), uint64(1)), false},
 		{"kind of another key", permitKind(root, uint64(1), access.Address()), false},
 		{"kind spelt as a zero byte", permitKind(root, rlp.RawValue{0}, access.Address()), false},
 		{"unknown kind", permitKind(root, uint64(3), access.Address()), false},

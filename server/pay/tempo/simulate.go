@@ -81,6 +81,12 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 			continue
 		case errors.As(err, new(*mpp.Rejection)) && (node.Short(holds, tx.amount) || shortOfFee(q.Error)):
 			return node.Because(err, mpp.ReasonFunds, "the account holds less than is to be paid with the network's fee")
+		case errors.As(err, new(*mpp.Rejection)) && tx.expiring():
+			for _, later := range laterForks {
+				if later.words.MatchString(q.Error.Error()) {
+					return node.Because(err, later.reason, later.detail)
+				}
+			}
 		}
 		return err
 	}
@@ -102,14 +108,23 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 
 // Holds asks whether the account that pays holds so many cents of what it pays in. It
 // refuses with a *[mpp.Rejection]. Of the token that a swap sells, that is the most that the
-// swap takes, and the other cents at par.
+// swap takes, and the other cents at par. What one alone takes only its simulation says; an account
+// that has nothing to sell cannot pay.
 func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return err
 	}
-	if tx.swap != nil {
+	switch {
+	case tx.swap == nil:
+	case cents > p.Cents:
 		return m.Node.Holds(ctx, tx.swap.sold, tx.sender, tx.swap.most+node.Units(cents-p.Cents))
+	default:
+		err := m.Node.Holds(ctx, tx.swap.sold, tx.sender, 1)
+		if errors.As(err, new(*mpp.Rejection)) {
+			err = mpp.Refuse(mpp.ReasonFunds, "the account holds less than the swap takes")
+		}
+		return err
 	}
 	return m.Node.Holds(ctx, tx.token, tx.sender, node.Units(cents))
 }
@@ -122,6 +137,16 @@ func shortOfFee(err error) bool {
 }
 
 var feeWords = regexp.MustCompile(`(?i)insufficient *(funds|balance|fee token balance)`)
+
+// laterForks are refusals, in the node's words, of what the chain takes since a fork that this one has not
+// had yet.
+var laterForks = []struct {
+	words          *regexp.Regexp
+	reason, detail string
+}{
+	{regexp.MustCompile(`(?i)nonce == 0`), mpp.ReasonForm, "this chain takes no other nonce than 0 with this nonce key yet; sign with the nonce 0"},
+	{regexp.MustCompile(`(?i)valid_?before.*too far`), mpp.ReasonLong, "this chain takes no validBefore so far ahead yet; sign with one at most 25 seconds ahead"},
+}
 
 // envelope is the transaction as Tempo nodes take it for eth_call.
 func envelope(tx *transaction) map[string]any {

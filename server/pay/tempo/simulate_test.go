@@ -39,6 +39,12 @@ func TestSimulate(t *testing.T) {
 				return paytest.NodeError{Code: 3, Text: "execution reverted"}
 			}
 		}, "would not go through"},
+		{"a nonce that only later forks take", func(n *fakeNode) {
+			n.bendTo("eth_call", paytest.NodeError{Code: -32000, Text: "tempo transaction error: expiring nonce transaction must have nonce == 0"})
+		}, "no other nonce than 0"},
+		{"a validBefore that only later forks take", func(n *fakeNode) {
+			n.bendTo("eth_call", paytest.NodeError{Code: -32000, Text: "nonce manager error: expiring nonce valid_before (9) too far in the future: must be within 30s"})
+		}, "validBefore so far ahead"},
 		{"base fee above the cap", func(n *fakeNode) {
 			b := paytest.Block(9, after(-1))
 			b["baseFeePerGas"] = "0x174876e801" // 100e9 + 1
@@ -157,6 +163,28 @@ func TestSimulationNamesTheKey(t *testing.T) {
 	}
 	if seen != len(want) {
 		t.Errorf("%d seen, want %d", seen, len(want))
+	}
+}
+
+// The node is told the witness of a permission, as it stands in what the account signed: the account may have
+// burned it.
+func TestSimulationNamesTheWitness(t *testing.T) {
+	m := newMethod(t, Config{Currency: token, Recipient: recipient})
+	root, access := wallet(7), wallet(8)
+	for want, terms := range map[string][]any{"<nil>": nil, "0x" + strings.Repeat("53", 32): {uint64(0), uint64(0), uint64(0), bytes.Repeat([]byte{0x53}, 32)}} {
+		p, err := take(m, root.Pay(challenge(t, m), func(d *paytest.TempoDraft) {
+			d.KeyAuthorization, d.Sign = permit(root, 42431, access.Address(), terms...), underKeychain(root.Address(), access)
+		}), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := m.reopen(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(envelope(tx)["keyAuthorization"].(map[string]any)["witness"]); got != want {
+			t.Errorf("the node is told %s, want %s", got, want)
+		}
 	}
 }
 

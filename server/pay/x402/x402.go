@@ -101,6 +101,9 @@ func (p Payment) Credential() mpp.Credential {
 func Parse(values []string) (p *Payment, found bool, err error) {
 	var text string
 	for _, value := range values {
+		if strings.HasPrefix(strings.TrimLeft(value, " \t"), "{") {
+			return nil, true, mpp.ErrMalformed // JSON, not encoded: its commas part nothing
+		}
 		// Proxies and clients join repeated fields with commas, which base64 does not have.
 		for element := range strings.SplitSeq(value, ",") {
 			switch element = strings.Trim(element, " \t"); {

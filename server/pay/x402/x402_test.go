@@ -61,6 +61,8 @@ func TestParse(t *testing.T) {
 		"a name twice":       {[]string{encoded(strings.Replace(presented, `"scheme"`, `"scheme":"upto","scheme"`, 1))}, mpp.ErrMalformed},
 		"a name in capitals": {[]string{encoded(strings.Replace(presented, `"payTo"`, `"PayTo"`, 1))}, mpp.ErrMalformed},
 		"payload of text":    {[]string{encoded(`{"x402Version":2,"payload":"x","accepted":{}}`)}, mpp.ErrMalformed},
+		"not encoded":        {[]string{" " + presented}, mpp.ErrMalformed},
+		"twice not encoded":  {[]string{presented, presented}, mpp.ErrMalformed},
 		"a word after it":    {[]string{encoded(presented + "x")}, mpp.ErrMalformed},
 	} {
 		if p, found, err := x402.Parse(c.values); p != nil || !found || !errors.Is(err, c.err) {
