@@ -356,7 +356,11 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 		}
 		return o, nil
 	case state == mpp.Pending:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Over: n.now().Add(n.skew), Wasted: n.wasted(p), Detail: "never mined"}, nil
+		o := mpp.Outcome{State: mpp.Gone, Deep: true, Wasted: n.wasted(p), Detail: "never mined"}
+		if !p.Endless {
+			o.Over = n.now().Add(n.skew)
+		}
+		return o, nil
 	}
 	return mpp.Outcome{State: state, Deep: true, Detail: "mined, of no use"}, nil
 }

@@ -480,29 +480,3 @@ func TestOpenPaymentsLeaveRoomForAccountsThatHaveNone(t *testing.T) {
 		}
 	})
 }
-
-// A network whose blocks are ahead of our clock ends no payment before its time: it may still be
-// mined. Only when our clock says so, too, and the two agree, its payer is told to pay anew.
-func TestANetworkThatIsAheadEndsNoPayment(t *testing.T) {
-	for _, mined := range []bool{true, false} {
-		inAdasRing(t, fmt.Sprintf("mined %t", mined), func(t *testing.T, r *ring) {
-			r.network.change(func() { r.network.fates["bob"] = fate{after: 20 * time.Second, lost: !mined} })
-			credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
-			h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{credential}})
-			synctest.Wait()
-			r.network.change(func() { r.network.skew = 2 * time.Minute })
-			time.Sleep(10 * time.Second)
-			if mined {
-				h.wait().is(200, "")
-				r.has(amounts{"ada": 250, "bob paid": 150})
-				return
-			}
-			h.wait().is(503, api.PaymentPending)
-			r.post(paid.OpBid, fund, credential).is(503, api.PaymentPending)
-			r.network.change(func() { r.network.skew = 0 })
-			time.Sleep(time.Minute)
-			r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused).shows("outcome", "failed")
-			r.has(amounts{"ada": 100, "open": 0})
-		})
-	}
-}
