@@ -63,6 +63,9 @@ func (v Join) begins() string {
 	if v.JoinAtFirst == "0.00" {
 		return "The fee alone takes first place."
 	}
+	if !Payable(v.JoinAtFirst) {
+		return "First place costs more than one payment may pay."
+	}
 	return Dollars(total(v.Fee, v.JoinAtFirst)) + " in total takes first place."
 }
 
@@ -88,10 +91,10 @@ const (
 // bids are the opening bids that can be chosen.
 func (v Join) bids() []opening {
 	list := []opening{{ID: NoBid, Value: NoBid, Words: "None"}}
-	if v.JoinAtTen != "" && v.JoinAtTen != v.JoinAtFirst {
+	if v.JoinAtTen != "" && v.JoinAtTen != v.JoinAtFirst && Payable(v.JoinAtTen) {
 		list = append(list, opening{"ten", v.JoinAtTen, "Pass number 10", v.JoinAtTen})
 	}
-	if v.JoinAtFirst != "" && v.JoinAtFirst != "0.00" {
+	if v.JoinAtFirst != "" && v.JoinAtFirst != "0.00" && Payable(v.JoinAtFirst) {
 		list = append(list, opening{"first", v.JoinAtFirst, "Take first place", v.JoinAtFirst})
 	}
 	return append(list, opening{ID: Own, Value: Own, Words: "Another amount"})

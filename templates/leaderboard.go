@@ -121,6 +121,12 @@ func money(usd string) string {
 // Dollars writes an amount as people do: $1, $8.26.
 func Dollars(usd string) string { return "$" + strings.TrimSuffix(money(usd), ".00") }
 
+// Payable says whether one payment can be of an amount with two decimals: at most 1,000,000.00.
+func Payable(usd string) bool {
+	const most = "1000000.00"
+	return len(usd) < len(most) || usd == most
+}
+
 // total adds amounts. What is no amount counts as nothing.
 func total(usd ...string) string {
 	sum := int64(0)

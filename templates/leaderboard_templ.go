@@ -1801,7 +1801,7 @@ func offers(v Member) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		if first := v.takeFirst(); first != "" && v.Row.Bid.Rank > 1 {
+		if first := v.takeFirst(); first != "" && v.Row.Bid.Rank > 1 && Payable(first) {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 155, "<li class=\"lb-raise\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

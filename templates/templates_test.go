@@ -398,6 +398,16 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
+// A price beyond the highest amount is on no button.
+func TestNoButtonHasAPriceThatNobodyCanPay(t *testing.T) {
+	for price, shown := range map[string]bool{"0.00": true, "11.01": true, "999999.99": true, "1000000.00": true, "1000000.01": false, "68719476.36": false} {
+		home := textOf(Home{Fee: "1.00", JoinAtFirst: price, Leader: &Row{Member: describe.Member{Name: "A", Standing: price}}}.HTML())
+		if strings.Contains(home, "Take first place for") != shown {
+			t.Errorf("%s is offered: %t", price, !shown)
+		}
+	}
+}
+
 // The bids that can be chosen, and which of them is in a draft.
 func TestOpeningBids(t *testing.T) {
 	for _, c := range []struct {
@@ -411,6 +421,8 @@ func TestOpeningBids(t *testing.T) {
 		{"3.51", "11.01", "5", "none ten first own", "own", "5"},
 		{"11.01", "11.01", "", "none first own", "none", ""},
 		{"", "0.00", "x", "none own", "own", "x"},
+		{"1000000.00", "1000000.01", "", "none ten own", "none", ""}, // one payment is of a million at most
+		{"1000000.01", "68719476.36", "", "none own", "none", ""},
 	} {
 		v, ids := Join{JoinAtTen: c.ten, JoinAtFirst: c.first, Draft: Draft{Bid: c.bid}}, []string{}
 		for _, b := range v.bids() {

@@ -292,11 +292,13 @@ func drawJoin(r *reader, path string, query *fasthttp.Args) *content.Content {
 	}
 	switch text(query, "opening") {
 	case openFirst:
-		if view.JoinAtFirst != "0.00" {
+		if view.JoinAtFirst != "0.00" && templates.Payable(view.JoinAtFirst) {
 			view.Draft.Bid = view.JoinAtFirst
 		}
 	case openPast:
-		view.Draft.Bid = view.JoinAtTen
+		if templates.Payable(view.JoinAtTen) {
+			view.Draft.Bid = view.JoinAtTen
+		}
 	case openLead:
 		if best := within(board, text(query, "category")); len(best) > 0 {
 			view.Draft.Bid = above(&best[0], cents(view.Fee), cents(view.MinBid))
