@@ -401,7 +401,8 @@ func TestReadiness(t *testing.T) {
 // A price beyond the highest amount is on no button.
 func TestNoButtonHasAPriceThatNobodyCanPay(t *testing.T) {
 	for price, shown := range map[string]bool{"0.00": true, "11.01": true, "999999.99": true, "1000000.00": true, "1000000.01": false, "68719476.36": false} {
-		home := textOf(Home{Fee: "1.00", JoinAtFirst: price, Leader: &Row{Member: describe.Member{Name: "A", Standing: price}}}.HTML())
+		rows := hostile()
+		home := textOf(Home{Page: page, Members: len(rows), Fee: "1.00", JoinAtFirst: price, Leader: &rows[0], Dollar: &rows[1], Board: ranked(rows), Picture: drawing(rows)}.HTML())
 		if strings.Contains(home, "Take first place for") != shown {
 			t.Errorf("%s is offered: %t", price, !shown)
 		}
