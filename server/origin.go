@@ -107,7 +107,7 @@ func New(c Config) (*Origin, error) {
 	o.hops, o.found = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books)
 	o.moments, o.best = aside.NewMoments(&o.Books, describe.MostReplayed, c.Ledger.Now), aside.NewBest(&o.Books, c.Ledger.Now)
 	o.feeds = visits.NewFeeds(&o.Books, c.Ledger.Now, c.Log)
-	o.Payments.Ready, o.Payments.MemberSites = o.disk.AtLeast(PayFloor), memberSites{c.Sites}
+	o.Payments.Ready, o.Payments.MemberSites = o.diskReady, memberSites{c.Sites}
 	if err := o.openScorer(); err != nil {
 		return nil, err
 	}
@@ -131,6 +131,14 @@ func observe(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 	return func(seq uint64) error {
 		return errors.Join(news(seq), visits.Forget(tx, e), aside.DropWebhook(tx, e))
 	}
+}
+
+// diskReady says why the disk can take no payment: it has given errors, or is nearly full.
+func (o *Origin) diskReady() error {
+	if o.store != nil && o.store.Fault() != nil {
+		return o.store.Fault()
+	}
+	return o.disk.AtLeast(PayFloor)()
 }
 
 // Node is this origin as a node of a cluster, nil for the only origin.

@@ -226,7 +226,7 @@ func (l *Ledger) run() {
 	for l.wait() {
 		g, err := l.work()
 		if err != nil {
-			l.end(fmt.Errorf("%w: %w", ErrBroken, err), g.items)
+			l.end(fmt.Errorf("%w: %w", ErrBroken, Disk(err)), g.items)
 			return
 		}
 		for _, it := range g.items {

@@ -24,6 +24,7 @@ import (
 	"webring/edge/front"
 	"webring/edge/voucher"
 	"webring/server"
+	"webring/server/backup"
 	"webring/server/ledger/badgerstore"
 	"webring/server/ledger/cluster"
 	"webring/server/paid"
@@ -261,7 +262,7 @@ func checkOrigin(args []string, out io.Writer) error {
 	}
 	c.result("flags", o.validate(), "%q at %s", o.name, o.baseURL)
 	c.folder(o.data, server.PayFloor)
-	running := c.ledger(o.data)
+	running := c.ledger(o)
 	c.keys(o)
 	c.cluster(o)
 	host := ""
@@ -280,9 +281,10 @@ func checkOrigin(args []string, out io.Writer) error {
 	return c.end()
 }
 
-// ledger looks at the ledger without opening it, and reports whether an origin has it.
-func (c *checks) ledger(data string) (running bool) {
+// ledger reads a copy of the ledger, as a start reads it, and reports whether an origin has it.
+func (c *checks) ledger(o *options) (running bool) {
 	var s server.Status
+	data := o.data
 	err := operator(data).ask(http.MethodGet, "/status", nil, &s)
 	if err == nil {
 		c.note("ledger", "an origin runs on %s, at %d events: its ledger is locked, and was not looked at", data, s.Events)
@@ -293,7 +295,14 @@ func (c *checks) ledger(data string) (running bool) {
 	switch {
 	case err == nil:
 		lock.Close()
-		c.ok("ledger", "%s is there, and nobody has it open; webring verify recomputes it", dir)
+		var events uint64
+		err = onCopy(func(work string, _ func() error) (*backup.Books, error) {
+			return backup.OpenCopy(data, work, o.capacity, slog.New(slog.DiscardHandler))
+		}, func(b *backup.Books) error {
+			events = b.Size()
+			return nil
+		})
+		c.result("ledger", err, "%s is whole, with %d events, and nobody has it open; webring verify recomputes it", dir, events)
 	case errors.Is(err, badgerstore.ErrLocked):
 		c.note("ledger", "another process has %s open, so it was not looked at", dir)
 		return true

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"webring/server/devchain/faults"
+)
+
+// onFailing gives an origin of a few members on a failing disk, stopped, with tables.
+func onFailing(t *testing.T) (*origin, *faults.Disk) {
+	t.Helper()
+	f, err := faults.NewDisk(t.TempDir(), t.TempDir())
+	if err != nil {
+		t.Skipf("needs to mount a file system of its own (%v): run it as root, in a container with the capability SYS_ADMIN and the device /dev/fuse", err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	o := prepare(t, nil, "--core", "native")
+	o.data = filepath.Join(f.Dir, "data")
+	if err := os.Mkdir(o.data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := o.operate("seed", "--members", "10", "--data", o.data); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.launch()
+	t.Cleanup(o.kill)
+	return o, f
+}
+
+// namesTheDisk fails the test unless a message blames the disk alone, in words.
+func namesTheDisk(t *testing.T, what, said string) {
+	t.Helper()
+	if !strings.Contains(said, "the disk gives errors") || !strings.Contains(said, "do not restore") || strings.Contains(said, "restore a backup whole") || strings.Contains(said, "goroutine ") {
+		t.Errorf("%s:\n%s", what, said)
+	}
+}
+
+// TestADiskThatGivesErrorsIsNoDamage: an operator who moved the folder aside and restored a backup
+// would lose every payment since.
+func TestADiskThatGivesErrorsIsNoDamage(t *testing.T) {
+	t.Parallel()
+	o, f := onFailing(t)
+	want := string(o.get("/api/leaderboard").Body)
+	o.kill()
+	for _, name := range []string{"*.sst", "*.mem", "MANIFEST", "head"} {
+		f.BreakReads(name)
+		o.boot()
+		o.waitGone()
+		namesTheDisk(t, "a start without "+name, o.log.String())
+		said := checked(t, nil, nil, append(o.args, "--data", o.data)...)
+		namesTheDisk(t, "--check without "+name, said)
+		if !strings.Contains(said, "wrong  ledger ") {
+			t.Errorf("--check without %s:\n%s", name, said)
+		}
+		out, err := o.operate("verify")
+		if err == nil {
+			t.Errorf("verify without %s: %s", name, out)
+		}
+		namesTheDisk(t, "verify without "+name, out)
+		f.Heal()
+	}
+	o.launch()
+	if got := string(o.get("/api/leaderboard").Body); got != want {
+		t.Errorf("afterwards the ring shows %s\nwant %s", got, want)
+	}
+}
+
+// TestADiskThatBeginsToGiveErrors takes pages of mapped files away from a process that runs: the
+// system sends it a signal for each, which must not end it with a stack.
+func TestADiskThatBeginsToGiveErrors(t *testing.T) {
+	t.Parallel()
+	o, f := onFailing(t)
+	if out, err := o.operate("verify"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.stop()
+	o.launch()
+	f.BreakReads("*.sst")
+	out, err := o.operate("verify")
+	if err == nil {
+		t.Errorf("verify: %s", out)
+	}
+	namesTheDisk(t, "verify", out)
+	namesTheDisk(t, "the log", o.log.String())
+	if ready, rows := o.readiness(); ready || !strings.Contains(rows["disk"].Detail, "the disk gives errors") {
+		t.Errorf("/readyz: %v %+v", ready, rows)
+	}
+	if r := o.get("/api/ring"); r.Status != http.StatusOK {
+		t.Errorf("reads: %d %s", r.Status, r.Body)
+	}
+	f.Heal()
+	o.kill()
+	o.launch()
+	if out, err := o.operate("verify"); err != nil || !strings.Contains(out, "everything agrees") {
+		t.Errorf("afterwards: %v\n%s", err, out)
+	}
+}
