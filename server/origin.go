@@ -111,8 +111,19 @@ func New(c Config) (*Origin, error) {
 	if err := o.openScorer(); err != nil {
 		return nil, err
 	}
+	o.Ledger.Slow = func() {
+		c.Log.Warn("a commit is slow: look at the disk, and at etcd if there is one; no payment is offered until the commit has come to its end", "so_far", ledger.SlowGroup)
+	}
+	o.Ledger.Committed = func(took time.Duration, err error) {
+		if took > ledger.SlowGroup {
+			c.Log.Warn("a slow commit has come to its end", "took", took.Round(time.Millisecond), "err", err)
+		}
+		if c.Counters != nil {
+			c.Counters.Committed(took, err)
+		}
+	}
 	if c.Counters != nil {
-		o.Ledger.Committed, o.Payments.Ended = c.Counters.Committed, c.Counters.Ended
+		o.Payments.Ended = c.Counters.Ended
 		o.Payments.Scorer, o.Payments.DraftScorer = c.Counters.Scorer(o.Payments.Scorer), c.Counters.Scorer(o.Payments.DraftScorer)
 		for _, m := range o.Payments.Methods {
 			c.Counters.Methods(m.Name())

@@ -11,7 +11,7 @@ import (
 )
 
 // onFailing gives an origin of a few members on a failing disk, stopped, with tables.
-func onFailing(t *testing.T) (*origin, *faults.Disk) {
+func onFailing(t *testing.T, args ...string) (*origin, *faults.Disk) {
 	t.Helper()
 	f, err := faults.NewDisk(t.TempDir(), t.TempDir())
 	if err != nil {
@@ -22,7 +22,7 @@ func onFailing(t *testing.T) (*origin, *faults.Disk) {
 			t.Error(err)
 		}
 	})
-	o := prepare(t, nil, "--core", "native")
+	o := prepare(t, nil, append(args, "--core", "native")...)
 	o.data = filepath.Join(f.Dir, "data")
 	if err := os.Mkdir(o.data, 0o700); err != nil {
 		t.Fatal(err)
@@ -31,7 +31,10 @@ func onFailing(t *testing.T) (*origin, *faults.Disk) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	o.launch()
-	t.Cleanup(o.kill)
+	t.Cleanup(func() {
+		f.Heal() // what waits for the disk cannot be killed
+		o.kill()
+	})
 	return o, f
 }
 
@@ -101,5 +104,42 @@ func TestADiskThatBeginsToGiveErrors(t *testing.T) {
 	o.launch()
 	if out, err := o.operate("verify"); err != nil || !strings.Contains(out, "everything agrees") {
 		t.Errorf("afterwards: %v\n%s", err, out)
+	}
+}
+
+// TestADiskThatDoesNotConfirmTakesNoPayments: nobody is asked to pay while a commit hangs, and the log says how long
+// it does. Who is asked afterwards pays.
+func TestADiskThatDoesNotConfirmTakesNoPayments(t *testing.T) {
+	t.Parallel()
+	c, _ := chain(t)
+	o, f := onFailing(t, "--tempo-rpc", c.RPC)
+	slug := o.first()
+	body := `{"member":"` + slug + `","amount":"1.00"}`
+	credential := o.sign(wallet(t), "/api/bid", body)
+	f.Hang()
+	blocked := make(chan error, 1)
+	go func() {
+		_, err := o.operate("blocklist", "add", "word", "unwanted", "--reason", "test")
+		blocked <- err
+	}()
+	unavailable := func(r reply) bool {
+		return r.Status == http.StatusServiceUnavailable && r.code(t) == "payments_unavailable" && r.Header.Get("WWW-Authenticate") == ""
+	}
+	eventually(t, "the end of offers", longEnough, func() bool { return unavailable(o.post("/api/bid", body)) })
+	if r := o.post("/api/bid", body, "Authorization", credential); r.Status != http.StatusServiceUnavailable || r.code(t) != "payment_pending" {
+		t.Errorf("a payment: %d %s", r.Status, r.Body)
+	}
+	if ready, rows := o.readiness(); ready || rows["ledger"].OK {
+		t.Errorf("/readyz: %v %+v", ready, rows)
+	}
+	o.says(0, "a commit is slow")
+	f.Heal()
+	if err := await(t, "the commit", blocked); err != nil {
+		t.Error(err)
+	}
+	o.says(0, "a slow commit has come to its end")
+	eventually(t, "an offer", longEnough, func() bool { return o.post("/api/bid", body).Status == http.StatusPaymentRequired })
+	if r := o.post("/api/bid", body, "Authorization", credential); r.Status != http.StatusOK || o.received() != 100 {
+		t.Errorf("the payment that was refused: %d %s, %d cents", r.Status, r.Body, o.received())
 	}
 }
