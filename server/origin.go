@@ -61,6 +61,8 @@ type Config struct {
 	// PayingWords are what the command line that pays needs besides the request.
 	PayingWords string
 	Edge        *edge.Config // of the shell
+	// Confirmed is what the operator has confirmed of what a start would change.
+	Confirmed Confirmed
 	// Cluster is how a node takes part in its cluster. A single origin has none.
 	Cluster *cluster.Config
 	// Counters count what this origin does. If they are nil, nothing is counted.
@@ -171,11 +173,15 @@ func (o *Origin) Open() (err error) {
 	o.Books.set(o.follower)
 	var snapshot []byte
 	o.Books.View(func(v *ledger.View) {
+		err = o.Confirmed.Ring(v, o.Rules.BaseURL, o.KeyFiles())
 		if v.State().Seq() > 0 {
 			snapshot = snap.Append(nil, v.State())
 		}
 	})
-	if o.Core, err = o.OpenCore(snapshot); err != nil {
+	if err == nil {
+		o.Core, err = o.OpenCore(snapshot)
+	}
+	if err != nil {
 		return errors.Join(err, o.follower.Close(), o.store.Close())
 	}
 	o.Core.Tick(o.Ledger.Now())

@@ -51,10 +51,13 @@ func Disk(err error) error {
 }
 
 // Refuse says that a start refuses what is stored: for [ErrDisk] if the disk is the cause of why, or else
-// for the kind of damage.
+// for the kind of damage. What a newer version wrote is no damage.
 func Refuse(kind, why error) error {
-	if why = Disk(why); errors.Is(why, ErrDisk) {
+	switch why = Disk(why); {
+	case errors.Is(why, ErrDisk):
 		return why
+	case errors.Is(why, core.ErrNewer) || errors.Is(why, errNewerRows):
+		return fmt.Errorf("ledger: %w; nothing was started, and the data folder is as it was", why)
 	}
 	return fmt.Errorf("%w: %w; %s", kind, why, Remedy)
 }
@@ -86,6 +89,9 @@ func Open(c Config) (*Ledger, error) {
 func (l *Ledger) read() (err error) {
 	if err := l.store().Verify(); err != nil {
 		return refuse(ErrDamaged, "checking the store: %w", err)
+	}
+	if err := knownRows(l.store()); err != nil {
+		return refuse(ErrDamaged, "%w", err)
 	}
 	end, err := transactions(l.store())
 	if err != nil {
@@ -165,6 +171,27 @@ func (l *Ledger) openHead(path string, end Position) (seen Position, err error) 
 		l.head.file.Close()
 	}
 	return seen, err
+}
+
+var errNewerRows = errors.New("rows of a kind that this version does not know: a newer version wrote them; install that version again")
+
+// knownRows fails if there are rows of an unknown kind.
+func knownRows(store Store) error {
+	for from := 0; from <= 0xff; {
+		first := 0x100
+		err := store.Scan(nil, []byte{byte(from)}, func(key, _ []byte) error {
+			first = int(key[0])
+			return ErrStop
+		})
+		if err != nil {
+			return err
+		}
+		if first <= 0xff && strings.IndexByte(prefixes, byte(first)) < 0 {
+			return errNewerRows
+		}
+		from = first + 1
+	}
+	return nil
 }
 
 // transactions reads the rows of all transactions, which are numbered from 1
