@@ -112,7 +112,9 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 		return nil, bad("length")
 	}
 	r := reader{rest: b}
-	if r.byte() != formatVersion {
+	if v := r.byte(); v > formatVersion {
+		return nil, ErrNewer
+	} else if v != formatVersion {
 		return nil, bad("version")
 	}
 	typ, when := r.byte(), r.number()
@@ -158,7 +160,7 @@ func decodeEvent(b []byte, into *reused) (Event, error) {
 			e = r.published(typ, when)
 		}
 		if e == nil {
-			return nil, bad("type")
+			return nil, ErrNewer
 		}
 	}
 	if r.failed || len(r.rest) != 0 {

@@ -249,6 +249,17 @@ func (*SetBack) eventType() byte  { return 16 }
 // encoding of any event.
 var ErrEvent = errors.New("core: malformed event")
 
+// ErrNewer is wrapped by the error about an event of a kind or format that this version does not know. It wraps
+// [ErrEvent].
+var ErrNewer error = newer{}
+
+type newer struct{}
+
+func (newer) Error() string {
+	return "core: an event of a kind that this version does not know: a newer version wrote it; install that version again"
+}
+func (newer) Unwrap() error { return ErrEvent }
+
 // check enforces the limits that an event must meet by itself, whatever the
 // state. Encoding and decoding both call it, so nothing can be written that
 // could not be read.

@@ -51,7 +51,7 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 			return nil, err
 		}
 	}
-	rules := changedRules(books, o.Rules)
+	rules, before := changedRules(books, o.Rules), o.Books.rules()
 	if err := o.askTheTime(ctx, books, methods, until.Until(), rules != nil); err != nil {
 		return nil, err
 	}
@@ -73,6 +73,9 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 			return err
 		}); err != nil {
 			return nil, err
+		}
+		if before != nil {
+			logChanges(o.Log, before, rules)
 		}
 	}
 	if err := publisher.Start(ctx, books); err != nil {

@@ -61,6 +61,8 @@ type Config struct {
 	// PayingWords are what the command line that pays needs besides the request.
 	PayingWords string
 	Edge        *edge.Config // of the shell
+	// Confirmed is what the operator has confirmed of what a start would change.
+	Confirmed Confirmed
 	// Cluster is how a node takes part in its cluster. A single origin has none.
 	Cluster *cluster.Config
 	// Counters count what this origin does. If they are nil, nothing is counted.
@@ -107,12 +109,23 @@ func New(c Config) (*Origin, error) {
 	o.hops, o.found = aside.NewHops(&o.Books, c.Ledger.Now, c.Log), aside.NewIndex(&o.Books)
 	o.moments, o.best = aside.NewMoments(&o.Books, describe.MostReplayed, c.Ledger.Now), aside.NewBest(&o.Books, c.Ledger.Now)
 	o.feeds = visits.NewFeeds(&o.Books, c.Ledger.Now, c.Log)
-	o.Payments.Ready, o.Payments.MemberSites = o.disk.AtLeast(PayFloor), memberSites{c.Sites}
+	o.Payments.Ready, o.Payments.MemberSites = o.diskReady, memberSites{c.Sites}
 	if err := o.openScorer(); err != nil {
 		return nil, err
 	}
+	o.Ledger.Slow = func() {
+		c.Log.Warn("a commit is slow: look at the disk, and at etcd if there is one; no payment is offered until the commit has come to its end", "so_far", ledger.SlowGroup)
+	}
+	o.Ledger.Committed = func(took time.Duration, err error) {
+		if took > ledger.SlowGroup {
+			c.Log.Warn("a slow commit has come to its end", "took", took.Round(time.Millisecond), "err", err)
+		}
+		if c.Counters != nil {
+			c.Counters.Committed(took, err)
+		}
+	}
 	if c.Counters != nil {
-		o.Ledger.Committed, o.Payments.Ended = c.Counters.Committed, c.Counters.Ended
+		o.Payments.Ended = c.Counters.Ended
 		o.Payments.Scorer, o.Payments.DraftScorer = c.Counters.Scorer(o.Payments.Scorer), c.Counters.Scorer(o.Payments.DraftScorer)
 		for _, m := range o.Payments.Methods {
 			c.Counters.Methods(m.Name())
@@ -131,6 +144,14 @@ func observe(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 	return func(seq uint64) error {
 		return errors.Join(news(seq), lost(seq), visits.Forget(tx, e), aside.DropWebhook(tx, e))
 	}
+}
+
+// diskReady says why the disk can take no payment: it has given errors, or is nearly full.
+func (o *Origin) diskReady() error {
+	if o.store != nil && o.store.Fault() != nil {
+		return o.store.Fault()
+	}
+	return o.disk.AtLeast(PayFloor)()
 }
 
 // Node is this origin as a node of a cluster, nil for the only origin.
@@ -152,11 +173,15 @@ func (o *Origin) Open() (err error) {
 	o.Books.set(o.follower)
 	var snapshot []byte
 	o.Books.View(func(v *ledger.View) {
+		err = o.Confirmed.Ring(v, o.Rules.BaseURL, o.KeyFiles())
 		if v.State().Seq() > 0 {
 			snapshot = snap.Append(nil, v.State())
 		}
 	})
-	if o.Core, err = o.OpenCore(snapshot); err != nil {
+	if err == nil {
+		o.Core, err = o.OpenCore(snapshot)
+	}
+	if err != nil {
 		return errors.Join(err, o.follower.Close(), o.store.Close())
 	}
 	o.Core.Tick(o.Ledger.Now())

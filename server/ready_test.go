@@ -33,7 +33,10 @@ func TestReadinessFindsOutAWriterThatHangs(t *testing.T) {
 		done <- books.Do(context.Background(), func(tx *ledger.Tx) error { return tx.SetScanned("coin:1", time.Now()) })
 	}()
 	<-hangs
-	if _, err := checkWriter(books); err == nil || !strings.Contains(err.Error(), "gives no answer") {
+	for books.Stuck() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, err := checkWriter(books); err == nil || !strings.Contains(err.Error(), "has not come to its end") {
 		t.Errorf("while it hangs: %v", err)
 	}
 	close(goOn)

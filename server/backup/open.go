@@ -85,7 +85,7 @@ func OpenCopy(data, work string, capacity int, log *slog.Logger) (_ *Books, err 
 		store, err = badgerstore.OpenCopy(from, filepath.Join(work, "ledger"), log)
 	}
 	if err = errors.Join(err, lock.Close()); err != nil {
-		return nil, err
+		return nil, ledger.Disk(err)
 	}
 	return Open(store, ledger.Config{HeadPath: head, Capacity: capacity})
 }

@@ -57,6 +57,9 @@ const (
 	prefixBlock       = 'l'
 	prefixTable       = 'd'
 
+	// prefixes are all of them.
+	prefixes = "ehtrkiofjwpcxbysagld"
+
 	rowEvent = 0
 	rowTexts = 1
 )

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"hash"
 	"os"
+	"slices"
+	"strings"
+	"syscall"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -22,6 +25,8 @@ var (
 	ErrBehindHead = errors.New("ledger: the store has lost its newest transactions")
 	// ErrNoHead says that there is a store without the head that belongs to it.
 	ErrNoHead = errors.New("ledger: the head is missing")
+	// ErrDisk says that the disk fails. What is stored may be whole.
+	ErrDisk = errors.New("ledger: the disk gives errors")
 )
 
 // Remedy ends the message of every refusal, including those of a store. Nothing less is safe: a ledger
@@ -29,14 +34,42 @@ var (
 // twice.
 const Remedy = "nothing was started, and the data folder is as it was; move it aside and restore a backup whole, with webring restore, into a new folder"
 
+// diskRemedy ends the message of every error with [ErrDisk].
+const diskRemedy = "this says nothing against the data, and a backup lacks every payment since it was made: do not restore one. Stop, look at the disk (dmesg, smartctl), copy all that can be read of the data folder to another disk (ddrescue), and start from the copy"
+
+// faults are errors of a disk or of its file system. They are recognised by their text, because Badger
+// keeps nothing else of them. The last one is EUCLEAN, which not all systems have.
+var faults = []string{syscall.EIO.Error(), syscall.ENXIO.Error(), syscall.ENODEV.Error(), syscall.ENODATA.Error(), syscall.EBADMSG.Error(),
+	syscall.ESTALE.Error(), syscall.ETIMEDOUT.Error(), syscall.ENOTCONN.Error(), "structure needs cleaning"}
+
+// Disk gives err as an [ErrDisk], in words that say what to do, if the disk is its cause.
+func Disk(err error) error {
+	if err == nil || errors.Is(err, ErrDisk) || !slices.ContainsFunc(faults, func(fault string) bool { return strings.Contains(err.Error(), fault) }) {
+		return err
+	}
+	return fmt.Errorf("%w: %w; %s", ErrDisk, err, diskRemedy)
+}
+
+// Refuse says that a start refuses what is stored: for [ErrDisk] if the disk is the cause of why, or else
+// for the kind of damage. What a newer version wrote is no damage.
+func Refuse(kind, why error) error {
+	switch why = Disk(why); {
+	case errors.Is(why, ErrDisk):
+		return why
+	case errors.Is(why, core.ErrNewer) || errors.Is(why, errNewerRows):
+		return fmt.Errorf("ledger: %w; nothing was started, and the data folder is as it was", why)
+	}
+	return fmt.Errorf("%w: %w; %s", kind, why, Remedy)
+}
+
 func refuse(kind error, format string, args ...any) error {
-	return fmt.Errorf("%w: %w; %s", kind, fmt.Errorf(format, args...), Remedy)
+	return Refuse(kind, fmt.Errorf(format, args...))
 }
 
 // Open checks everything that is stored, folds it, and starts the writer. An
 // empty store without a head becomes a new ledger.
 //
-// It refuses with [ErrDamaged], [ErrBehindHead] or [ErrNoHead], in words that
+// It refuses with [ErrDamaged], [ErrBehindHead], [ErrNoHead] or [ErrDisk], in words that
 // say what was found and what to do. [core.ErrCapacity] means that
 // [Config.Capacity] is below the number of members and open registrations. The caller
 // closes the store, also after an error.
@@ -56,6 +89,9 @@ func Open(c Config) (*Ledger, error) {
 func (l *Ledger) read() (err error) {
 	if err := l.store().Verify(); err != nil {
 		return refuse(ErrDamaged, "checking the store: %w", err)
+	}
+	if err := knownRows(l.store()); err != nil {
+		return refuse(ErrDamaged, "%w", err)
 	}
 	end, err := transactions(l.store())
 	if err != nil {
@@ -135,6 +171,27 @@ func (l *Ledger) openHead(path string, end Position) (seen Position, err error) 
 		l.head.file.Close()
 	}
 	return seen, err
+}
+
+var errNewerRows = errors.New("rows of a kind that this version does not know: a newer version wrote them; install that version again")
+
+// knownRows fails if there are rows of an unknown kind.
+func knownRows(store Store) error {
+	for from := 0; from <= 0xff; {
+		first := 0x100
+		err := store.Scan(nil, []byte{byte(from)}, func(key, _ []byte) error {
+			first = int(key[0])
+			return ErrStop
+		})
+		if err != nil {
+			return err
+		}
+		if first <= 0xff && strings.IndexByte(prefixes, byte(first)) < 0 {
+			return errNewerRows
+		}
+		from = first + 1
+	}
+	return nil
 }
 
 // transactions reads the rows of all transactions, which are numbered from 1

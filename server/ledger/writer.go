@@ -26,6 +26,9 @@ const (
 	maxGroupBytes = 1 << 20
 )
 
+// SlowGroup is how long a group may be in work. A commit takes milliseconds.
+const SlowGroup = 2 * time.Second
+
 // Config says what a [Ledger] works on.
 type Config struct {
 	// Store holds everything but the head. The ledger is its only writer
@@ -58,6 +61,8 @@ type Config struct {
 	// Committed, when given, is told of each group that was written: how long that took,
 	// and why it failed. It must be quick.
 	Committed func(took time.Duration, err error)
+	// Slow, when given, is called once for each group that is still in work after [SlowGroup].
+	Slow func()
 	// Failpoint, when given, is called with the name of each point at which
 	// a crash is worth trying: "commit" before the commit, "head" between
 	// commit and head, "publish" between head and publishing.
@@ -107,6 +112,7 @@ type memory struct {
 
 	// working is held while a group is in work. Without one, all that is applied is durable.
 	working sync.Mutex
+	began   atomic.Pointer[time.Time] // of the group in work, nil without one
 }
 
 // item is one call of Do.
@@ -136,6 +142,9 @@ func newLedger(c Config) *Ledger {
 	}
 	if c.Committed == nil {
 		c.Committed = func(time.Duration, error) {}
+	}
+	if c.Slow == nil {
+		c.Slow = func() {}
 	}
 	if c.Failpoint == nil {
 		c.Failpoint = func(string) {}
@@ -226,7 +235,7 @@ func (l *Ledger) run() {
 	for l.wait() {
 		g, err := l.work()
 		if err != nil {
-			l.end(fmt.Errorf("%w: %w", ErrBroken, err), g.items)
+			l.end(fmt.Errorf("%w: %w", ErrBroken, Disk(err)), g.items)
 			return
 		}
 		for _, it := range g.items {
@@ -298,11 +307,26 @@ func (l *Ledger) gatherMore(g *group) {
 func (l *Ledger) work() (*group, error) {
 	l.working.Lock()
 	defer l.working.Unlock()
+	began, slow := time.Now(), time.AfterFunc(SlowGroup, l.cfg.Slow)
+	l.began.Store(&began)
+	defer func() {
+		slow.Stop()
+		l.began.Store(nil)
+	}()
 	g := l.gather()
 	if g.err != nil {
 		return g, g.err
 	}
 	return g, l.persist(g)
+}
+
+// Stuck says that the writer has been at one group for longer than [SlowGroup], because the disk, or etcd, does not
+// confirm a commit. Until then reads of rows may wait, too.
+func (l *Ledger) Stuck() error {
+	if began := l.began.Load(); began != nil && time.Since(*began) > SlowGroup {
+		return fmt.Errorf("ledger: a commit has not come to its end for %s: look at the disk, and at etcd if there is one", time.Since(*began).Round(time.Second))
+	}
+	return nil
 }
 
 // settled waits until no group is in work, or gives the error of a ledger that has ended.

@@ -55,6 +55,10 @@ func (s *Service) handle(c *Call) (a Answer, err error) {
 		return a, errWallet
 	case !c.op.owner && len(s.Methods) == 0:
 		return a, errPay // a wrong request is told what is wrong, others that nothing can be paid
+	case s.Ledger.Stuck() != nil && c.about.credential && !c.op.owner: // what the ledger knows of it cannot be read
+		return a, errUndecided
+	case s.Ledger.Stuck() != nil:
+		return a, errUnavailable
 	}
 	if c.Operation == OpClaim {
 		if account, token, err := form.ParseClaim(c.Body, isToken); err == nil && token == "" {

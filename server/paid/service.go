@@ -401,7 +401,7 @@ func (s *Service) checkReady(n *network) error {
 // checkMachine says why nothing can be taken now, neither a payment nor a proof: this machine
 // is not ready, or its clock is not believed.
 func (s *Service) checkMachine() error {
-	if err := cmp.Or(s.Ready(), s.Ledger.CheckClock(), s.announcePayees()); err != nil {
+	if err := cmp.Or(s.Ledger.Stuck(), s.Ready(), s.Ledger.CheckClock(), s.announcePayees()); err != nil {
 		s.Log.Error("payments and proofs refused: this machine is not ready", "err", err)
 		return errUnavailable
 	}

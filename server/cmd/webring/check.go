@@ -24,6 +24,8 @@ import (
 	"webring/edge/front"
 	"webring/edge/voucher"
 	"webring/server"
+	"webring/server/backup"
+	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 	"webring/server/ledger/cluster"
 	"webring/server/paid"
@@ -111,7 +113,7 @@ func (c *checks) configuration(flags *flag.FlagSet, args []string) bool {
 }
 
 // folder checks that a data folder can be written or made, and the room on its disk.
-func (c *checks) folder(dir string, floor uint64) {
+func (c *checks) folder(dir string, floor uint64, confirmed server.Confirmed) {
 	const writable = 2 | 1 // and searchable, as access(2) has it
 	at := dir
 	info, err := os.Stat(at)
@@ -130,7 +132,7 @@ func (c *checks) folder(dir string, floor uint64) {
 	case at != dir:
 		c.ok("data", "%s is made at the start", dir)
 	default:
-		c.ok("data", "%s can be written in", dir)
+		c.result("data", confirmed.User(dir), "%s can be written in", dir)
 	}
 	disk := &server.Volume{Dir: at}
 	if !c.fail("disk", disk.AtLeast(floor)()) {
@@ -260,8 +262,8 @@ func checkOrigin(args []string, out io.Writer) error {
 		return c.end()
 	}
 	c.result("flags", o.validate(), "%q at %s", o.name, o.baseURL)
-	c.folder(o.data, server.PayFloor)
-	running := c.ledger(o.data)
+	c.folder(o.data, server.PayFloor, server.Confirmed(o.shell.confirmed))
+	running := c.ledger(o)
 	c.keys(o)
 	c.cluster(o)
 	host := ""
@@ -280,9 +282,10 @@ func checkOrigin(args []string, out io.Writer) error {
 	return c.end()
 }
 
-// ledger looks at the ledger without opening it, and reports whether an origin has it.
-func (c *checks) ledger(data string) (running bool) {
+// ledger reads a copy of the ledger, as a start reads it, and reports whether an origin has it.
+func (c *checks) ledger(o *options) (running bool) {
 	var s server.Status
+	data := o.data
 	err := operator(data).ask(http.MethodGet, "/status", nil, &s)
 	if err == nil {
 		c.note("ledger", "an origin runs on %s, at %d events: its ledger is locked, and was not looked at", data, s.Events)
@@ -296,7 +299,15 @@ func (c *checks) ledger(data string) (running bool) {
 	switch {
 	case err == nil:
 		lock.Close()
-		c.ok("ledger", "%s is there, and nobody has it open; webring verify recomputes it", dir)
+		var events uint64
+		err = onCopy(func(work string, _ func() error) (*backup.Books, error) {
+			return backup.OpenCopy(data, work, o.capacity, slog.New(slog.DiscardHandler))
+		}, func(b *backup.Books) error {
+			events = b.Size()
+			b.View(func(v *ledger.View) { err = server.Confirmed(o.shell.confirmed).Ring(v, o.baseURL, keyFiles(o)) })
+			return err
+		})
+		c.result("ledger", err, "%s is whole, with %d events, and nobody has it open; webring verify recomputes it", dir, events)
 	case errors.Is(err, badgerstore.ErrLocked):
 		c.note("ledger", "another process has %s open, so it was not looked at", dir)
 		return true
@@ -508,7 +519,7 @@ func checkEdge(args []string, out io.Writer) error {
 	c.result("flags", o.validate(), "they agree")
 	running := false
 	if o.data != "" {
-		c.folder(o.data, server.WriteFloor)
+		c.folder(o.data, server.WriteFloor, server.Confirmed(o.shell.confirmed))
 		running = c.held(o.data)
 	}
 	c.edgeSecrets(o.edgeSecretFile)

@@ -95,6 +95,9 @@ type edgeNode struct {
 
 // run serves what the origin publishes until ctx is done.
 func (n *edgeNode) run(ctx context.Context) (err error) {
+	if err := server.Confirmed(n.o.shell.confirmed).User(n.o.data); err != nil {
+		return err
+	}
 	defer n.close()
 	if err := n.open(n.o, n.o.data, "the replica has nothing to show yet: it asks "+strings.Join(n.o.origins, " and ")); err != nil {
 		return err

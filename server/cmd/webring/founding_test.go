@@ -43,9 +43,11 @@ func founded(t *testing.T, history func(*founding), args ...string) *origin {
 	return o
 }
 
-// write adds events to the ledger of an origin that does not run, and vouches for the clock.
+// write adds events to the ledger of an origin that does not run, and vouches for the clock. The start has leave to make
+// what belongs to them.
 func (o *origin) write(history func(*founding)) {
 	o.t.Helper()
+	o.args = append(o.args, "--confirm", "base-url,keys")
 	store, err := badgerstore.Open(filepath.Join(o.data, "ledger"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		o.t.Fatal(err)

@@ -61,7 +61,7 @@ var importLaw = map[string][]string{
 	"webring/server/deploy":                  {},
 	"webring/server/devchain":                {"std", "webring/edge/durable", "github.com/ethereum/go-ethereum/"},
 	"webring/server/devchain/devring":        {"std", "webring/server/devchain", "webring/server/sites/score/exemplar", "webring/templates"},
-	"webring/server/devchain/faults":         {"std"},
+	"webring/server/devchain/faults":         {"std", "golang.org/x/sys/unix"},
 	"webring/server/ledger":                  {"std", "webring/edge/durable", "webring/core", "webring/core/snap", "golang.org/x/mod/sumdb/tlog", "github.com/go-json-experiment/"},
 	"webring/server/ledger/badgerstore":      {"std", "webring/server/ledger", "github.com/dgraph-io/badger/v4", "github.com/dgraph-io/badger/v4/", "golang.org/x/sys/unix", "google.golang.org/protobuf/proto"},
 	"webring/server/ledger/cluster":          {"std", "github.com/klauspost/compress/zstd", "go.etcd.io/etcd/api/v3/etcdserverpb", "go.etcd.io/etcd/api/v3/mvccpb", "go.etcd.io/etcd/api/v3/v3rpc/rpctypes", "go.etcd.io/etcd/client/v3", "go.uber.org/zap", "google.golang.org/grpc", "google.golang.org/grpc/backoff", "google.golang.org/grpc/codes", "google.golang.org/grpc/status", "webring/edge/durable", "webring/server/ledger"},

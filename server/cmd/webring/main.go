@@ -128,6 +128,9 @@ func explain(w io.Writer, fs *flag.FlagSet) {
 			more++
 			return
 		}
+		if f.Name == confirmFlag {
+			return
+		}
 		value, text := flag.UnquoteUsage(f)
 		fmt.Fprintf(w, "  %s\n      %s [%s]", strings.TrimSpace("--"+f.Name+" "+value), text, variable(f.Name))
 		switch f.DefValue {
@@ -137,6 +140,9 @@ func explain(w io.Writer, fs *flag.FlagSet) {
 		}
 		fmt.Fprintln(w)
 	})
+	if fs.Lookup(confirmFlag) != nil {
+		fmt.Fprintln(w, "Once: --confirm WHAT, for what a start refuses unless you confirm it. The refusal says when.")
+	}
 	if more > 0 {
 		fmt.Fprintf(w, "%d more settings are keys of the file that --config names, and variables: webring config prints them, and the handbook explains them.\n", more)
 	}

@@ -51,6 +51,9 @@ type originNode struct {
 // run serves until ctx is done and the stop has come to its end, or until something that serving
 // needs fails.
 func (n *originNode) run(ctx context.Context) (err error) {
+	if err := server.Confirmed(n.o.shell.confirmed).User(n.o.data); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(n.o.data, 0o700); err != nil {
 		return err
 	}
@@ -140,6 +143,7 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 	c = server.Config{
 		Data: n.o.data, Ledger: n.o.ledgerConfig(), Rules: newRules(n.o, networks), SnapshotEvery: n.o.snapshotEvery, Witnesses: witnesses, Scorer: scorer, Sites: sites,
 		Keys: &n.keys, KeyFiles: func() map[string]string { return keyFiles(n.o) }, PayingWords: n.o.payingWords(), Edge: &n.config, Log: n.log,
+		Confirmed: server.Confirmed(n.o.shell.confirmed),
 		OpenCore: func(snapshot []byte) (follow.Core, error) {
 			return n.o.core.open(context.Background(), n.o.capacity, n.o.data, snapshot, n.log)
 		},

@@ -29,8 +29,9 @@ const fileOnly = "in the file: "
 
 // The flags that no file may set.
 const (
-	configName = "config"
-	checkFlag  = "check"
+	configName  = "config"
+	checkFlag   = "check"
+	confirmFlag = "confirm"
 )
 
 // sources gives the source of each setting's value by its name: "flag", the variable, or a
@@ -258,10 +259,14 @@ func readFile(fs *flag.FlagSet, c *configFile, text []byte, from sources) error 
 	return errors.Join(wrong...)
 }
 
+func onlyFlag(f *flag.Flag) bool {
+	return f.Name == configName || f.Name == checkFlag || f.Name == confirmFlag
+}
+
 // settable gives the names that a file may set of a command's settings.
 func settable(fs *flag.FlagSet) map[string]bool {
 	names := map[string]bool{}
-	fs.VisitAll(func(f *flag.Flag) { names[f.Name] = f.Name != configName && f.Name != checkFlag })
+	fs.VisitAll(func(f *flag.Flag) { names[f.Name] = !onlyFlag(f) })
 	return names
 }
 
@@ -329,7 +334,7 @@ func printConfig(args []string, out io.Writer) error {
 	o.inDevelopment()
 	fmt.Fprintf(out, "# webring %s, and where each value is from\n", command)
 	fs.VisitAll(func(f *flag.Flag) {
-		if f.Name == configName || f.Name == checkFlag {
+		if onlyFlag(f) {
 			return
 		}
 		where := from[f.Name]

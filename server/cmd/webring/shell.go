@@ -22,6 +22,7 @@ import (
 
 	"webring/edge"
 	"webring/edge/front"
+	"webring/server"
 	"webring/server/admin"
 )
 
@@ -38,6 +39,7 @@ type shellFlags struct {
 	hub            string
 	logs           logFlags
 	drain          time.Duration // for how long a process that was told to stop accepts connections
+	confirmed      list
 	set            *flag.FlagSet // where these settings are defined
 }
 
@@ -56,6 +58,7 @@ func (f *shellFlags) define(fs *flag.FlagSet) {
 	f.set = fs
 	fs.Var(&configFile{}, configName, "`file` in TOML with settings by their names; flags and environment come first")
 	fs.BoolVar(&f.check, checkFlag, false, "check everything that a start needs, print a list, and change nothing; it may run while a process uses the same folder")
+	fs.Var(&f.confirmed, confirmFlag, "`what` this start may do although it is refused: base-url, keys or user")
 	fs.StringVar(&f.adminListen, "admin-listen", usualAdmin, "`address` of /healthz, /readyz, /metrics and /debug/pprof/; keep strangers away from it; if the default is taken, the next free port; empty for no listener and no metrics")
 	fs.IntVar(&f.rateLimit, "rate-limit", 120, "`requests` a minute for each client; 0 for no limit")
 	fs.Var(&f.trustedProxies, "trusted-proxy", "`network` or address of proxies that may name the client's address, or unix for peers on a socket (repeatable)")
@@ -72,6 +75,9 @@ func (f *shellFlags) validate() error {
 	var wrong mistakes
 	wrong.when(f.rateLimit < 0, "--rate-limit must not be negative")
 	wrong.when(f.drain < 0, "--drain must not be negative")
+	for _, what := range f.confirmed {
+		wrong.when(what != server.ConfirmBaseURL && what != server.ConfirmKeys && what != server.ConfirmUser, "--confirm %q is none of base-url, keys and user", what)
+	}
 	wrong.when(f.clientIPHeader != usualClientIPHeader && len(f.trustedProxies) == 0, "client-ip-header: only trusted proxies are believed when they name a client; name them with --trusted-proxy")
 	wrong.when(f.contact != "" && !isContact(f.contact), "--contact %q is neither a mailto: nor an https: address", f.contact)
 	if f.hub != "" {

@@ -434,6 +434,18 @@ func (v *verifying) inside(words []string, out io.Writer) error {
 			return err
 		}
 	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	return onCopy(func(work string, room func() error) (*backup.Books, error) {
+		if len(words) == 1 {
+			return backup.Unpack(words[0], work, v.capacity, room, log)
+		}
+		// An origin that starts or stops has no socket, but the lock of the ledger.
+		return backup.OpenCopy(string(*v.data), work, v.capacity, log)
+	}, func(books *backup.Books) error { return audit(books, out) })
+}
+
+// onCopy opens a copy of a ledger in a folder that is removed afterwards, and reads it.
+func onCopy(open func(work string, room func() error) (*backup.Books, error), read func(*backup.Books) error) error {
 	work, err := os.MkdirTemp("", "webring-verify-")
 	if err != nil {
 		return err
@@ -445,17 +457,11 @@ func (v *verifying) inside(words []string, out io.Writer) error {
 	if err := room(); err != nil {
 		return fmt.Errorf("%w, or have TMPDIR name another folder", err)
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	var books *backup.Books
-	if len(words) == 1 {
-		books, err = backup.Unpack(words[0], work, v.capacity, room, log)
-	} else { // an origin that starts or stops has no socket, but the lock of the ledger
-		books, err = backup.OpenCopy(string(*v.data), work, v.capacity, log)
-	}
+	books, err := open(work, room)
 	if err != nil {
 		return err
 	}
-	return errors.Join(audit(books, out), books.Close())
+	return errors.Join(read(books), books.Close())
 }
 
 func audit(books *backup.Books, out io.Writer) error {

@@ -147,7 +147,7 @@ func serve(ctx context.Context, webring, listen, data string, out io.Writer) err
 		return err
 	}
 	defer stopSites()
-	args := append([]string{"serve", "--dev", "--listen", listen, "--base-url", base, "--data", data}, sites...)
+	args := append([]string{"serve", "--dev", "--listen", listen, "--base-url", base, "--confirm", "base-url", "--data", data}, sites...)
 	chain, err := devchain.Start(ctx, devchain.Options{Accounts: accounts, Saved: filepath.Join(data, tempoSaved)})
 	switch {
 	case errors.Is(err, devchain.ErrSaved):

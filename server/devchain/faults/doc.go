@@ -7,4 +7,6 @@
 //
 // A [Link] stands between programs and one address, and knows connections only: it is
 // slow, silent or cut.
+//
+// A [Disk] is a file system that gives errors or hangs.
 package faults

@@ -17,8 +17,10 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -46,6 +48,33 @@ type Store struct {
 	trial, copied bool
 	// nextWAL is the write-ahead file after the one that has its room.
 	nextWAL string
+	fault   atomic.Pointer[error] // the first one of the disk
+}
+
+// Fault is the first error that the disk has given since the store was opened, nil if there was none.
+func (s *Store) Fault() error {
+	if err := s.fault.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// guard runs what reads or writes files, and says of what it fails. The tables are mapped into memory. If the disk cannot
+// give a page of them, the system sends a signal, which would end the process.
+func (s *Store) guard(run func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			if _, fault := p.(interface{ Addr() uintptr }); !fault {
+				panic(p)
+			}
+			err = fmt.Errorf("badgerstore: a mapped file cannot be read: %w", unix.EIO)
+		}
+		if err = ledger.Disk(err); errors.Is(err, ledger.ErrDisk) && s.fault.CompareAndSwap(nil, &err) {
+			s.log.Error("no payment is taken any more", "err", err)
+		}
+	}()
+	return run()
 }
 
 // Open opens the store in dir, which is made if it does not exist. Badger's
@@ -66,7 +95,7 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 	s := &Store{dir: dir, log: log, lock: lock}
 	trial, err := makeTrial(dir)
 	if err != nil {
-		return nil, fmt.Errorf("badgerstore: copy what was found: %w", errors.Join(err, lock.Close()))
+		return nil, fmt.Errorf("badgerstore: copy what was found: %w", ledger.Disk(errors.Join(err, lock.Close())))
 	}
 	s.trial = trial != ""
 	if err := s.openFound(cmp.Or(trial, dir), dir); err != nil {
@@ -92,7 +121,7 @@ func OpenCopy(dir, folder string, log *slog.Logger) (*Store, error) {
 		err = copyFiles(names, dir, folder, false)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("badgerstore: copy what was found: %w", errors.Join(err, lock.Close()))
+		return nil, fmt.Errorf("badgerstore: copy what was found: %w", ledger.Disk(errors.Join(err, lock.Close())))
 	}
 	s := &Store{dir: folder, log: log, lock: lock, trial: true, copied: true}
 	if err := s.openFound(folder, dir); err != nil {
@@ -115,7 +144,7 @@ func (s *Store) openFound(folder, dir string) error {
 	if slices.ContainsFunc(denials, func(no error) bool { return strings.Contains(err.Error(), no.Error()) }) {
 		return fmt.Errorf("badgerstore: the system does not let it be opened: %w", err)
 	}
-	return fmt.Errorf("%w: %w; %s", ledger.ErrDamaged, err, ledger.Remedy)
+	return ledger.Refuse(ledger.ErrDamaged, err)
 }
 
 // denials are errors of the system that say nothing about the files. They must not count as
@@ -196,7 +225,15 @@ func (l *FolderLock) Close() error {
 }
 
 // Get implements [ledger.Store].
-func (s *Store) Get(key []byte) ([]byte, error) {
+func (s *Store) Get(key []byte) (value []byte, err error) {
+	err = s.guard(func() error {
+		value, err = s.get(key)
+		return err
+	})
+	return value, err
+}
+
+func (s *Store) get(key []byte) ([]byte, error) {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
 	item, err := txn.Get(key)
@@ -215,6 +252,10 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 
 // Scan implements [ledger.Store]. It reads one snapshot.
 func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
+	return s.guard(func() error { return s.scan(prefix, from, fn) })
+}
+
+func (s *Store) scan(prefix, from []byte, fn func(key, value []byte) error) error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
 	// Values are stored with their keys. Prefetching would start a goroutine for each and take twice as
@@ -271,7 +312,7 @@ func (s *Store) Commit(b ledger.Batch) error {
 			return fmt.Errorf("badgerstore: commit: %w", err)
 		}
 	}
-	if err := txn.Commit(); err != nil {
+	if err := s.guard(txn.Commit); err != nil {
 		return fmt.Errorf("badgerstore: commit: %w", err)
 	}
 	if _, err := os.Stat(s.nextWAL); err == nil {
@@ -284,7 +325,7 @@ func (s *Store) Commit(b ledger.Batch) error {
 // Verify implements [ledger.Store]: it runs the checksums of all tables, and
 // reads every row.
 func (s *Store) Verify() error {
-	if err := s.db.VerifyChecksum(); err != nil {
+	if err := s.guard(s.db.VerifyChecksum); err != nil {
 		return fmt.Errorf("badgerstore: %w", err)
 	}
 	return s.Scan(nil, nil, func(_, _ []byte) error { return nil })
