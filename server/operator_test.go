@@ -335,9 +335,9 @@ func waitsForOpenPayments(t *testing.T, how string, status int) {
 	}
 }
 
-// A payment can be sent for as long as its challenge lives. Its chain's clock may be a
-// minute behind, and its outcome stands when a block after that has others on top.
-func TestRemovalWaitsForPaymentsThatLiveAsLongAsTheirChallenge(t *testing.T) {
+// A payment is held for up to 90 seconds until its end. Its chain's clock may be a minute behind, and its
+// outcome stands when a block after that has others on top.
+func TestRemovalWaitsForPaymentsThatAreHeldUntilTheirEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		final   time.Duration
 		removed bool
@@ -350,11 +350,11 @@ func TestRemovalWaitsForPaymentsThatLiveAsLongAsTheirChallenge(t *testing.T) {
 			o := newOrigin(t)
 			o.pay(paid.OpRegister, ada, "")
 			o.coin.becomes(mpp.Pending)
-			o.coin.life = paid.ChallengeLife
+			o.coin.life = 90 * time.Second
 			call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
 			go o.service.Handle(context.Background(), call)
 			o.waitOpen("ada")
-			time.AfterFunc(paid.ChallengeLife+time.Minute+c.final, func() { o.coin.becomes(mpp.Gone) })
+			time.AfterFunc(o.coin.life+time.Minute+c.final, func() { o.coin.becomes(mpp.Gone) })
 			answer := httptest.NewRecorder()
 			o.operator.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "/members/ada/removal", strings.NewReader(`{"reason":"x"}`)))
 			status, says := 200, `"removed": true`

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,8 @@ func TestReportsStayWhileChallengesNameThem(t *testing.T) {
 // What a site shows in its file is read in the name of the client that asks: one that had all
 // that it may have keeps no other from reading it.
 func TestMemberSitesAreReadForEachClient(t *testing.T) {
-	const token, account = "a-token", "0x1111111111111111111111111111111111111111"
+	const account = "0x1111111111111111111111111111111111111111"
+	token := strings.Repeat("A", 48)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == siteproof.File {
 			fmt.Fprintln(w, token+"\n"+account)
