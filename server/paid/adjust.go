@@ -212,8 +212,9 @@ const maxParts = 100
 func (s *Service) withoutEffect(transaction string, named []mpp.Bound) (some []*ledger.Reservation, err error) {
 	err = s.Each(func(r *ledger.Reservation) bool {
 		p, err := StoredPayment(r)
-		ended := r.State == ledger.Failed && (r.Outcome == mpp.Settled.String() || r.Outcome == mpp.Mismatched.String())
-		if err == nil && ended && (strings.EqualFold(p.Reference, transaction) || p.Binding != "" && slices.Contains(named, mpp.Bound{Payer: p.Payer, Binding: p.Binding})) {
+		diverted := r.Outcome == mpp.Mismatched.String()
+		by := strings.EqualFold(p.Reference, transaction) || diverted && p.Binding != "" && slices.Contains(named, mpp.Bound{Payer: p.Payer, Binding: p.Binding})
+		if err == nil && r.State == ledger.Failed && by && (diverted || r.Outcome == mpp.Settled.String()) {
 			some = append(some, r)
 		}
 		return true
@@ -356,7 +357,7 @@ func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 			return err
 		}
 		var named int64
-		err = s.eachPayment(func(_ uint64, p core.Payment, cents int64) {
+		err = s.eachPayment(func(_ uint64, _ time.Time, p core.Payment, cents int64) {
 			if p.Network == n.Network() && strings.EqualFold(p.Transaction, o.Reference) {
 				named += cents
 			}
@@ -427,7 +428,9 @@ const maxChainFindings = 100
 func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 	a.Findings = []string{}
 	named := map[[2]string]int64{}
-	err = s.eachPayment(func(_ uint64, p core.Payment, cents int64) { named[[2]string{p.Network, p.Transaction}] += cents })
+	err = s.eachPayment(func(_ uint64, _ time.Time, p core.Payment, cents int64) {
+		named[[2]string{p.Network, p.Transaction}] += cents
+	})
 	if err != nil {
 		return a, err
 	}

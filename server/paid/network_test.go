@@ -260,6 +260,9 @@ func (n node) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 			balance -= s.payment.Cents
 		}
 	}
+	if known && balance < cents && n.mined(p.Reference) != mpp.Pending {
+		return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonUsed, Detail: "the payment was made"}
+	}
 	if known && balance < cents {
 		return &mpp.Rejection{Code: mpp.CodeVerify, Reason: mpp.ReasonFunds, Detail: "the account holds less"}
 	}
@@ -312,7 +315,8 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.O
 		return mpp.Outcome{Wasted: n.wasted(p), Detail: "mined and reverted"}, nil
 	}
 	_, before := n.sent[p.Reference]
-	if !f.lost && !before && !n.dead.Load() && p.CanBeMined(n.now()) {
+	_, moved := n.sent[f.by] // it has settled already, under another hash
+	if !f.lost && !before && !moved && !n.dead.Load() && p.CanBeMined(n.now()) {
 		n.sent[p.Reference] = sent{p, n.now(), n.payee}
 	}
 	if silent != nil || f.mute || f.lost {

@@ -397,6 +397,7 @@ func (s *Service) follow(ctx context.Context, n *network, strays []Stray) error 
 	}
 	type event struct {
 		seq   uint64
+		at    time.Time
 		cents int64
 	}
 	type move struct {
@@ -404,23 +405,22 @@ func (s *Service) follow(ctx context.Context, n *network, strays []Stray) error 
 		transaction string
 	}
 	moves := map[move][]event{}
-	err := s.eachPayment(func(seq uint64, p core.Payment, cents int64) {
+	err := s.eachPayment(func(seq uint64, at time.Time, p core.Payment, cents int64) {
 		if i, ok := named[mpp.Bound{Payer: p.Payer, Binding: p.Binding}]; ok && p.Network == n.Network() && !strings.EqualFold(p.Transaction, strays[i].Transfer.Reference) {
 			m := move{i, p.Transaction}
-			moves[m] = append(moves[m], event{seq, cents})
+			moves[m] = append(moves[m], event{seq, at, cents})
 		}
 	})
 	if err != nil {
 		return err
 	}
 	for m, events := range moves {
-		if _, err := n.received(ctx, m.transaction, 1); !errors.Is(err, mpp.ErrNoTransfer) {
-			if err != nil {
-				return err
-			}
+		x := &strays[m.stray]
+		if gone, err := n.gone(ctx, m.transaction, events[0].at, x.Transfer.At); err != nil {
+			return err
+		} else if !gone {
 			continue // it brought money of its own
 		}
-		x := &strays[m.stray]
 		before, err := s.credited(n, x.Transfer.Reference)
 		if err != nil {
 			return err
@@ -446,15 +446,40 @@ func (s *Service) follow(ctx context.Context, n *network, strays []Stray) error 
 	return nil
 }
 
+// gone says whether a transaction of an event of then is not on its network any more. A node can lack its
+// receipt all the same, so it is looked for among the transfers about the time of a later one, which the node
+// has.
+func (n *network) gone(ctx context.Context, transaction string, then, later time.Time) (gone bool, err error) {
+	if _, err := n.received(ctx, transaction, 1); !errors.Is(err, mpp.ErrNoTransfer) {
+		return false, err
+	}
+	const apart = ChallengeLife + MaxSkew
+	first, last := then, later
+	if last.Before(first) {
+		first, last = last, first
+	}
+	_, err = n.Transfers(ctx, first.Add(-apart), func(t mpp.Transfer) error {
+		if here := strings.EqualFold(t.Reference, transaction); here || t.At.After(last.Add(apart)) {
+			gone = !here
+			return errMore
+		}
+		return nil
+	})
+	if errors.Is(err, errMore) {
+		return gone, nil
+	}
+	return err == nil, err
+}
+
 // credited is [ledger.View.Credited] for a transaction of n.
 func (s *Service) credited(n *network, transaction string) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) { cents, err = v.Credited(n.Network(), transaction) })
 	return cents, err
 }
 
-// eachPayment calls fn with every event that names a payment, in order: its number, the payment,
-// and the cents that it gave for it.
-func (s *Service) eachPayment(fn func(seq uint64, p core.Payment, cents int64)) error {
+// eachPayment calls fn with every event that names a payment, in order: its number and time, the
+// payment, and the cents that it gave for it.
+func (s *Service) eachPayment(fn func(seq uint64, at time.Time, p core.Payment, cents int64)) error {
 	for seq := uint64(0); ; {
 		records, err := s.Ledger.Records(seq, findPage)
 		if err != nil || len(records) == 0 {
@@ -466,7 +491,7 @@ func (s *Service) eachPayment(fn func(seq uint64, p core.Payment, cents int64)) 
 				return err
 			}
 			if p, cents := core.PaymentOf(e); p.Transaction != "" {
-				fn(seq, p, cents)
+				fn(seq, time.UnixMilli(e.When()), p, cents)
 			}
 			seq++
 		}

@@ -32,6 +32,7 @@ type work struct {
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
 	named   bool      // the site that is to join names its account
+	unused  bool      // its network has said a moment ago that it was not made
 	ours    bool      // this process has issued the challenge
 
 	held        bool          // its first request is still waiting; guarded by Service.mu
@@ -244,7 +245,7 @@ func (s *Service) settle(w *work) (*ledger.Reservation, error) {
 		}
 	}
 	err = s.prepare(w, f)
-	if refused, ok := errors.AsType[*Problem](err); ok && !undecided(refused) && refused.Code != api.CredentialReused {
+	if refused, ok := errors.AsType[*Problem](err); ok && !w.unused && !undecided(refused) && refused.Code != api.CredentialReused {
 		return s.settleSeen(w, refused)
 	}
 	if err != nil {
@@ -315,6 +316,7 @@ func (s *Service) simulateInTurn(w *work, paid bool) error {
 	err = n.holds(ctx, w.payment, cents)
 	if no, ok := errors.AsType[*mpp.Rejection](err); ok && no.Reason == mpp.ReasonFunds {
 		n.strangers.Put(payer, cents, s.Now())
+		w.unused = true // its network has said that, too
 	}
 	if err != nil {
 		return err

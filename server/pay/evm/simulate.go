@@ -140,13 +140,19 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 }
 
 // Holds asks whether the account that pays holds so many cents of the currency. It
-// refuses with a *[mpp.Rejection].
+// refuses with a *[mpp.Rejection]. An account that holds less may have paid this already: then
+// the reason is that.
 func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	a, err := m.reopen(p)
 	if err != nil {
 		return err
 	}
-	return m.Node.Holds(ctx, m.Token, a.from, node.Units(cents))
+	var known hexutil.Bytes
+	err = m.Node.Holds(ctx, m.Token, a.from, node.Units(cents), m.used(&known, a))
+	if yes, _ := isTrue(known); yes && errors.As(err, new(*mpp.Rejection)) {
+		return mpp.Refuse(mpp.ReasonUsed, "the authorisation was used or cancelled before")
+	}
+	return err
 }
 
 // pendingBlock asks for the pending block.

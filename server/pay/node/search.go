@@ -131,8 +131,8 @@ func (p Payments) bound(ctx context.Context, transfers []Log) (map[common.Hash][
 	return named, nil
 }
 
-// names reads the payment that the token names in a log: by a memo to the recipient, or by the
-// nonce of an authorisation.
+// names reads the payment that the token names in a log: by a memo to the recipient, of a cent or more, or
+// by the nonce of an authorisation. Anyone can have the token name another's payment with nothing.
 func (p Payments) names(l Log) (b mpp.Bound, ok bool) {
 	switch {
 	case l.Removed || l.Address != p.Token || len(l.Topics) < 3:
@@ -140,7 +140,7 @@ func (p Payments) names(l Log) (b mpp.Bound, ok bool) {
 	case p.Method == "evm":
 		ok = len(l.Topics) == 3 && l.Topics[0] == UsedTopic
 	default:
-		ok = len(l.Topics) == 4 && l.Topics[0] == MemoTopic && l.Topics[2] == common.BytesToHash(p.Recipient[:])
+		ok = len(l.Topics) == 4 && l.Topics[0] == MemoTopic && l.Topics[2] == common.BytesToHash(p.Recipient[:]) && !Short(l.Data, UnitsPerCent)
 	}
 	return mpp.Bound{Payer: p.Payer([20]byte(l.Topics[1][12:])), Binding: l.Topics[len(l.Topics)-1].Hex()}, ok
 }

@@ -43,10 +43,10 @@ func Question(result any, contract common.Address, function string, arguments ..
 }
 
 // Holds checks that account has at least units base units of token. If it has less,
-// the error is a *[mpp.Rejection].
-func (n *Node) Holds(ctx context.Context, token, account common.Address, units uint64) error {
+// the error is a *[mpp.Rejection]. It asks more in the same batch.
+func (n *Node) Holds(ctx context.Context, token, account common.Address, units uint64, more ...rpc.BatchElem) error {
 	var balance hexutil.Bytes
-	questions := []rpc.BatchElem{Question(&balance, token, "balanceOf(address)", Word(account))}
+	questions := append([]rpc.BatchElem{Question(&balance, token, "balanceOf(address)", Word(account))}, more...)
 	if _, err := n.Recent(ctx, questions...); err != nil {
 		return err
 	}

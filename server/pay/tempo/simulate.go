@@ -2,6 +2,7 @@ package tempo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/big"
 	"regexp"
@@ -107,26 +108,27 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 }
 
 // Holds asks whether the account that pays holds so many cents of what it pays in. It
-// refuses with a *[mpp.Rejection]. Of the token that a swap sells, that is the most that the
-// swap takes, and the other cents at par. What one alone takes only its simulation says; an account
-// that has nothing to sell cannot pay.
+// refuses with a *[mpp.Rejection]. An account that holds less may have paid this already: then the
+// reason is that. What a swap alone takes only its simulation says; of the token that it sells, other
+// cents are counted at par beside the most that it takes.
 func (m *Method) Holds(ctx context.Context, p mpp.Payment, cents int64) error {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return err
 	}
-	switch {
-	case tx.swap == nil:
-	case cents > p.Cents:
-		return m.Node.Holds(ctx, tx.swap.sold, tx.sender, tx.swap.most+node.Units(cents-p.Cents))
-	default:
-		err := m.Node.Holds(ctx, tx.swap.sold, tx.sender, 1)
-		if errors.As(err, new(*mpp.Rejection)) {
-			err = mpp.Refuse(mpp.ReasonFunds, "the account holds less than the swap takes")
+	token, units := tx.token, node.Units(cents)
+	if tx.swap != nil {
+		if cents <= p.Cents {
+			return nil
 		}
-		return err
+		token, units = tx.swap.sold, tx.swap.most+node.Units(cents-p.Cents)
 	}
-	return m.Node.Holds(ctx, tx.token, tx.sender, node.Units(cents))
+	var mined json.RawMessage
+	err = m.Node.Holds(ctx, token, tx.sender, units, rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{tx.hash}, Result: &mined})
+	if errors.As(err, new(*mpp.Rejection)) && len(mined) > 0 && string(mined) != "null" {
+		return mpp.Refuse(mpp.ReasonUsed, "the transaction was mined before")
+	}
+	return err
 }
 
 // shortOfFee says that a node refuses a simulation because the account cannot pay
