@@ -278,7 +278,7 @@ func (s *Shell) check(check func(context.Context, string, templates.Draft) templ
 }
 
 // found answers an address with a draft: with the page, the draft in it, and what was found when it
-// was checked. It has nothing checked, so whoever follows links costs no site a visit.
+// was checked. It has nothing checked, so following a link makes no site be visited.
 func (s *Shell) found(recheck func(templates.Draft) (templates.Checked, bool)) Handler {
 	return func(ctx *fasthttp.RequestCtx, _ string, _ bool) {
 		draft, _ := draftAsked(ctx)

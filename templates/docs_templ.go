@@ -401,7 +401,7 @@ func docsPaying(v Docs) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "\"><code>rank_taken</code></a> with the current price. A transaction without <code>validBefore</code> can be mined after the rank has changed. It then counts at any rank. To rule that out, sign with a <code>validBefore</code>.</p><dl class=\"facts\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 26, "\"><code>rank_taken</code></a> with the current price. A transaction without <code>validBefore</code>, or with one more than 90 seconds ahead, can be mined after the rank has changed. It then counts at any rank. To rule that out, sign with a <code>validBefore</code> at most 90 seconds ahead.</p><dl class=\"facts\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

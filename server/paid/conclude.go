@@ -458,7 +458,7 @@ func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why string) error {
 		}
 		switch now, err := w.seen(s.ctx); {
 		case err != nil:
-			s.Log.Warn("settled payment without an answer from its network", w.log(), "err", err)
+			s.noAnswer("settled payment without an answer from its network", w.log(), "err", err)
 		case now.State != mpp.Settled:
 			return errPending
 		default:

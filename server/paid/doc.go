@@ -42,7 +42,7 @@
 //	the transaction                       the reservation   the answer
 //	-----------------------------------   ---------------   -----------------------
 //	may still settle, or is not known     reserved          503 payment_pending
-//	not mined in time, and has no end     reserved, lapsed  503 payment_pending
+//	not mined in time, and still can be   reserved, lapsed  503 payment_pending
 //	the same, an hour later               failed            409 credential_reused
 //	settled                               applied           the 2xx of the request
 //	settled, and its money is used up     failed            409 payment_unapplied

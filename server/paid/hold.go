@@ -76,7 +76,7 @@ func (s *Service) mayHold(v *ledger.View, w *work) error {
 
 // onlyNamed says which account can register a URL when its site has named one.
 func onlyNamed(n risk.Naming) string {
-	return "Others have paid for this address in vain, or are at it, and the site names the account that is to register it. Until " + n.Until.UTC().Format(time.RFC3339) + " no other can."
+	return "Payments for this address failed or are in progress, and its site names the account that may register it. Until " + n.Until.UTC().Format(time.RFC3339) + " no other account can."
 }
 
 // barredFor is how long the payer of r cannot reserve its URL.

@@ -363,7 +363,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 		// It names no other account: neither one that never paid, nor one that has.
 		for _, other := range []string{"mallory-2", alice} {
 			a := ask("").is(402, api.PaymentRequired)
-			if !strings.Contains(string(a.Body), "the site names the account") {
+			if !strings.Contains(string(a.Body), "its site names the account") {
 				t.Errorf("%s", a.Body)
 			}
 			wait, err := strconv.Atoi(o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], other, 100)).is(503, api.PaymentPending).field("Retry-After"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"webring/edge/describe"
 	"webring/server/devchain"
@@ -248,7 +250,9 @@ func TestTheCommandInstallsItsClient(t *testing.T) {
 			line = b.text
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(cmd.Environ(), "npm_config_cache="+t.TempDir(), "MPPX_PRIVATE_KEY="+wallet(t).HexKey(), "MPPX_RPC_URL="+c.RPC, "NO_COLOR=1")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), `"joined":true`) || o.received() != 100 {

@@ -2,7 +2,7 @@
 // package paid asks it before a payment is made, and again where it reserves.
 //
 //   - gas.go: gas wasted on payments that failed, and who is refused for it
-//   - endless.go: payments without an end, which can be waited for long
+//   - endless.go: payments without an end or with a late one, which can be waited for long
 //   - accounts.go: limits for each account; domains.go: the members on a domain
 //   - strangers.go: what accounts that have never paid may ask of networks
 //   - named.go: accounts that sites name have their URLs to themselves for a while
