@@ -140,9 +140,9 @@ func New(c Config) (*Origin, error) {
 // observe is [ledger.Config.Observe]: it writes the news of an event and what an owner can take
 // back, and forgets the feed, the icon and the webhook of a member that is gone by it.
 func observe(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
-	news, lost := aside.ObserveNews(tx, e), aside.ObserveLost(tx, e)
+	news, owners := aside.ObserveNews(tx, e), aside.ObserveOwners(tx, e)
 	return func(seq uint64) error {
-		return errors.Join(news(seq), lost(seq), visits.Forget(tx, e), aside.DropWebhook(tx, e))
+		return errors.Join(news(seq), owners(seq), visits.Forget(tx, e))
 	}
 }
 

@@ -25,7 +25,7 @@ type Lost struct {
 	By      core.Account `json:"by"`              // that the site named
 	At      int64        `json:"at"`              // when it did so first, in milliseconds
 	Until   int64        `json:"until"`           // Owner takes it back before then
-	Taken   bool         `json:"taken,omitempty"` // it has
+	Taken   int64        `json:"taken,omitempty"` // when it has
 }
 
 const (
@@ -44,7 +44,20 @@ func LostOf(v *ledger.View, slug string, at int64) (*Lost, error) {
 	return nil, err
 }
 
-func (l *Lost) open(at int64) bool { return !l.Taken && at < l.Until }
+// StaysUntil gives until when, in milliseconds, the owner of a member cannot move it to a URL, 0 if it
+// can. Who has taken a member back may only have paid, so for seven days it does not take it from a site that
+// can name its owner again.
+func StaysUntil(v *ledger.View, m core.Member, url string, at int64) (until int64, err error) {
+	all, err := lostBy(v, m.Slug)
+	for _, l := range all {
+		if over := l.Taken + core.ReturnSpan; l.Taken != 0 && at < over && l.Owner == m.Owner && Elsewhere(m.URL, url) && Elsewhere(l.URL, url) {
+			until = max(until, over)
+		}
+	}
+	return until, err
+}
+
+func (l *Lost) open(at int64) bool { return l.Taken == 0 && at < l.Until }
 
 func lostBy(v *ledger.View, slug string) (all []Lost, err error) {
 	b, err := v.Value(ledger.News, lostPrefix+slug)
@@ -54,9 +67,14 @@ func lostBy(v *ledger.View, slug string) (all []Lost, err error) {
 	return all, err
 }
 
-// ObserveLost is [ledger.Config.Observe]: it remembers what claims take from owners, and forgets it
-// with the member.
-func ObserveLost(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
+// ObserveOwners is [ledger.Config.Observe]: it remembers what claims take from owners, and forgets it
+// with the member. It keeps and deletes webhooks accordingly.
+func ObserveOwners(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
+	lost := observeLost(tx, e)
+	return func(seq uint64) error { return errors.Join(lost(seq), dropWebhook(tx, e)) }
+}
+
+func observeLost(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 	nothing := func(uint64) error { return nil }
 	slug := core.MemberOf(e)
 	o, known := tx.State().BySlug([]byte(slug))
@@ -100,9 +118,16 @@ func ObserveLost(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 		if all = change(all); had == 0 && len(all) == 0 {
 			return nil
 		}
+		for len(all) > maxLost { // what is over goes first, then the newest, so that claims do not end what the first owner can do
+			i := slices.IndexFunc(all, func(l Lost) bool { return !l.open(e.When()) })
+			if i < 0 {
+				i = len(all) - 1
+			}
+			all = slices.Delete(all, i, i+1)
+		}
 		var row []byte
 		if len(all) > 0 {
-			if row, err = json.Marshal(all[max(0, len(all)-maxLost):]); err != nil {
+			if row, err = json.Marshal(all); err != nil {
 				return err
 			}
 		}
@@ -140,7 +165,7 @@ func giveBack(owner core.Account, at int64, all []Lost) bool {
 		return false
 	}
 	for j := range all[i:] {
-		all[i+j].Taken = true
+		all[i+j].Taken = at
 	}
 	return true
 }

@@ -141,11 +141,11 @@ func SetWebhook(tx *ledger.Tx, slug string, owner core.Account, url string) erro
 	return next.write(tx, slug)
 }
 
-// DropWebhook deletes the webhook of the member of an event, if the event has ended it: the member
+// dropWebhook deletes the webhook of the member of an event, if the event has ended it: the member
 // left, or has another owner. If the owner can take the member back, the webhook stays to tell it, and
-// is the member's again when it has. DropWebhook is called after the event was applied, and after
-// [ObserveLost]. A row that is left sends nothing.
-func DropWebhook(tx *ledger.Tx, e core.Event) error {
+// is the member's again when it has. dropWebhook is called after the event was applied, and after
+// what [observeLost] gives. A row that is left sends nothing.
+func dropWebhook(tx *ledger.Tx, e core.Event) error {
 	switch e.(type) {
 	case *core.Left, *core.Departed, *core.Removed, *core.Claimed, *core.Returned:
 	default:

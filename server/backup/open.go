@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"webring/edge/durable"
+	"webring/server/aside"
 	"webring/server/ledger"
 	"webring/server/ledger/badgerstore"
 )
@@ -19,9 +20,9 @@ type Books struct {
 	store *badgerstore.Store
 }
 
-// Open opens the ledger of a store. It closes the store after an error.
+// Open opens the ledger of a store, whatever Store and Observe c has. It closes the store after an error.
 func Open(store *badgerstore.Store, c ledger.Config) (*Books, error) {
-	c.Store = store
+	c.Store, c.Observe = store, aside.ObserveOwners // news of events that are added are written later
 	books, err := ledger.Open(c)
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -95,8 +95,8 @@ type member struct {
 	at core.Ordinal
 }
 
-// memberOf finds the member that a request is about: one in the ring, or for a return or a
-// claim one that has departed.
+// memberOf finds the member that a request is about: one in the ring, for a return or a
+// claim one that has departed, for a return one that is hidden.
 func memberOf(st *core.State, slug, operation string) (*member, error) {
 	at, ok := st.BySlug([]byte(slug))
 	if !ok {
@@ -113,11 +113,13 @@ func memberOf(st *core.State, slug, operation string) (*member, error) {
 		return nil, &Problem{Code: api.MemberRemoved, Detail: api.Departure(until)}
 	case m.Removed:
 		return nil, &Problem{Code: api.MemberRemoved, Detail: "This member has left the ring."}
-	case m.Hidden:
-		return nil, risk.NotAdmitted("The operator has hidden this member, so nothing about it changes.")
+	case m.Hidden && operation != OpReturn: // by which an earlier owner takes it back, hidden as it is
+		return nil, errHidden
 	}
 	return m, nil
 }
+
+var errHidden = risk.NotAdmitted("The operator has hidden this member, so nothing about it changes.")
 
 // proof is one that holds for its request.
 type proof struct {
@@ -251,7 +253,9 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 			if waits {
 				return ledger.ErrOpenReservation
 			}
-			back.moves = false // its owner can move it later
+			if err := back.stay(v, m); err != nil { // its owner can move it later
+				return err
+			}
 		}
 		// What may fail comes before the first event.
 		p.Seq = st.Seq() + uint64(o.events())

@@ -71,7 +71,12 @@ func (o *change) check(v *ledger.View, m *member) error {
 		if o.promised { // before, decide asks the site first
 			err = cmp.Or(err, o.service.limits.SharesDomain(v, o.Key, m.Owner, &m.at, o.named))
 		}
-		if err != nil {
+		until, failed := aside.StaysUntil(v, m.Member, o.URL, o.service.Now().UnixMilli())
+		if until != 0 {
+			err = cmp.Or(err, error(form.Invalid(api.InvalidRequest, "/url", "leads to another site, and the member stays until "+time.UnixMilli(until).UTC().Format(time.RFC3339)+
+				": this account took it back from one that its site had named, so the site can claim it again first. If the site is yours, a claim by this account ends that at once")))
+		}
+		if err := cmp.Or(err, failed); err != nil {
 			return err
 		}
 	}
@@ -232,6 +237,7 @@ type comeBack struct {
 	promised bool         // a challenge was issued
 	lost     *aside.Lost
 	moves    bool // to the URL of lost
+	plain    bool // its category cannot be opened again, so it gets the default one
 }
 
 // pinOwner names in the opaque parameter to which earlier owner a member is given back.
@@ -298,33 +304,55 @@ func (o *comeBack) check(v *ledger.View, m *member) (err error) {
 	switch {
 	case o.to == (core.Account{}) && departed:
 		return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
+	case o.to == (core.Account{}) && m.Hidden:
+		return errHidden
 	case o.to == (core.Account{}):
 		return form.Invalid(api.InvalidRequest, "", "the member is in the ring, and no earlier owner can take it back")
 	case o.lost == nil || o.lost.Owner != o.to:
 		return form.Invalid(api.InvalidRequest, "", "the account can no longer take this member back")
 	}
-	key := string(core.AppendKey(nil, []byte(o.lost.URL)))
-	o.moves = aside.Elsewhere(o.lost.URL, m.URL) && o.service.urlFree(v, key, &m.at) == nil
-	if departed {
-		err = o.service.mayReturn(v, m, o.to, o.lost.Claimed)
+	key, away := string(core.AppendKey(nil, []byte(o.lost.URL))), aside.Elsewhere(o.lost.URL, m.URL)
+	o.moves, o.plain = away && o.service.urlFree(v, key, &m.at) == nil, false
+	switch {
+	case away && !o.moves:
+		err = o.stay(v, m)
+	case departed:
+		// What the account did that had it meanwhile keeps no earlier owner out.
+		err = o.service.inTime(v, m)
+		o.plain = o.service.roomFor(v, m.Category, key, o.to, o.lost.Claimed) != nil
 	}
 	return cmp.Or(err, risk.Blocked(v, o.lost.URL, o.to.String(), ""), risk.RequestsLeft(v, m.Slug, OpReturn, o.to, o.service.Now()))
+}
+
+// stay gives the member back where it is now, and says why that cannot be.
+func (o *comeBack) stay(v *ledger.View, m *member) error {
+	o.moves, o.plain = false, false
+	if _, departed := v.State().Departed(m.at); !departed {
+		return nil
+	}
+	return o.service.mayReturn(v, m, o.to, o.lost.Claimed)
 }
 
 // mayReturn says why a departed member may not be put back for an account: it is too late, the
 // operator keeps it out, or its category is gone and cannot be opened. proven says that the
 // site names the account.
 func (s *Service) mayReturn(v *ledger.View, m *member, account core.Account, proven bool) error {
-	until, _ := v.State().Departed(m.at)
-	if s.Now().UnixMilli() >= until {
+	key := string(core.AppendKey(nil, []byte(m.URL)))
+	return cmp.Or(s.inTime(v, m), risk.Blocked(v, m.URL, account.String(), m.Name, m.Description, m.Category), s.roomFor(v, m.Category, key, account, proven))
+}
+
+// inTime says that a departed member can return no longer.
+func (s *Service) inTime(v *ledger.View, m *member) error {
+	if until, _ := v.State().Departed(m.at); s.Now().UnixMilli() >= until {
 		return &Problem{Code: api.MemberRemoved, Detail: "The owner could return until some time ago. Register the URL again, as a new member."}
 	}
-	if err := risk.Blocked(v, m.URL, account.String(), m.Name, m.Description, m.Category); err != nil {
-		return err
-	}
-	// It may use the room of what was promised: it had the category.
-	key := string(core.AppendKey(nil, []byte(m.URL)))
-	return cmp.Or(risk.CategoryLeft(v, m.Category, true), s.limits.OpensCategory(v, m.Category, key, account, proven, true))
+	return nil
+}
+
+// roomFor says why the category of a departed member cannot be opened again. It may use the room of what
+// was promised: the member had the category.
+func (s *Service) roomFor(v *ledger.View, category, key string, account core.Account, proven bool) error {
+	return cmp.Or(risk.CategoryLeft(v, category, true), s.limits.OpensCategory(v, category, key, account, proven, true))
 }
 
 func (o *comeBack) words(slug string) string {
@@ -337,16 +365,27 @@ func (o *comeBack) words(slug string) string {
 func (o *comeBack) waits() bool { return false }
 
 func (o *comeBack) events() int {
-	if o.moves {
-		return 2
+	n := 1
+	for _, more := range [...]bool{o.moves, o.plain} {
+		if more {
+			n++
+		}
 	}
-	return 1
+	return n
 }
 
 func (o *comeBack) carryOut(tx *ledger.Tx, m *member) error {
 	e := &core.Returned{Stamp: tx.Stamp(), Member: m.Slug, Owner: o.to, Claimed: o.to != core.Account{} && o.lost.Claimed}
-	if _, err := tx.Append(e, nil); err != nil || !o.moves {
+	if _, err := tx.Append(e, nil); err != nil {
 		return err
+	}
+	if o.plain {
+		if _, err := tx.Append(&core.Changed{Stamp: tx.Stamp(), Member: m.Slug, Category: form.DefaultCategory}, nil); err != nil {
+			return err
+		}
+	}
+	if !o.moves {
+		return nil
 	}
 	texts := &core.Texts{URL: core.Text{Value: o.lost.URL}, Report: core.Text{Value: o.lost.Report}}
 	if _, err := tx.Append(&core.Moved{Stamp: tx.Stamp(), Member: m.Slug, Score: o.lost.Score}, texts); err != nil {

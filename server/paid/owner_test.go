@@ -931,10 +931,10 @@ func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
 		}
 		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
 		time.Sleep(24 * time.Hour)
-		late := o.prove(o.challengeFor(paid.OpChange, "ada", thiefs), alice)
+		late := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Hers"}`), alice)
 		o.claim("ada", mallory).is(200, "")
 		nothing(o)
-		o.call(paid.OpChange, "ada", thiefs, late).is(403, api.NotOwner)
+		o.call(paid.OpChange, "ada", `{"name":"Hers"}`, late).is(403, api.NotOwner)
 		is(o, mallory, "https://ada.dev")
 		o.claim("ada", trent).is(200, "") // from the one that the site had named
 		o.deed(paid.OpReturn, "ada", "", alice).is(403, api.NotOwner)
@@ -1007,6 +1007,8 @@ func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
 			t.Errorf("%+v", m)
 		}
 		paying.wait()
+		o.call(paid.OpChange, "ada", `{"url":"https://squat.dev/"}`).is(422, api.InvalidRequest)
+		o.deed(paid.OpChange, "ada", `{"url":"https://ada.dev"}`, alice).is(200, "") // where it was
 	})
 	run("ten a day", func(t *testing.T, o *owned) {
 		for range 10 {
@@ -1014,6 +1016,105 @@ func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
 			o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
 		}
 		o.call(paid.OpClaim, "ada", `{"token":"`+o.sites.shown["ada.dev"][0]+`"}`).is(429, api.RateLimited)
+	})
+	run("who only paid takes no money from the site", func(t *testing.T, o *owned) {
+		const squat = `{"url":"https://squat.dev/"}`
+		o.claim("ada", trent).is(200, "") // alice had listed a site of trent
+		time.Sleep(6 * 24 * time.Hour)
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		o.restart()
+		days := func() { // that remain
+			o.t.Helper()
+			o.unchanged("a move away", func() {
+				if a := o.call(paid.OpChange, "ada", squat).is(422, api.InvalidRequest); !strings.Contains(string(a.Body), "stays until") {
+					t.Errorf("%s", a.Body)
+				}
+			})
+			o.deed(paid.OpChange, "ada", `{"url":"https://www.ada.dev"}`, alice).is(200, "")
+			o.deed(paid.OpChange, "ada", `{"url":"https://ada.dev"}`, alice).is(200, "")
+		}
+		days()
+		time.Sleep(core.ReturnSpan*time.Millisecond - time.Minute)
+		days()
+		o.claim("ada", trent).is(200, "")
+		nothing(o) // it is final
+		is(o, trent, "https://ada.dev")
+		o.deed(paid.OpChange, "ada", squat, trent).is(200, "")
+	})
+	run("who has taken back moves after seven days", func(t *testing.T, o *owned) {
+		early := o.prove(o.challengeFor(paid.OpChange, "ada", thiefs), alice)
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		o.unchanged("a move that was signed before", func() { o.call(paid.OpChange, "ada", thiefs, early).is(422, api.InvalidRequest) })
+		time.Sleep(core.ReturnSpan * time.Millisecond)
+		o.deed(paid.OpChange, "ada", thiefs, alice).is(200, "")
+	})
+	run("the site of who has taken back names it", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		o.claim("ada", alice).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, alice).is(200, "")
+	})
+	run("more claims than are remembered", func(t *testing.T, o *owned) {
+		for i := range 45 {
+			o.claim("ada", account(100+i, 8453)).is(200, "")
+			if i%10 == 9 {
+				time.Sleep(24*time.Hour + time.Minute)
+			}
+		}
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		is(o, alice, "https://ada.dev")
+		nothing(o)
+	})
+	run("the operator keeps out what the thief has made of it", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", `{"url":"https://thief.dev/","name":"Casino","category":"stolen"}`, mallory).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", mallory).is(200, "")
+		for i := range 3 { // so alice opens no more today
+			o.join(fmt.Sprintf(`{"name":"S%d","url":"https://s%d.dev","kind":"agent","category":"new-%d"}`, i, i, i), alice)
+		}
+		o.block(ledger.BlockHost, "thief.dev")
+		o.block(ledger.BlockWord, "casino")
+		o.block(ledger.BlockPayer, mallory)
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		is(o, alice, "https://ada.dev")
+		if m := o.memberNow("ada"); m.Category != "general" {
+			t.Errorf("%+v", m)
+		}
+	})
+	run("the operator keeps out the site to which it would return", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", mallory).is(200, "")
+		o.join(ada, carol)
+		o.block(ledger.BlockHost, "thief.dev")
+		o.unchanged("a return", func() { o.call(paid.OpReturn, "ada", "").is(403, api.NotAdmitted) })
+	})
+	run("the operator keeps out its earlier owner", func(t *testing.T, o *owned) {
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", mallory).is(200, "")
+		o.block(ledger.BlockPayer, alice)
+		o.unchanged("a return", func() { o.call(paid.OpReturn, "ada", "").is(403, api.NotAdmitted) })
+	})
+	run("it is hidden", func(t *testing.T, o *owned) {
+		o.must(o.hide("bob"))
+		o.unchanged("without a claim", func() { o.call(paid.OpReturn, "bob", "").is(403, api.NotAdmitted) })
+		o.claim("ada", mallory).is(200, "")
+		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
+		o.must(o.hide("ada"))
+		c := o.challengeFor(paid.OpReturn, "ada", "")
+		o.unchanged("another's", func() { o.call(paid.OpReturn, "ada", "", o.prove(c, mallory)).is(403, api.NotOwner) })
+		if a := o.call(paid.OpReturn, "ada", "", o.prove(c, alice)).is(200, ""); a.member("member") != nil {
+			t.Errorf("%s", a.Body)
+		}
+		o.restart()
+		if m := o.memberNow("ada"); !m.Hidden {
+			t.Errorf("%+v", m)
+		}
+		is(o, alice, "https://ada.dev")
+		o.unchanged("once more", func() { o.call(paid.OpReturn, "ada", "").is(403, api.NotAdmitted) })
+		o.join(`{"name":"T","url":"https://thief.dev","kind":"agent"}`, carol)
 	})
 	run("it is removed", func(t *testing.T, o *owned) {
 		o.claim("ada", mallory).is(200, "")

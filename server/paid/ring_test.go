@@ -173,7 +173,7 @@ func (r *ring) start(store *ledgertest.Store, head []byte) {
 		}
 	}
 	clock := ledger.NewClock(r.now, "", false)
-	books := ledger.Config{Store: replicated{store, r}, HeadPath: p.head, Capacity: r.capacity, Clock: clock, Failpoint: step, Observe: aside.ObserveLost, Room: func() error {
+	books := ledger.Config{Store: replicated{store, r}, HeadPath: p.head, Capacity: r.capacity, Clock: clock, Failpoint: step, Observe: aside.ObserveOwners, Room: func() error {
 		if r.full.Load() {
 			return errors.New("the disk is full")
 		}

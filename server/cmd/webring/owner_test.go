@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -293,8 +294,8 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 }
 
 // TestAnOwnerTakesBackAtAnEdge has a thief claim a member by a file on its site, and move it. The owner
-// sees that at an edge and takes the member back, with its rank and its money. Another process of
-// the origin, and all nodes, agree.
+// sees that at an edge and takes the member back, with its rank and its money: from an origin that was
+// restored from a backup of before, and from the edge. All nodes agree.
 func TestAnOwnerTakesBackAtAnEdge(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)
@@ -308,6 +309,10 @@ func TestAnOwnerTakesBackAtAnEdge(t *testing.T) {
 	const mine = "/api/ring/mine"
 	e.prove(owner, http.MethodPatch, mine, `{"webhook":"http://one.strangers.test/told"}`).does(t, 200, "")
 	stood := o.get(mine).document(t)
+	file, restored := filepath.Join(t.TempDir(), "backup.tar"), filepath.Join(t.TempDir(), "data")
+	if out, err := o.operate("backup", file); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	e.post(mine+"/return", "{}").does(t, 422, "invalid_request")
 	token := at(t, e.post(mine+"/claim", fmt.Sprintf(`{"account":%q}`, thief.Address.Hex())).does(t, 200, "").document(t), "token").(string)
 	sites.show(sites.files, "one.strangers.test", token)
@@ -319,7 +324,12 @@ func TestAnOwnerTakesBackAtAnEdge(t *testing.T) {
 		back, _ := news["take_back"].(map[string]any)
 		return back["account"] == account && strings.Contains(string(e.get("/members/mine").Body), account)
 	})
+	eventually(t, "the edge has all", longEnough, func() bool { return e.position() == o.position() })
 	o.kill()
+	if out, err := o.operate("restore", file, "--data", restored, "--from", e.base); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o.data = restored
 	o.launch()
 	e.prove(thief, http.MethodPost, mine+"/return", "{}").does(t, 403, "not_owner")
 	e.prove(owner, http.MethodPost, mine+"/return", "{}").does(t, 200, "")
@@ -327,6 +337,9 @@ func TestAnOwnerTakesBackAtAnEdge(t *testing.T) {
 		if now := e.get(mine).does(t, 200, "").document(t); at(t, now, "member", field) != at(t, stood, "member", field) {
 			t.Errorf("%s is %v, and was %v", field, at(t, now, "member", field), at(t, stood, "member", field))
 		}
+	}
+	if news := o.get(mine+"/events").does(t, 200, "").document(t); news["webhook"] == nil {
+		t.Errorf("the owner's webhook is gone: %v", news)
 	}
 	e.prove(thief, http.MethodPatch, mine, `{"name":"Ours"}`).does(t, 403, "not_owner")
 	e.post(mine+"/return", "{}").does(t, 422, "invalid_request")

@@ -225,7 +225,8 @@ func findFile(ctx context.Context, client Client, at Place, agent string, is fun
 	}
 	contentType := got.Header.Get("Content-Type")
 	switch {
-	case got.URL.EscapedPath() != File || got.URL.RawQuery != "" || strings.TrimPrefix(got.URL.Hostname(), "www.") != at.Host:
+	case got.URL.Scheme == "http" && strings.HasPrefix(at.URL, "https:"), // which anybody on the way can write
+		got.URL.EscapedPath() != File || got.URL.RawQuery != "" || strings.TrimPrefix(got.URL.Hostname(), "www.") != at.Host:
 		return noFileError("its address leads to another one")
 	case markup.MediaType(contentType) != "text/plain":
 		return noFileError("it is not text/plain")

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -118,6 +119,43 @@ func TestFilesThatShowAToken(t *testing.T) {
 		// What names an account follows the same rule.
 		if named := siteproof.Accounts(t.Context(), client, "http://"+host); host != "missing.dev" && (len(named) > 0) != (shown[host] && host == "lines.dev") {
 			t.Errorf("%s names %v", host, named)
+		}
+	}
+}
+
+// ends is a client that is led to one URL, and finds a token there.
+type ends struct {
+	siteproof.Client
+	url, token string
+}
+
+func (e ends) Get(context.Context, fetch.Request) (*fetch.Response, error) {
+	u, err := url.Parse(e.url)
+	return &fetch.Response{Status: http.StatusOK, URL: u, Header: http.Header{"Content-Type": {"text/plain"}}, Body: []byte(e.token)}, err
+}
+
+func (ends) TXT(context.Context, string, string) ([]string, error) { return nil, nil }
+
+// A file is as safe on its way as the member's URL is.
+func TestFilesDoNotLeaveHTTPS(t *testing.T) {
+	for _, c := range []struct {
+		from, to string
+		shown    bool
+	}{
+		{"http://one.dev", "http://one.dev", true},
+		{"http://one.dev", "https://one.dev", true},
+		{"https://one.dev", "https://one.dev", true},
+		{"https://one.dev", "https://www.one.dev", true},
+		{"https://one.dev", "http://one.dev", false},
+		{"https://one.dev", "http://www.one.dev", false},
+	} {
+		at, err := siteproof.PlaceOf(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = siteproof.Find(t.Context(), ends{url: c.to + siteproof.File, token: tokenOf(1)}, at, tokenOf(1))
+		if (err == nil) != c.shown {
+			t.Errorf("%s from %s: %v", c.to, c.from, err)
 		}
 	}
 }

@@ -86,8 +86,8 @@ func (r *ring) open() {
 	r.Ledger, err = ledger.Open(ledger.Config{Store: r.store, HeadPath: filepath.Join(r.dir, "head"), Capacity: 1 << 10,
 		Now: func() time.Time { return time.UnixMilli(r.stamp) },
 		Observe: func(tx *ledger.Tx, e core.Event) func(uint64) error {
-			news, lost := aside.ObserveNews(tx, e), aside.ObserveLost(tx, e)
-			return func(seq uint64) error { return errors.Join(news(seq), lost(seq), aside.DropWebhook(tx, e)) }
+			news, owners := aside.ObserveNews(tx, e), aside.ObserveOwners(tx, e)
+			return func(seq uint64) error { return errors.Join(news(seq), owners(seq)) }
 		}})
 	if err != nil {
 		r.t.Fatal(err)
