@@ -384,7 +384,7 @@ func TestNoNodeTakesWhatOtherSitesFillIn(t *testing.T) {
 					}
 					foreign := strings.HasSuffix(strings.ToLower(site), "-site") || site == "" && from != "" && from != o.base && from != node.base
 					r := node.send(http.MethodPost, path, []byte(form), header...)
-					if refused := r.Status == http.StatusForbidden && strings.Contains(string(r.Body), `"origin_not_allowed"`); refused != foreign || !refused && r.Status != http.StatusOK {
+					if refused := r.Status == http.StatusForbidden && strings.Contains(string(r.Body), `"origin_not_allowed"`); refused != foreign || !refused && r.Status != http.StatusSeeOther {
 						t.Errorf("%s: POST %s from %q, %q: %d %.200s", name, path, from, site, r.Status, r.Body)
 					}
 				}
