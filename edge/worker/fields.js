@@ -25,9 +25,8 @@ const NEVER = 0;
 const TIMED = 2;
 /** For how many seconds a client may use a document without asking again. */
 const MAX_AGE = 5;
-/** From this length on, lists at targets that are no longer than that come in content codings, too. */
+/** From this length on, lists come in content codings, too. */
 const LEAST_CODED = 1024;
-const LONGEST_CODED = 256;
 const LISTS = new Set(["/api/leaderboard", "/api/ring", "/api/categories", "/api"]);
 
 /**
@@ -93,7 +92,7 @@ export function describe(fields, a, target, path, build, headers) {
 		const age = a.validity === TIMED ? Math.min(Math.max(a.until - a.second - 1, 0), MAX_AGE) : MAX_AGE;
 		fields.push(["Cache-Control", `public, max-age=${age}, stale-while-revalidate=30, stale-if-error=86400`]);
 		fields.push(["ETag", a.tag]);
-		const coded = a.status === 200 && a.body.length >= LEAST_CODED && target.length <= LONGEST_CODED && LISTS.has(path);
+		const coded = a.status === 200 && a.body.length >= LEAST_CODED && LISTS.has(path);
 		if (coded) fields.push(["Vary", "Accept-Encoding"]);
 		const ifNoneMatch = headers.get("If-None-Match");
 		if (a.status === 200 && ifNoneMatch !== null && names(ifNoneMatch, a.tag)) return 304;
