@@ -34,9 +34,13 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 		"a new ring, of which nothing is known":       {ahead: 9 * day, tell: func(given) {}, believed: true},
 		"right, after a year without an event":        {tell: func(g given) { g.clock.Kept(g.start.Add(-365 * day)); g.clock.Told("chain", g.start) }, believed: true},
 		"a year ahead, after a year without an event": {ahead: 365 * day, tell: func(g given) { g.clock.Kept(g.start.Add(-365 * day)); g.clock.Told("chain", g.start) }},
-		"two days ahead":                           {ahead: 2 * day, tell: func(g given) { g.clock.Told("chain", g.start) }},
-		"a minute ahead":                           {ahead: time.Minute, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true, agrees: true},
-		"half a minute ahead for long":             {ahead: 30 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start); time.Sleep(day) }, believed: true, agrees: true},
+		"two days ahead": {ahead: 2 * day, tell: func(g given) { g.clock.Told("chain", g.start) }},
+		"a minute ahead": {ahead: time.Minute, tell: func(g given) { g.clock.Told("chain", g.start.Add(-time.Second)); g.clock.Told("chain", g.start) }, believed: true, agrees: true},
+		"half a minute ahead for long": {ahead: 30 * time.Second, tell: func(g given) {
+			g.clock.Told("chain", g.start.Add(-time.Second))
+			g.clock.Told("chain", g.start)
+			time.Sleep(day)
+		}, believed: true, agrees: true},
 		"half a minute ahead, and nobody tells":    {ahead: 30 * time.Second, tell: func(g given) { g.clock.Kept(g.start) }, believed: true},
 		"five seconds ahead":                       {ahead: 5 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
 		"half a minute behind":                     {ahead: -30 * time.Second, tell: func(g given) { g.clock.Told("chain", g.start) }, believed: true},
@@ -74,17 +78,27 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 			g.clock.Told("chain", g.start.Add(-time.Second))
 			g.clock.Told("chain", g.start)
 		}},
-		"right, and what is kept is ahead":               {tell: func(g given) { g.clock.Kept(g.start.Add(365 * day)); g.clock.Told("chain", g.start) }, believed: true},
-		"the operator vouches, and the chain is behind":  {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch() }, believed: true},
-		"the operator has vouched two hours ago":         {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch(); time.Sleep(2 * hour) }},
-		"the operator has vouched before it went ahead":  {ahead: 9 * day, tell: func(g given) { g.clock.Told("chain", g.start); g.vouch() }},
-		"a restart, and the chain is silent":             {tell: func(g given) { g.clock.Kept(g.start.Add(-30 * time.Second)) }, believed: true},
-		"a start after an hour, and the chain is silent": {tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }},
-		"a start after an hour, alone":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }, believed: true},
-		"a start after an hour, alone for long":          {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)); time.Sleep(90 * day) }, believed: true},
-		"a start after 31 days, alone":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)) }},
-		"a start after 31 days, alone, vouched for":      {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)); g.vouch() }, believed: true},
-		"goes ahead alone":                               {alone: true, tell: func(g given) { g.clock.Kept(g.start); *g.ahead = hour }},
+		"a restart, and the chain has stood still for a moment": {tell: func(g given) {
+			g.clock.Kept(g.start.Add(-time.Second))
+			g.clock.Told("still", g.start.Add(-40*time.Second))
+		}, believed: true},
+		"half a minute ahead as what is kept, and the chain goes on": {ahead: 30 * time.Second, tell: func(g given) {
+			g.clock.Kept(g.start.Add(29 * time.Second))
+			g.clock.Told("chain", g.start.Add(-time.Second))
+			g.clock.Told("chain", g.start)
+		}, believed: true, agrees: true},
+		"the operator vouches, and the chain is half a minute behind": {tell: func(g given) { g.clock.Told("still", g.start.Add(-30*time.Second)); g.vouch() }, believed: true},
+		"right, and what is kept is ahead":                            {tell: func(g given) { g.clock.Kept(g.start.Add(365 * day)); g.clock.Told("chain", g.start) }, believed: true},
+		"the operator vouches, and the chain is behind":               {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch() }, believed: true},
+		"the operator has vouched two hours ago":                      {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch(); time.Sleep(2 * hour) }},
+		"the operator has vouched before it went ahead":               {ahead: 9 * day, tell: func(g given) { g.clock.Told("chain", g.start); g.vouch() }},
+		"a restart, and the chain is silent":                          {tell: func(g given) { g.clock.Kept(g.start.Add(-30 * time.Second)) }, believed: true},
+		"a start after an hour, and the chain is silent":              {tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }},
+		"a start after an hour, alone":                                {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }, believed: true},
+		"a start after an hour, alone for long":                       {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)); time.Sleep(90 * day) }, believed: true},
+		"a start after 31 days, alone":                                {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)) }},
+		"a start after 31 days, alone, vouched for":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)); g.vouch() }, believed: true},
+		"goes ahead alone":                                            {alone: true, tell: func(g given) { g.clock.Kept(g.start); *g.ahead = hour }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "clock")
