@@ -119,18 +119,18 @@ func (c *Clock) hear(teller string, at time.Time) {
 }
 
 // Now is the time of this machine or, if that is too far ahead to be believed, the one that is. If
-// it is ahead of what others tell, and not by that much, it counts no further than they agree, once one of them has
-// been heard to go on: one that stands still tells no time.
+// it is ahead of what others tell, and not by that much, it counts no further than they agree. While none of
+// them has been heard to go on, what was kept a moment ago says that they stand still, and not that it is ahead.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall := c.wall()
 	believed, some := c.believed(wall.Round(0))
-	switch ahead := wall.Round(0).Sub(believed); {
+	switch ahead, told := wall.Round(0).Sub(believed), c.told.now(); {
 	case some && ahead > MaxSkew:
 		return believed
-	case c.goesOn && ahead > agrees:
-		return believed.Add(agrees)
+	case c.told.known() && ahead > agrees && wall.Round(0).Sub(told) <= MaxSkew:
+		return told.Add(agrees)
 	}
 	return wall
 }
