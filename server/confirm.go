@@ -18,13 +18,14 @@ import (
 
 	"webring/core"
 	"webring/server/ledger"
+	"webring/server/ledger/cluster"
 )
 
 // What a start refuses unless the operator confirms it.
 const (
 	ConfirmBaseURL = "base-url" // another base URL than that of the ring
 	ConfirmKeys    = "keys"     // new keys for a ring that has events
-	ConfirmUser    = "user"     // files of several users
+	ConfirmUser    = "user"     // root, in the folder of another user
 )
 
 // Confirmed is what the operator has confirmed.
@@ -40,54 +41,94 @@ func (c Confirmed) refuse(what, format string, args ...any) error {
 // Ring refuses a start that would change for everybody what they know the ring by: its base URL, or its keys, in files
 // that are missing. A ring that was made for measurement has neither users nor edges.
 func (c Confirmed) Ring(v *ledger.View, baseURL string, keyFiles map[string]string) error {
-	rules := v.State().Rules()
-	if rules == nil || rules.Synthetic {
-		return nil
+	if rules := v.State().Rules(); rules != nil && !rules.Synthetic {
+		return c.RingAt(rules.BaseURL, baseURL, keyFiles)
 	}
+	return nil
+}
+
+// RingAt is [Confirmed.Ring] for one that is at a base URL.
+func (c Confirmed) RingAt(at, baseURL string, keyFiles map[string]string) error {
 	var wrong []error
-	if rules.BaseURL != baseURL {
+	if at != baseURL {
 		wrong = append(wrong, c.refuse(ConfirmBaseURL, "--base-url is %s, and this ring is at %s: all edges would link to the new one, and the change stays in the ledger. Give the settings of this ring, such as its --config",
-			baseURL, rules.BaseURL))
+			baseURL, at))
 	}
 	for _, name := range slices.Sorted(maps.Keys(keyFiles)) {
 		path := keyFiles[name]
 		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-			wrong = append(wrong, c.refuse(ConfirmKeys, "%s is missing, and the ledger has events: with a new key edges would refuse this ring, or it would not know payments that were made. Take the file from a backup: tar -xf BACKUP %s",
-				path, name))
+			wrong = append(wrong, c.refuse(ConfirmKeys, "%s is missing, and the ledger has events: with a new key edges would refuse this ring, or it would not know payments that were made. Take the file from a backup: tar -xf BACKUP -C '%s' %s",
+				path, filepath.Dir(path), name))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// User refuses a data folder with files of another user than this process runs as. root may write into any folder, so
-// for root the folder itself must be its own, too.
+// opened are the files of a data folder without which origin or edge do not start. Others may stand beside them.
+var opened = []string{"head", "ledger", "sync", "sync-key", "sync-key-next", "mpp-secret", cluster.MarkerName, "cluster-key", "replica", "acme", "operator.sock"}
+
+// User refuses a data folder with files that this process cannot open. root can open all, so it is refused where the
+// owner of the folder could not open what root would leave beside the owner's files.
 func (c Confirmed) User(data string) error {
-	me, folder := os.Geteuid(), 0
-	return filepath.WalkDir(data, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // it is made at the start, or was removed meanwhile
+	data = filepath.Clean(data)
+	me, folder := os.Geteuid(), os.Geteuid()
+	if info, err := os.Stat(data); err == nil {
+		folder = ownerOf(info)
+	}
+	right := cmp.Or(folder, me) // the user that all should belong to
+	run := ""
+	if right != me {
+		run = fmt.Sprintf("run webring as %s, the owner of the folder, and ", userName(right))
+	}
+	remedy := fmt.Sprintf("%sgive that user all files, as root: chown -R %d '%s'", run, right, data)
+	look := func(path string, e fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = e.Info()
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it is made at the start, or was removed meanwhile
 			return nil
-		}
-		if err != nil {
+		case errors.Is(err, fs.ErrPermission) || err == nil && e.Name() != "lost+found" && syscall.Access(path, access(data, path, info.Mode())) == syscall.EACCES:
+			owner := "another user"
+			if info != nil {
+				owner = userName(ownerOf(info))
+			}
+			return fmt.Errorf("%s belongs to %s, and this process, which runs as %s, cannot open it: %s", path, owner, userName(me), remedy)
+		case err != nil:
 			return err
-		}
-		if e.Name() == "lost+found" { // of the file system
+		case me == 0 && folder != 0 && path != data && ownerOf(info) == folder && !slices.Contains(c, ConfirmUser):
+			return fmt.Errorf("%s belongs to %s, and this process runs as %s: it would leave files that %[2]s cannot open: %[4]s. If it must run as %[3]s, add --confirm %[5]s to every start",
+				path, userName(folder), userName(me), remedy, ConfirmUser)
+		case path == data || e.Name() == "lost+found": // that is of the file system
 			return fs.SkipDir
 		}
-		info, err := e.Info()
-		if err != nil { // it was removed meanwhile
-			return nil
+		return nil
+	}
+	for _, name := range append([]string{""}, opened...) {
+		if err := filepath.WalkDir(filepath.Join(data, name), look); err != nil {
+			return err
 		}
-		owner := int(info.Sys().(*syscall.Stat_t).Uid)
-		if path == data {
-			folder = owner
-		}
-		if owner == me || path == data && me != 0 {
-			return nil
-		}
-		return cmp.Or(c.refuse(ConfirmUser, "%s belongs to the user %s, and this process runs as %s: neither can open what the other writes. Run webring as %s, the owner of the folder, and give it all files: chown -R %[4]s '%s'",
-			path, userName(owner), userName(me), userName(folder), data), fs.SkipAll)
-	})
+	}
+	return nil
 }
+
+// access is what a start does with a file, as access(2) has it: files of secrets and signatures are read only.
+func access(data, path string, mode fs.FileMode) uint32 {
+	const execute, write, read = 1, 2, 4
+	rel, _ := filepath.Rel(data, path)
+	switch first, _, _ := strings.Cut(rel, string(filepath.Separator)); {
+	case mode.IsDir():
+		return read | write | execute
+	case first == "head" || first == "ledger" || first == "replica":
+		return read | write
+	case mode.IsRegular():
+		return read
+	}
+	return 0 // a socket is made anew
+}
+
+func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
 func userName(id int) string {
 	if u, err := user.LookupId(strconv.Itoa(id)); err == nil {

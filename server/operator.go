@@ -44,10 +44,12 @@ type Operator struct {
 type Status struct {
 	Name    string `json:"name"`
 	BaseURL string `json:"base_url"`
-	Members int    `json:"members"`
-	Events  uint64 `json:"events"`
-	Root    string `json:"root"` // RFC 6962 tree hash over the events, base64
-	Open    int    `json:"open_reservations"`
+	// Synthetic says that the ring was made for measurement.
+	Synthetic bool   `json:"synthetic,omitempty"`
+	Members   int    `json:"members"`
+	Events    uint64 `json:"events"`
+	Root      string `json:"root"` // RFC 6962 tree hash over the events, base64
+	Open      int    `json:"open_reservations"`
 	// Unconfirmed are the payments that their network could still undo.
 	Unconfirmed int `json:"unconfirmed_payments"`
 	// PaidCents and VoidedCents are the books: what was credited, and what of
@@ -205,7 +207,7 @@ func statusOf(books StandbyBooks, cluster *ClusterStatus) (s Status) {
 		st := v.State()
 		s = Status{Members: st.Len(), Events: st.Seq(), Open: len(v.Open()), Unconfirmed: len(v.Unconfirmed()), Cluster: cluster}
 		if r := st.Rules(); r != nil { // a node of a new cluster may have none yet
-			s.Name, s.BaseURL = r.Name, r.BaseURL
+			s.Name, s.BaseURL, s.Synthetic = r.Name, r.BaseURL, r.Synthetic
 		}
 		s.PaidCents, s.VoidedCents = st.Books()
 	})

@@ -36,7 +36,7 @@ func CatchUp(ctx context.Context, l *ledger.Ledger, urls []string, verifiers ...
 		defer from.Close()
 		at, err := from.Checkpoint(ctx)
 		if err != nil {
-			return 0, fmt.Errorf("backup: %s: %w", url, err)
+			return 0, fmt.Errorf("backup: %s: %w: have it answer, or leave it out, and you may lose what only it has", url, err)
 		}
 		if signed[url] = at; longest == nil || at.Size > to.Size {
 			longest, to = from, at

@@ -119,15 +119,17 @@ func (c *Clock) hear(teller string, at time.Time) {
 }
 
 // Now is the time of this machine or, if that is too far ahead to be believed, the one that is. If
-// it is ahead of what others tell, and not by that much, it counts no further than they agree.
+// it is ahead of what others tell, and not by that much, it counts no further than they agree. While none of
+// them has been heard to go on, what was kept a moment ago says that they stand still, and not that it is ahead.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	wall := c.wall()
-	if believed, some := c.believed(wall.Round(0)); some && wall.Round(0).Sub(believed) > MaxSkew {
+	believed, some := c.believed(wall.Round(0))
+	switch ahead, told := wall.Round(0).Sub(believed), c.told.now(); {
+	case some && ahead > MaxSkew:
 		return believed
-	}
-	if told := c.told.now(); c.told.known() && wall.Round(0).Sub(told) > agrees && wall.Round(0).Sub(told) <= MaxSkew {
+	case c.told.known() && ahead > agrees && wall.Round(0).Sub(told) <= MaxSkew:
 		return told.Add(agrees)
 	}
 	return wall
@@ -139,7 +141,7 @@ func (c *Clock) reading() time.Time { return c.wall().Round(0) }
 
 // believed is what the others say, false if they say nothing. The caller holds mu.
 func (c *Clock) believed(wall time.Time) (at time.Time, some bool) {
-	if at, some = c.others(wall); some && wall.Sub(at) > MaxSkew && c.vouched(wall) {
+	if at, some = c.others(wall); some && wall.Sub(at) > agrees && c.vouched(wall) {
 		c.hear("the operator", wall)
 		return c.others(wall)
 	}

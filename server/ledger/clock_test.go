@@ -74,17 +74,31 @@ func TestWhichClocksAreBelieved(t *testing.T) {
 			g.clock.Told("chain", g.start.Add(-time.Second))
 			g.clock.Told("chain", g.start)
 		}},
-		"right, and what is kept is ahead":               {tell: func(g given) { g.clock.Kept(g.start.Add(365 * day)); g.clock.Told("chain", g.start) }, believed: true},
-		"the operator vouches, and the chain is behind":  {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch() }, believed: true},
-		"the operator has vouched two hours ago":         {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch(); time.Sleep(2 * hour) }},
-		"the operator has vouched before it went ahead":  {ahead: 9 * day, tell: func(g given) { g.clock.Told("chain", g.start); g.vouch() }},
-		"a restart, and the chain is silent":             {tell: func(g given) { g.clock.Kept(g.start.Add(-30 * time.Second)) }, believed: true},
-		"a start after an hour, and the chain is silent": {tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }},
-		"a start after an hour, alone":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }, believed: true},
-		"a start after an hour, alone for long":          {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)); time.Sleep(90 * day) }, believed: true},
-		"a start after 31 days, alone":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)) }},
-		"a start after 31 days, alone, vouched for":      {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)); g.vouch() }, believed: true},
-		"goes ahead alone":                               {alone: true, tell: func(g given) { g.clock.Kept(g.start); *g.ahead = hour }},
+		"a restart, and the chain has stood still for a moment": {tell: func(g given) {
+			g.clock.Kept(g.start.Add(-time.Second))
+			g.clock.Told("still", g.start.Add(-40*time.Second))
+		}, believed: true},
+		"half a minute ahead, and what is kept is older than what the chain tells": {ahead: 30 * time.Second, tell: func(g given) {
+			g.clock.Kept(g.start.Add(-time.Minute))
+			g.clock.Told("chain", g.start)
+		}, believed: true, agrees: true},
+		"half a minute ahead as what is kept, and the chain goes on": {ahead: 30 * time.Second, tell: func(g given) {
+			g.clock.Kept(g.start.Add(29 * time.Second))
+			g.clock.Told("chain", g.start.Add(-time.Second))
+			g.clock.Told("chain", g.start)
+		}, believed: true, agrees: true},
+		"the operator vouches, and the chain is half a minute behind": {tell: func(g given) { g.clock.Told("still", g.start.Add(-30*time.Second)); g.vouch() }, believed: true},
+		"right, and what is kept is ahead":                            {tell: func(g given) { g.clock.Kept(g.start.Add(365 * day)); g.clock.Told("chain", g.start) }, believed: true},
+		"the operator vouches, and the chain is behind":               {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch() }, believed: true},
+		"the operator has vouched two hours ago":                      {tell: func(g given) { g.clock.Told("still", time.Unix(1, 0)); g.vouch(); time.Sleep(2 * hour) }},
+		"the operator has vouched before it went ahead":               {ahead: 9 * day, tell: func(g given) { g.clock.Told("chain", g.start); g.vouch() }},
+		"a restart, and the chain is silent":                          {tell: func(g given) { g.clock.Kept(g.start.Add(-30 * time.Second)) }, believed: true},
+		"a start after an hour, and the chain is silent":              {tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }},
+		"a start after an hour, alone":                                {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)) }, believed: true},
+		"a start after an hour, alone for long":                       {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-hour)); time.Sleep(90 * day) }, believed: true},
+		"a start after 31 days, alone":                                {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)) }},
+		"a start after 31 days, alone, vouched for":                   {alone: true, tell: func(g given) { g.clock.Kept(g.start.Add(-31 * day)); g.vouch() }, believed: true},
+		"goes ahead alone":                                            {alone: true, tell: func(g given) { g.clock.Kept(g.start); *g.ahead = hour }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "clock")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"sync"
+	"syscall"
 	"testing"
 
 	"webring/server/ledger"
@@ -65,6 +66,30 @@ func leadAhead(r *ring) (*ledger.Follower, *ahead) {
 		r.t.Fatal(err)
 	}
 	return f, a
+}
+
+// unreplicated is an [ahead] with nobody who keeps its batches elsewhere.
+type unreplicated struct{ *ahead }
+
+func (unreplicated) CommitAhead(ledger.Batch, func() error) error { return syscall.ETIMEDOUT }
+
+// An error of the network is none of the disk, although the system words it alike.
+func TestAnErrorElsewhereIsNotOfTheDisk(t *testing.T) {
+	r := newRing(t)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := ledger.Follow(r.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Ledger, err = f.Lead(unreplicated{newAhead(r.store)}); err != nil {
+		t.Fatal(err)
+	}
+	err = r.do(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	if !errors.Is(err, ledger.ErrBroken) || !errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, ledger.ErrDisk) {
+		t.Errorf("%v", err)
+	}
 }
 
 // A replicated store answers before the rows are on this disk. The head stays behind them,

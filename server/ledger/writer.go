@@ -235,7 +235,7 @@ func (l *Ledger) run() {
 	for l.wait() {
 		g, err := l.work()
 		if err != nil {
-			l.end(fmt.Errorf("%w: %w", ErrBroken, Disk(err)), g.items)
+			l.end(fmt.Errorf("%w: %w", ErrBroken, err), g.items)
 			return
 		}
 		for _, it := range g.items {
@@ -431,7 +431,7 @@ func (l *Ledger) write(g *group) (err error) {
 	l.cfg.Failpoint("commit")
 	stored := func() error {
 		l.cfg.Failpoint("head")
-		return l.head.write(g.next)
+		return Disk(l.head.write(g.next))
 	}
 	if r, ok := l.store().(Replicated); ok {
 		err = r.CommitAhead(l.staged, stored)

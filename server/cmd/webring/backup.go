@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"flag"
@@ -12,7 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -35,13 +36,13 @@ func backupOrigin(flags *flag.FlagSet) action {
 		if err := replaceable(path); err != nil {
 			return err
 		}
-		folder, before, after := filepath.Dir(path), filepath.Base(path)+".", ".part"
-		if _, err := removeLeft(folder, before, after); err != nil {
+		folder := filepath.Dir(path)
+		if _, err := removeLeft(folder, parts); err != nil {
 			return err
 		}
 		// A temporary file that only its owner can read: it holds the keys.
 		part, _, end, err := workIn(func() (string, error) {
-			f, err := os.CreateTemp(folder, before+"*"+after)
+			f, err := os.CreateTemp(folder, filepath.Base(path)+".*.part")
 			if err != nil {
 				return "", err
 			}
@@ -107,23 +108,46 @@ func replaceable(path string) error {
 	return nil
 }
 
-// left gives the files and folders with names that begin and end so and have a number between: other
-// processes are at work there, or were killed.
-func left(folder, before, after string) (paths []string) {
+// parts are the names of unfinished backups, whatever they were to be called.
+var parts = regexp.MustCompile(`\.[0-9]+\.part$`)
+
+// workNames matches names that begin so and end with a number.
+func workNames(before string) *regexp.Regexp {
+	return regexp.MustCompile("^" + regexp.QuoteMeta(before) + "[0-9]*$")
+}
+
+// left gives the files and folders with such names: other processes are at work there, or were killed.
+func left(folder string, names *regexp.Regexp) (paths []string) {
 	entries, _ := os.ReadDir(folder) // one that cannot be listed can be written to
 	for _, e := range entries {
-		rest, begins := strings.CutPrefix(e.Name(), before)
-		number, ends := strings.CutSuffix(rest, after)
-		if begins && ends && strings.Trim(number, "0123456789") == "" {
-			paths = append(paths, filepath.Join(folder, e.Name()))
+		if path := filepath.Join(folder, e.Name()); names.MatchString(e.Name()) && (names != parts || isPart(path)) {
+			paths = append(paths, path)
 		}
 	}
 	return paths
 }
 
+// isPart says whether a file can be the beginning of a backup, and not that of another program.
+func isPart(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm() != 0o600 {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if info.Size() == 0 {
+		return true
+	}
+	_, err = tar.NewReader(f).Next()
+	return err == nil || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
 // removeLeft removes what killed processes have left, and says so. A process at work holds a lock.
-func removeLeft(folder, before, after string) (working bool, err error) {
-	for _, path := range left(folder, before, after) {
+func removeLeft(folder string, names *regexp.Regexp) (working bool, err error) {
+	for _, path := range left(folder, names) {
 		lock, err := badgerstore.Lock(path)
 		switch {
 		case errors.Is(err, badgerstore.ErrLocked):
@@ -152,7 +176,7 @@ func unfinished(data string) error {
 		return nil
 	}
 	for before, command := range map[string]string{restoring: "restore", seeding: "seed"} {
-		if paths := left(data, before, ""); len(paths) > 0 {
+		if paths := left(data, workNames(before)); len(paths) > 0 {
 			return fmt.Errorf("%s is of a webring %s that is at work or was killed, so the ring in %s is not whole; let it finish, or run webring %s again, which starts over; if you want a new ring instead, remove that folder", paths[0], command, data, command)
 		}
 	}
@@ -176,7 +200,7 @@ func restoreOrigin(flags *flag.FlagSet) action {
 		}
 		// A restore that was killed while it moved what it had made has left a ledger without a head.
 		moved := filepath.Join(data, "ledger")
-		halfway := len(left(data, restoring, "")) > 0
+		halfway := len(left(data, workNames(restoring))) > 0
 		for _, path := range []string{moved, filepath.Join(data, "head")} {
 			if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) && !(path == moved && halfway) {
 				return fmt.Errorf("%s already holds %s; keep that aside and restore into a new folder", data, filepath.Base(path))
@@ -230,11 +254,13 @@ func restoreOrigin(flags *flag.FlagSet) action {
 // workFolder makes a folder in data, with a name that begins so, for what is moved to data
 // once it is whole, and returns the functions of [removeOnSignal]. One process works there at a time.
 func workFolder(data, before string) (work string, keep, end func(), err error) {
-	switch working, err := removeLeft(data, before, ""); {
-	case err != nil:
-		return "", nil, nil, err
-	case working:
-		return "", nil, nil, fmt.Errorf("another process makes a ring in %s; let it finish", data)
+	for _, made := range []string{restoring, seeding} {
+		switch working, err := removeLeft(data, workNames(made)); {
+		case err != nil:
+			return "", nil, nil, err
+		case working:
+			return "", nil, nil, fmt.Errorf("another process makes a ring in %s; let it finish", data)
+		}
 	}
 	return workIn(func() (string, error) { return os.MkdirTemp(data, before) })
 }

@@ -144,6 +144,18 @@ func TestABackupThatDoesNotComeToItsEndHarmsNoOther(t *testing.T) {
 	if err != nil || len(left) != 1 {
 		t.Fatalf("killed: it left %v, %v", left, err)
 	}
+	dated := filepath.Join(folder, "ring-2001-02-03.tar.1234.part")
+	if err := os.Rename(left[0], dated); err != nil { // its command gave another name
+		t.Fatal(err)
+	}
+	left[0] = dated
+	foreign := filepath.Join(t.TempDir(), "film.001.part")
+	if err := os.WriteFile(foreign, bytes.Repeat([]byte("film"), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if working, err := removeLeft(filepath.Dir(foreign), parts); working || err != nil || !exists(foreign) {
+		t.Errorf("a part of another program: %v, %v", working, err)
+	}
 	next, another := begin(), begin()
 	finish("the next", next, 1)
 	finish("the one after it", another, 0)

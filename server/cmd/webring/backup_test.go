@@ -167,7 +167,7 @@ func TestARestoreTakesTheLongestHistory(t *testing.T) {
 			return rows["reach"].OK == fine && strings.Contains(rows["reach"].Detail, says)
 		})
 	}
-	if _, out, err := restore(ahead.base, "http://127.0.0.1:1"); err == nil || !strings.Contains(out, "http://127.0.0.1:1: ") {
+	if _, out, err := restore(ahead.base, "http://127.0.0.1:1"); err == nil || !strings.Contains(out, "http://127.0.0.1:1: ") || !strings.Contains(out, "leave it out, and you may lose what only it has") {
 		t.Errorf("an edge that does not answer: %v\n%s", err, out)
 	}
 	var right string

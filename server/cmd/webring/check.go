@@ -117,6 +117,9 @@ func (c *checks) folder(dir string, floor uint64, confirmed server.Confirmed) {
 	const writable = 2 | 1 // and searchable, as access(2) has it
 	at := dir
 	info, err := os.Stat(at)
+	if (err == nil && info.IsDir() || errors.Is(err, fs.ErrPermission)) && c.fail("data", confirmed.User(dir)) {
+		return
+	}
 	for errors.Is(err, fs.ErrNotExist) && filepath.Dir(at) != at {
 		at = filepath.Dir(at)
 		info, err = os.Stat(at)
@@ -128,11 +131,11 @@ func (c *checks) folder(dir string, floor uint64, confirmed server.Confirmed) {
 		c.fail("data", fmt.Errorf("--data %s: %s is no folder", dir, at))
 		return
 	case syscall.Access(at, writable) != nil:
-		c.fail("data", fmt.Errorf("--data %s: this user cannot write in %s: give it the folder, or run as its owner", dir, at))
+		c.fail("data", fmt.Errorf("--data %s: this user cannot write in %s (%w): make the folder as root, and give it to this user: chown -R %d '%[1]s'", dir, at, syscall.Access(at, writable), os.Geteuid()))
 	case at != dir:
 		c.ok("data", "%s is made at the start", dir)
 	default:
-		c.result("data", confirmed.User(dir), "%s can be written in", dir)
+		c.ok("data", "%s can be written in", dir)
 	}
 	disk := &server.Volume{Dir: at}
 	if !c.fail("disk", disk.AtLeast(floor)()) {
@@ -289,6 +292,9 @@ func (c *checks) ledger(o *options) (running bool) {
 	err := operator(data).ask(http.MethodGet, "/status", nil, &s)
 	if err == nil {
 		c.note("ledger", "an origin runs on %s, at %d events: its ledger is locked, and was not looked at", data, s.Events)
+		if s.Events > 0 && !s.Synthetic {
+			c.fail("ledger", server.Confirmed(o.shell.confirmed).RingAt(s.BaseURL, o.baseURL, keyFiles(o)))
+		}
 		return true
 	}
 	if c.fail("ledger", unfinished(data)) {

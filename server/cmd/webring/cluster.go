@@ -150,7 +150,7 @@ func printCluster(ctx context.Context, c *cluster.Cluster, out io.Writer) error 
 	}
 	for _, n := range s.Nodes {
 		if n.Unfit != "" {
-			fmt.Fprintf(out, "%s can take no payments: %s\n", n.Name, n.Unfit)
+			fmt.Fprintf(out, "%s leads only if no other can: %s\n", n.Name, n.Unfit)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Refused)) {

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"webring/server/ledger"
@@ -59,6 +61,19 @@ func TestAStartRefusesWhatOthersKnowTheRingBy(t *testing.T) {
 	t.Parallel()
 	o := start(t, "--core", "native", "--name", "First")
 	key := o.verifier()
+	away := filepath.Join(o.data, "sync-key")
+	if err := os.Rename(away, away+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	said := checked(t, nil, nil, append(o.args, "--data", o.data, "--base-url", "http://other.example")...)
+	for _, want := range []string{"wrong  ledger ", "this ring is at " + o.base, away + " is missing"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("--check beside the origin: want %q in\n%s", want, said)
+		}
+	}
+	if err := os.Rename(away+"-away", away); err != nil {
+		t.Fatal(err)
+	}
 	o.stop()
 	o.refuses([]string{"--base-url", "http://other.example"}, "--base-url is http://other.example, and this ring is at "+o.base, "--confirm base-url")
 	o.refuses([]string{"--base-url", "http://other.example", "--confirm", "keys,user"}, "--confirm base-url")
@@ -68,7 +83,7 @@ func TestAStartRefusesWhatOthersKnowTheRingBy(t *testing.T) {
 		if err := os.Rename(away, away+"-away"); err != nil {
 			t.Fatal(err)
 		}
-		o.refuses(nil, away+" is missing, and the ledger has events", "tar -xf BACKUP "+name, "--confirm keys")
+		o.refuses(nil, away+" is missing, and the ledger has events", "tar -xf BACKUP -C '"+o.data+"' "+name, "--confirm keys")
 		if err := os.Rename(away+"-away", away); err != nil {
 			t.Fatal(err)
 		}
@@ -98,43 +113,89 @@ func TestAStartRefusesWhatOthersKnowTheRingBy(t *testing.T) {
 	o.says(0, "rule=base-url from="+o.base+" to=http://other.example")
 }
 
-// TestAStartRefusesFilesOfAnotherUser: root can write anywhere, and what it leaves the service cannot open.
+// TestAStartRefusesFilesOfAnotherUser where they matter: what root leaves in the folder of a service, the service cannot
+// open. Other files may stand there, and root may have a folder that another user has mounted.
 func TestAStartRefusesFilesOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give files to another user")
 	}
-	const other = 4242
+	const service = 4242
 	o := start(t, "--core", "native")
 	o.stop()
-	give := func(path string, to int) {
-		t.Helper()
-		if err := os.Chown(path, to, -1); err != nil {
+	for _, dir := range []string{shared.dir, filepath.Dir(o.data)} { // so that another user can come there
+		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, path := range []string{o.data, filepath.Join(o.data, "head"), filepath.Join(o.data, "ledger", "MANIFEST")} {
-		give(path, other)
-		right := "root"
-		if path == o.data {
-			right = "4242"
+	for name, mode := range map[string]fs.FileMode{"notes.txt": 0o600, ".snapshot": 0o700 | fs.ModeDir, "clock": 0o644} {
+		path, err := filepath.Join(o.data, name), error(nil)
+		if mode.IsDir() {
+			err = os.Mkdir(path, mode.Perm())
+		} else {
+			err = os.WriteFile(path, nil, mode)
 		}
-		o.refuses(nil, path+" belongs to the user 4242, and this process runs as root", "chown -R "+right+" '"+o.data+"'", "--confirm user")
-		give(path, 0)
-	}
-	empty := t.TempDir()
-	give(empty, other)
-	for _, command := range [][]string{o.args, {"edge", "--origin", o.base, "--origin-key", "x", "--listen", unlisted}} {
-		if said := refusal(t, nil, append(slices.Clone(command), "--data", empty)...); !strings.Contains(said, "belongs to the user 4242") {
-			t.Errorf("%v: %s", command, said)
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
-	if left := owned(t, empty); len(left) > 0 {
-		t.Errorf("a refused start leaves %v", left)
+	foreign := []string{"notes.txt", ".snapshot", "clock"}
+	for _, c := range []struct {
+		what         string
+		folder, all  int
+		others       []string // of the other user
+		runs         int
+		says         []string // none if it may start
+		neverSuggest string
+	}{
+		{"root in the service's folder", service, service, nil, 0, []string{"run webring as 4242, the owner of the folder", "chown -R 4242 '" + o.data + "'", "add --confirm user to every start"}, "start once"},
+		{"root, and one file is the service's", service, 0, []string{"sync-key"}, 0, []string{"sync-key belongs to 4242"}, "chown -R 0"},
+		{"root in a folder that another user has mounted", service, 0, foreign, 0, nil, ""},
+		{"root in its own folder with a file of another user", 0, 0, []string{"head"}, 0, nil, ""},
+		{"the service in a folder of root", 0, 0, nil, service, []string{o.data + " belongs to root", "cannot open it", "chown -R 4242 '" + o.data + "'"}, "run webring as"},
+		{"the service, and root made the head", service, service, []string{"head"}, service, []string{"head belongs to root", "chown -R 4242 '" + o.data + "'"}, "--confirm"},
+		{"the service, and root made a table", service, service, []string{filepath.Join("ledger", "MANIFEST")}, service, []string{"MANIFEST belongs to root"}, "--confirm"},
+		{"a third user in the service's folder", service, service, nil, 4343, []string{"run webring as 4242"}, "chown -R 4343"},
+		{"the service, and root has left notes, a copy and its word for the clock", service, service, foreign, service, nil, ""},
+	} {
+		err := filepath.WalkDir(o.data, func(path string, _ fs.DirEntry, err error) error {
+			owner, name := c.all, strings.TrimPrefix(path, o.data+"/")
+			switch {
+			case path == o.data:
+				owner = c.folder
+			case slices.Contains(c.others, name):
+				owner = service - owner
+			}
+			return errors.Join(err, os.Lchown(path, owner, -1))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, flags := range [][]string{{"--check"}, {}} {
+			if len(c.says) == 0 && len(flags) == 0 {
+				continue // it would serve on
+			}
+			cmd := exec.Command(binary(t), append(append(slices.Clone(o.args), "--data", o.data), flags...)...)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(c.runs), Gid: uint32(c.runs)}}
+			out, err := cmd.CombinedOutput()
+			if (err == nil) != (len(c.says) == 0) || c.neverSuggest != "" && strings.Contains(string(out), c.neverSuggest) {
+				t.Errorf("%s, %v: %v\n%s", c.what, flags, err, out)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%s, %v: want %q in\n%s", c.what, flags, want, out)
+				}
+			}
+		}
+		if c.runs == 0 && c.all == service {
+			o.refuses(nil, c.says...)
+			args := o.args
+			o.args = append(slices.Clone(args), "--confirm", "user")
+			o.launch()
+			o.stop()
+			o.args = args
+		}
 	}
-	give(o.data, other)
-	o.args = append(o.args, "--confirm", "user")
-	o.launch()
 }
 
 // TestWhatANewerVersionWroteIsNoDamage: the remedy for damage would lose payments.

@@ -130,6 +130,10 @@ func TestSeedThatDoesNotComeToItsEndLeavesNoRing(t *testing.T) {
 		if err != nil || len(entries) != c.stays {
 			t.Errorf("%s: the folder has %v, %v", name, entries, err)
 		}
+		if err := os.Mkdir(filepath.Join(data, restoring+"1"), 0o700); err != nil { // of a restore that was killed
+			t.Fatal(err)
+		}
+		c.stays++
 		out, err := invoke(t, "seed", "--members", "10", "--data", data).CombinedOutput()
 		if err != nil || strings.Count(string(out), "webring: removed ") != c.stays {
 			t.Errorf("%s: the next one: %v\n%s", name, err, out)

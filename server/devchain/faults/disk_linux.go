@@ -15,9 +15,9 @@ import (
 // Disk is a file system that gives errors or hangs when a test wants it to. It passes all else on to a folder. It
 // speaks to the kernel as FUSE does (linux/fuse.h), and needs root and the device /dev/fuse.
 type Disk struct {
-	Dir     string // where it is mounted
-	fuse    int
-	serving sync.WaitGroup
+	Dir  string // where processes find it
+	fuse int
+	root int // keeps it mounted
 
 	mu     sync.Mutex
 	nodes  map[uint64]int // O_PATH descriptors of files, by their inodes; that of the root is 1
@@ -25,32 +25,47 @@ type Disk struct {
 	hung   chan struct{}  // closed when syncs may go on, nil when they need not wait
 }
 
-// NewDisk mounts a disk on one folder. It keeps its files in another one.
-func NewDisk(dir, files string) (*Disk, error) {
-	d := &Disk{Dir: dir, nodes: map[uint64]int{}}
-	root, err := unix.Open(files, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
+// NewDisk makes a disk that keeps its files in a folder. It is mounted on another one for a moment: only an open file of
+// this process keeps it, so it ends with the process, however that ends.
+func NewDisk(dir, files string) (_ *Disk, err error) {
+	d := &Disk{fuse: -1, root: -1, nodes: map[uint64]int{}}
+	defer func() {
+		if err != nil {
+			d.release()
+		}
+	}()
+	if d.nodes[1], err = unix.Open(files, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 		return nil, err
 	}
-	d.nodes[1] = root
 	if d.fuse, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
 		return nil, err
 	}
 	if err := unix.Mount("faults", dir, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other", d.fuse)); err != nil {
 		return nil, err
 	}
-	d.serving.Go(d.serve)
+	d.root, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) // asks nothing of the file system
+	if err := errors.Join(err, unix.Unmount(dir, unix.MNT_DETACH)); err != nil {
+		return nil, err
+	}
+	d.Dir = fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), d.root)
+	go d.serve()
 	return d, nil
 }
 
-// Close heals and unmounts the disk. No process may use it any more.
+// release closes what the disk has open but its root.
+func (d *Disk) release() {
+	_ = unix.Close(d.fuse)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, fd := range d.nodes {
+		_ = unix.Close(fd)
+	}
+}
+
+// Close heals and ends the disk, when the last process that uses it has let go.
 func (d *Disk) Close() error {
 	d.Heal()
-	if err := unix.Unmount(d.Dir, 0); err != nil {
-		return errors.Join(err, unix.Unmount(d.Dir, unix.MNT_DETACH))
-	}
-	d.serving.Wait()
-	return nil
+	return unix.Close(d.root)
 }
 
 // BreakReads has reads of files with such a name fail, also of what is mapped already.
@@ -88,9 +103,9 @@ func (d *Disk) Heal() {
 	}
 }
 
-// serve answers the kernel until the file system is unmounted.
+// serve answers the kernel until nobody uses the file system any more.
 func (d *Disk) serve() {
-	defer unix.Close(d.fuse)
+	defer d.release()
 	buf := make([]byte, 1<<20+4096)
 	for {
 		n, err := unix.Read(d.fuse, buf)

@@ -59,8 +59,9 @@ func (s *Store) Fault() error {
 	return nil
 }
 
-// guard runs what reads or writes files, and says of what it fails. The tables are mapped into memory. If the disk cannot
-// give a page of them, the system sends a signal, which would end the process.
+// guard runs what reads files, and says of what it fails. The tables are mapped into memory. If the disk cannot
+// give a page of them, the system sends a signal, which would end the process. This covers what the caller reads itself:
+// Badger commits, flushes and merges tables elsewhere, and there a signal ends the process.
 func (s *Store) guard(run func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -70,11 +71,17 @@ func (s *Store) guard(run func() error) (err error) {
 			}
 			err = fmt.Errorf("badgerstore: a mapped file cannot be read: %w", unix.EIO)
 		}
-		if err = ledger.Disk(err); errors.Is(err, ledger.ErrDisk) && s.fault.CompareAndSwap(nil, &err) {
-			s.log.Error("no payment is taken any more", "err", err)
-		}
+		err = s.blame(err)
 	}()
 	return run()
+}
+
+// blame says that the disk is the cause of an error, and keeps it, if that is so.
+func (s *Store) blame(err error) error {
+	if err = ledger.Disk(err); errors.Is(err, ledger.ErrDisk) && s.fault.CompareAndSwap(nil, &err) {
+		s.log.Error("no payment is taken any more", "err", err)
+	}
+	return err
 }
 
 // Open opens the store in dir, which is made if it does not exist. Badger's
@@ -250,12 +257,22 @@ func (s *Store) get(key []byte) ([]byte, error) {
 	return value, nil
 }
 
-// Scan implements [ledger.Store]. It reads one snapshot.
+// Scan implements [ledger.Store]. It reads one snapshot. An error of fn is none of the disk.
 func (s *Store) Scan(prefix, from []byte, fn func(key, value []byte) error) error {
-	return s.guard(func() error { return s.scan(prefix, from, fn) })
+	var ended error // by fn
+	err := s.guard(func() error {
+		return s.scan(prefix, from, func(key, value []byte) bool {
+			ended = fn(key, value)
+			return ended == nil
+		})
+	})
+	if errors.Is(ended, ledger.ErrStop) {
+		ended = nil
+	}
+	return cmp.Or(err, ended)
 }
 
-func (s *Store) scan(prefix, from []byte, fn func(key, value []byte) error) error {
+func (s *Store) scan(prefix, from []byte, fn func(key, value []byte) (goOn bool)) error {
 	txn := s.db.NewTransaction(false)
 	defer txn.Discard()
 	// Values are stored with their keys. Prefetching would start a goroutine for each and take twice as
@@ -265,12 +282,13 @@ func (s *Store) scan(prefix, from []byte, fn func(key, value []byte) error) erro
 	if bytes.Compare(from, prefix) < 0 {
 		from = prefix
 	}
-	for it.Seek(from); it.Valid(); it.Next() {
+	goOn := true
+	for it.Seek(from); goOn && it.Valid(); it.Next() {
 		item := it.Item()
-		err := item.Value(func(value []byte) error { return fn(item.Key(), value) })
-		if errors.Is(err, ledger.ErrStop) {
+		err := item.Value(func(value []byte) error {
+			goOn = fn(item.Key(), value)
 			return nil
-		}
+		})
 		if err != nil {
 			return err
 		}
@@ -312,7 +330,7 @@ func (s *Store) Commit(b ledger.Batch) error {
 			return fmt.Errorf("badgerstore: commit: %w", err)
 		}
 	}
-	if err := s.guard(txn.Commit); err != nil {
+	if err := s.blame(txn.Commit()); err != nil {
 		return fmt.Errorf("badgerstore: commit: %w", err)
 	}
 	if _, err := os.Stat(s.nextWAL); err == nil {

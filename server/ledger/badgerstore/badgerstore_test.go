@@ -29,6 +29,18 @@ func TestStore(t *testing.T) {
 	})
 }
 
+// What a reader of rows fails with is its own affair: it may write them to a network.
+func TestAnErrorOfAReaderIsNotOfTheDisk(t *testing.T) {
+	s := openStore(t, t.TempDir())
+	defer s.Close()
+	if err := errors.Join(s.Accept(), s.Commit(ledger.Batch{"a": {1}})); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Scan(nil, nil, func(_, _ []byte) error { return unix.ETIMEDOUT }); err != unix.ETIMEDOUT || s.Fault() != nil {
+		t.Errorf("%v, and the disk: %v", err, s.Fault())
+	}
+}
+
 func TestSecondProcessIsToldThatTheOriginRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir)

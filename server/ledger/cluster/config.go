@@ -196,7 +196,7 @@ func (c *Cluster) sawUntil(rev, ms int64) {
 
 var (
 	errNotKnown  = errors.New("it is not known yet whether it can take payments")
-	errStoodBack = errors.New("it could take no payments a short time ago, and gave way to another node")
+	errStoodBack = errors.New("it gave way to another node a short time ago, because it could take no payments then, and stands back for a while")
 )
 
 // setUnfit takes why this node can take no payments now, nil if it can.
