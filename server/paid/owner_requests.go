@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -234,24 +235,26 @@ type leave struct{ service *Service }
 type comeBack struct {
 	leave
 	to       core.Account // the earlier owner; the zero one if the member's owner returns
+	left     bool         // the member had left when it was asked for
 	promised bool         // a challenge was issued
 	lost     *aside.Lost
 	moves    bool // to the URL of lost
 	plain    bool // its category cannot be opened again, so it gets the default one
 }
 
-// pinOwner names in the opaque parameter to which earlier owner a member is given back.
-const pinOwner = "owner"
+// Names in the opaque parameter: to which earlier owner a member is given back, and whether it had left
+// the ring.
+const pinOwner, pinLeft = "owner", "left"
 
 func (s *Service) parseReturn(c *Call, _ *core.Rules, pinned map[string]string) (ownerRequest, error) {
-	return &comeBack{leave: leave{s}, to: core.AccountOf(pinned[pinOwner]), promised: pinned != nil}, form.ParseEmpty(c.Body)
+	return &comeBack{leave: leave{s}, to: core.AccountOf(pinned[pinOwner]), left: pinned[pinLeft] == "true", promised: pinned != nil}, form.ParseEmpty(c.Body)
 }
 
 func (o *comeBack) pin() map[string]string {
 	if o.to == (core.Account{}) {
 		return map[string]string{}
 	}
-	return map[string]string{pinOwner: o.to.String()}
+	return map[string]string{pinOwner: o.to.String(), pinLeft: strconv.FormatBool(o.left)}
 }
 
 // owner lets the owner of a departed member return, too.
@@ -297,10 +300,10 @@ func (o *comeBack) check(v *ledger.View, m *member) (err error) {
 	if o.lost, err = aside.LostOf(v, m.Slug, o.service.Now().UnixMilli()); err != nil {
 		return err
 	}
-	if o.lost != nil && !o.promised {
-		o.to = o.lost.Owner
-	}
 	_, departed := v.State().Departed(m.at)
+	if o.lost != nil && !o.promised {
+		o.to, o.left = o.lost.Owner, departed
+	}
 	switch {
 	case o.to == (core.Account{}) && departed:
 		return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
@@ -356,10 +359,10 @@ func (s *Service) roomFor(v *ledger.View, category, key string, account core.Acc
 }
 
 func (o *comeBack) words(slug string) string {
-	if o.to != (core.Account{}) {
+	if o.to != (core.Account{}) && !o.left {
 		return "Put " + slug + " back as it was"
 	}
-	return "Put " + slug + " back into the ring"
+	return "Put " + slug + " back into the ring" // its owner may sign that, too
 }
 
 func (o *comeBack) waits() bool { return false }
