@@ -355,6 +355,8 @@ func TestTheWidgetOnOtherSites(t *testing.T) {
 		plan["firefox"] = firefox
 		look(t, "widget.mjs", plan)
 	})
+	// A page is compared with itself, so what the clicks above change on it must be there.
+	eventually(t, "visitors on home", longEnough, func() bool { return strings.Contains(string(o.get("/").Body), "visitors") })
 	look(t, "pages.mjs", map[string]any{"chromium": chromium, "base": o.base, "pages": []map[string]any{
 		{"name": "hostile-home", "path": "/", "like": true}, {"name": "hostile-leaderboard", "path": "/leaderboard", "like": true},
 		{"name": "hostile-member", "path": "/members/" + slugs[1], "like": true}, {"name": "hostile-embed", "path": "/embed?from=" + slugs[0], "like": true},
