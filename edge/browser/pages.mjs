@@ -221,14 +221,14 @@ async function low(page, where) {
 
 // wordsOf is what there is to read, apart from the widget, which says more with
 // script, from the buttons that copy, from the id of the request on an error page, and from
-// the numbers and the order of the members, which change while the test runs: an amount of
-// whole dollars has no cents.
+// the numbers, how long ago things were and the order of the members, which change while the test runs:
+// an amount of whole dollars has no cents.
 function wordsOf(page) {
   return page.evaluate(() => {
     const copy = document.body.cloneNode(true);
     copy.querySelectorAll("webring-online, .copy, .fine span").forEach((e) => e.remove());
     return [...copy.querySelectorAll("*")].flatMap((e) => [...e.childNodes]).filter((n) => n.nodeType === Node.TEXT_NODE)
-      .map((n) => n.data.trim().replace(/[0-9]+(\.[0-9]{2})?/g, "0")).sort().join(" ");
+      .map((n) => n.data.trim().replace(/[0-9]+(\.[0-9]{2})?/g, "0").replace(/just now|0 (seconds|min|h) ago/g, "ago")).sort().join(" ");
   });
 }
 
