@@ -142,23 +142,20 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		e.Stamp = tx.Stamp()
 		// One event has no more than the highest total of a member. What is left takes
 		// another adjustment.
-		parts := []int64{e.Amount}
-		if a.Kind == core.Unclaimed {
-			for last := 0; parts[last] > core.MaxTotal && last < maxParts-1; last++ {
-				parts = append(parts, parts[last]-core.MaxTotal)
-				parts[last] = core.MaxTotal
-			}
-			parts[len(parts)-1] = min(parts[len(parts)-1], core.MaxTotal)
-		}
+		left := e.Amount
 		e.Amount = 0
-		for _, part := range parts {
-			event := *e
-			if event.Amount = part; err == nil {
-				_, err = tx.Append(&event, nil)
+		for range maxParts {
+			part := *e
+			part.Amount = min(left, core.MaxTotal)
+			if _, err := tx.Append(&part, nil); err != nil {
+				return err
 			}
-			e.Amount += part
+			e.Amount += part.Amount
+			if left -= part.Amount; left == 0 {
+				break
+			}
 		}
-		return err
+		return nil
 	})
 	var refused *Problem
 	switch {

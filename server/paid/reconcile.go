@@ -446,9 +446,8 @@ func (s *Service) follow(ctx context.Context, n *network, strays []Stray) error 
 	return nil
 }
 
-// gone says whether a transaction of an event of then is not on its network any more. A node can lack its
-// receipt all the same, so it is looked for among the transfers about the time of a later one, which the node
-// has.
+// gone says whether the transaction of an event is no longer on its network. A node can lack a receipt of what
+// is there, so gone also looks for the transaction among the transfers between the event and a later transfer.
 func (n *network) gone(ctx context.Context, transaction string, then, later time.Time) (gone bool, err error) {
 	if _, err := n.received(ctx, transaction, 1); !errors.Is(err, mpp.ErrNoTransfer) {
 		return false, err
