@@ -63,8 +63,15 @@ async function visit({ name, path, base = plan.base, fill, rows, like, status = 
           const shift = await shifts(page);
           found.expect(where, "nothing moves", shift <= 0.02, shift);
         }
-        const now = await wordsOf(page);
-        found.expect(where, "nothing is missing without script", javaScriptEnabled || now === texts[name], now);
+        let now = await wordsOf(page), missing = "";
+        // The ring may have gone on since the page was read with script, so it is read with it once more.
+        for (let i = 0; !javaScriptEnabled && (missing = difference(texts[name], now)) && i < 3; i++) {
+          texts[name] = await wordsWithScript(base + path, fill);
+          await page.goto(base + path, { waitUntil: "load" });
+          if (fill) await submit(page, fill);
+          now = await wordsOf(page);
+        }
+        found.expect(where, "nothing is missing without script", !missing, missing);
         texts[name] = now;
         const hole = now.match(/.{0,40}(undefined|NaN|Invalid Date|\[object |<no value>|%!).{0,40}/s);
         found.expect(where, "it has words for everything", !hole, hole?.[0]);
@@ -230,6 +237,26 @@ function wordsOf(page) {
     return [...copy.querySelectorAll("*")].flatMap((e) => [...e.childNodes]).filter((n) => n.nodeType === Node.TEXT_NODE)
       .map((n) => n.data.trim().replace(/[0-9]+(\.[0-9]{2})?/g, "0").replace(/just now|0 (seconds|min|h) ago/g, "ago")).sort().join(" ");
   });
+}
+
+// wordsWithScript is what there is to read on a page that is loaded with script now.
+async function wordsWithScript(url, fill) {
+  const context = await browser.newContext({ reducedMotion: "reduce" });
+  const page = await context.newPage();
+  await page.goto(url, { waitUntil: "load" });
+  if (fill) await submit(page, fill);
+  const words = await wordsOf(page);
+  await context.close();
+  return words;
+}
+
+// difference is where two texts begin to differ, and empty where they do not.
+function difference(a, b) {
+  if (a === b) return "";
+  let at = 0;
+  while (a[at] === b[at]) at++;
+  const from = Math.max(0, at - 40);
+  return `with script ${JSON.stringify(a.slice(from, at + 60))}, without ${JSON.stringify(b.slice(from, at + 60))}`;
 }
 
 // refreshed: what went stale on the screen becomes true again by itself. When the order of the members
