@@ -1,13 +1,9 @@
 package paid
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
-	"slices"
 	"strconv"
 	"time"
 
@@ -17,271 +13,6 @@ import (
 	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
-
-// conclude stores what a final outcome means. done is false while the outcome is open, and
-// if it could not be stored.
-func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation, done bool, err error) {
-	switch o.State {
-	case mpp.Pending:
-		return nil, false, nil
-	case mpp.Settled:
-		s.Failpoint("receipt")
-		return s.concludeSettled(w, o)
-	}
-	err = s.update(context.Background(), w.reservation.ID, func(_ *ledger.Tx, r *ledger.Reservation) error {
-		r.Outcome, r.Reason = o.State.String(), o.Detail
-		return end(r, w.payment)
-	})
-	if err != nil {
-		return nil, false, err
-	}
-	again := " Pay the new challenge."
-	if w.reservation.Operation == OpRegister {
-		minutes := (risk.Seconds(s.barredFor(w.reservation)) + 59) / 60
-		again = fmt.Sprintf(" Pay the new challenge from another account, or from this one in %d minutes.", minutes)
-	}
-	switch o.State {
-	case mpp.Failed:
-		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
-	case mpp.Gone:
-		detail := "The transaction expired before it was mined, so nothing was paid."
-		if w.payment.Nonce != "" {
-			detail = "The transaction was not mined: it expired, or another one used its nonce. Nothing was paid."
-		}
-		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: detail + again}
-	}
-	return nil, true, errMismatched
-}
-
-// concludeSettled stores what a settled payment comes to.
-func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reservation, done bool, err error) {
-	applied, err = s.apply(w, o, evidence{})
-	if errors.Is(err, errEvidence) {
-		if !o.Deep {
-			s.Log.Info("payment waits for its block to be final", w.log(), "settled_by", settledBy(w, o))
-			return nil, false, nil
-		}
-		var e evidence
-		if e, err = s.evidence(w, o); err == nil {
-			applied, err = s.apply(w, o, e)
-		}
-	}
-	if waits, ok := errors.AsType[*Problem](err); ok {
-		s.Log.Info("payment waits: another one may have the effect that it could have", w.log(), "code", waits.Code)
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	if applied.State == ledger.Applied {
-		return applied, true, nil
-	}
-	level := slog.LevelError
-	if applied.Reason == ReasonAdjusted {
-		level = slog.LevelWarn
-	}
-	s.record(w, o, level, "payment settled and has no effect", "unapplied", w.reservation.Member, applied.Reason)
-	return nil, true, s.reused(applied)
-}
-
-// settledBy names the transaction in which the payment of w has settled.
-func settledBy(w *work, o mpp.Outcome) string { return cmp.Or(o.Reference, w.payment.Reference) }
-
-// settlement is what a settled payment comes to; see the package documentation.
-type settlement struct {
-	restored *ledger.Restored // the event that it has already
-	usedUp   string           // why its money can have no effect
-	// Without either, it gets a new event.
-}
-
-// evidence is what the network said of other things than the payment's outcome. It is
-// asked only where the ledger cannot decide alone, and once the payment's block is final.
-type evidence struct {
-	gone  map[string]bool // by transaction of a restored event: it is not on the network any more
-	cents int64           // what the payment's transaction brought all payees; 0: not asked
-}
-
-// errEvidence says that the ledger cannot decide without evidence.
-var errEvidence = errors.New("paid: the network must be asked what became of a payment's money")
-
-// settlement finds what a payment that was settled by o comes to, in the order of the
-// table in the package documentation. It may fail with errEvidence.
-func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settlement, error) {
-	events, err := w.restoredEvents(v)
-	if err != nil {
-		return settlement{}, err
-	}
-	transaction := settledBy(w, o)
-	for i, e := range events {
-		if e.Payment.Transaction == transaction || e.Payment.Binding != "" && e.Payment.Binding == w.payment.Binding {
-			return settlement{restored: &events[i]}, nil
-		}
-	}
-	// Without o.Reference the payment can have no other transaction than its own.
-	if o.Reference != "" {
-		for i, e := range events {
-			switch gone, asked := known.gone[e.Payment.Transaction]; {
-			case !asked:
-				return settlement{}, errEvidence
-			case gone:
-				return settlement{restored: &events[i]}, nil
-			}
-		}
-	}
-	credited, err := v.Credited(w.network.Network(), transaction)
-	switch {
-	case err != nil || credited+w.reservation.Cents <= max(w.received(o), known.cents):
-		return settlement{}, err
-	case known.cents == 0:
-		return settlement{}, errEvidence
-	}
-	adjusted, err := v.Adjusted(w.network.Network(), transaction)
-	if adjusted {
-		return settlement{usedUp: ReasonAdjusted}, err
-	}
-	return settlement{usedUp: fmt.Sprintf("events gave %d cents for its transaction, which brought %d", credited, known.cents)}, err
-}
-
-// received is what the transaction of a settled payment brought its own payee, in cents.
-func (w *work) received(o mpp.Outcome) int64 { return max(o.Received, w.reservation.Cents) }
-
-// ReasonAdjusted is the reason of a payment that has settled without effect, or was diverted,
-// if the operator has adjusted its transaction. Any other reason needs the operator's attention.
-const ReasonAdjusted = "the operator has adjusted its transaction"
-
-// restoredEvents gives the events that came back from an edge and may be for the payment
-// of w. Of equal payments each takes one, if the events do not say what binds them. An event
-// from before the challenge cannot be for it.
-func (w *work) restoredEvents(v *ledger.View) ([]ledger.Restored, error) {
-	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
-	events, err := v.Restored(w.reservation.Payer, asked)
-	return slices.DeleteFunc(events, func(e ledger.Restored) bool {
-		other := e.Payment.Binding != "" && w.payment.Binding != "" && e.Payment.Binding != w.payment.Binding
-		return other || e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
-	}), err
-}
-
-// evidence asks the network for what [work.settlement] needs: which transactions of
-// restored events are gone, and what the payment's transaction brought all payees that
-// the ring ever had. One transaction can pay several payees, and events name none.
-func (s *Service) evidence(w *work, o mpp.Outcome) (e evidence, err error) {
-	var events []ledger.Restored
-	s.Ledger.View(func(v *ledger.View) { events, err = w.restoredEvents(v) })
-	if err != nil {
-		return e, err
-	}
-	e.gone = map[string]bool{}
-	if o.Reference == "" {
-		events = nil
-	}
-	for _, r := range events {
-		_, err := w.network.received(s.ctx, r.Payment.Transaction, 1)
-		if err != nil && !errors.Is(err, mpp.ErrNoTransfer) {
-			return e, err
-		}
-		e.gone[r.Payment.Transaction] = err != nil
-	}
-	s.Ledger.View(func(v *ledger.View) { _, err = w.settlement(v, o, e) })
-	if !errors.Is(err, errEvidence) {
-		return e, err
-	}
-	t, err := w.network.received(s.ctx, settledBy(w, o), everything)
-	if err == nil && t.Cents < w.received(o) {
-		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, w.received(o))
-	}
-	if err != nil {
-		return e, fmt.Errorf("paid: what %s brought in all is not known: %w", settledBy(w, o), err)
-	}
-	e.cents = t.Cents
-	return e, nil
-}
-
-// apply stores what a settled payment comes to, in one turn of the writer: the event and
-// the answer to its request, the event that it has already, or that it has no effect. It
-// may fail with errEvidence.
-func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger.Reservation, err error) {
-	err = s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
-		r, err := tx.Get(w.reservation.ID)
-		if err != nil {
-			return err
-		}
-		if applied = r; r.State == ledger.Applied {
-			return nil
-		}
-		is, err := w.settlement(tx.View(), o, known)
-		if err == nil && is == (settlement{}) && !r.Lapsed.IsZero() {
-			// Others may have what it held.
-			err = w.order.check(tx.View())
-			if never, ok := errors.AsType[*Problem](err); ok && noEffect(tx.View(), never) {
-				if !o.Deep {
-					return errEvidence // its block may yet be dropped
-				}
-				is.usedUp, err = string(never.Code), nil
-			}
-		}
-		if err != nil {
-			return err
-		}
-		paid := w.payment
-		paid.Reference, r.Outcome = settledBy(w, o), mpp.Settled.String()
-		if is.restored != nil {
-			// If the money came in another transaction, [Service.confirm] finds it.
-			paid.Reference = is.restored.Payment.Transaction
-		}
-		if err := setPayment(r, paid); err != nil {
-			return err
-		}
-		switch {
-		case is.restored != nil:
-			r.State, r.Reason = ledger.Applied, "its event was restored"
-			r.Seq, r.Member = is.restored.Seq, w.order.carriedOut(tx.State(), is.restored.Event)
-		case is.usedUp != "":
-			r.Reason = is.usedUp
-			err = end(r, paid)
-		default:
-			r.Confirmed = o.Deep
-			err = w.carryOut(tx, r, paid)
-		}
-		if err == nil && r.State == ledger.Applied {
-			err = explainKept(tx, paid)
-		}
-		if err != nil {
-			return err
-		}
-		return tx.Update(r)
-	})
-	if err == nil {
-		s.Failpoint("applied")
-	}
-	return applied, err
-}
-
-// noEffect says whether a payment that has settled can have no effect, because why refuses its
-// order. A ring that is full, not counting open payments, stays full until its operator makes it
-// larger.
-func noEffect(v *ledger.View, why *Problem) bool {
-	return why.Final() || why.Code == api.RingFull && v.State().Rows() >= v.State().Capacity()
-}
-
-// carryOut appends the event that was paid for, and puts its number and the answer into r.
-func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) error {
-	e, err := w.order.carryOut(tx, core.Payment{
-		Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer,
-		Payee: paid.Payee, Binding: paid.Binding})
-	if err != nil {
-		return err
-	}
-	receipt := mpp.Receipt{Method: paid.Method, Reference: paid.Reference, Timestamp: time.UnixMilli(tx.Stamp()).UTC()}
-	r.State, r.Member, r.Seq = ledger.Applied, e.slug, tx.State().Seq()-1
-	r.Response = &ledger.Response{Status: e.status, Body: e.body, Header: successHeader(receipt, tx.State(), tx.State().Seq())}
-	if paid.Bearer {
-		r.Response.Header = append(r.Response.Header, x402Receipt(paid))
-	}
-	if e.location != "" {
-		r.Response.Header = append(r.Response.Header, [2]string{"Location", e.location})
-	}
-	return nil
-}
 
 // successHeader is the header of the answer to a request that was carried out. seq is how many
 // events there were then, with its own.
@@ -301,15 +32,6 @@ func proofOf(st *core.State, seq uint64) string {
 	return st.Rules().BaseURL + "/log/proof/" + strconv.FormatUint(seq-1, 10)
 }
 
-// end makes r a reservation without effect. It deletes the words of the request, because a
-// redaction would not find them here, and the signed transaction, because payments that
-// cost their sender nothing must not fill the disk.
-func end(r *ledger.Reservation, payment mpp.Payment) error {
-	payment.Raw, payment.Submissions = nil, nil
-	r.State, r.Body, r.Pinned = ledger.Failed, nil, nil
-	return setPayment(r, payment)
-}
-
 // update changes a stored reservation in a turn of the writer.
 func (s *Service) update(ctx context.Context, id string, change func(*ledger.Tx, *ledger.Reservation) error) error {
 	return s.Ledger.Do(ctx, func(tx *ledger.Tx) error {
@@ -324,88 +46,12 @@ func (s *Service) update(ctx context.Context, id string, change func(*ledger.Tx,
 	})
 }
 
-// setPayment puts the payment into r, as [StoredPayment] reads it.
-func setPayment(r *ledger.Reservation, p mpp.Payment) (err error) {
-	r.Payment, err = json.Marshal(p)
-	return err
-}
-
 // A payment can be made without this process knowing: its record was lost with a disk, or
 // its payer sent the transaction. Its credential can come too late, or for an order that
 // is refused by now. Money that came in time still has its effect, as long as its network
 // knows the transaction. If the effect is not possible any more, the payment is stored for
 // the operator. No answer to it is a 402, because clients pay again on one. A payment that
 // any bearer of its signature can present has no effect like this, see [ReasonForeign].
-
-// settleSeen ends work on a payment that is refused. If its network has the payment
-// already, the payment takes effect or is stored for the operator; otherwise the refusal
-// is the answer.
-func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, error) {
-	if no := w.network.ready(); refused == errUnavailable && no != nil && no != ErrSkew {
-		return nil, errNotTaken // the network does not answer
-	}
-	o, err := w.seen(s.ctx)
-	over := !s.Now().Before(w.payment.ValidBefore)
-	switch {
-	case err != nil:
-		s.noAnswer("refused payment without an answer from its network", w.log(), "err", err)
-		if refused == errUnavailable {
-			return nil, errNotTaken
-		}
-		return nil, errUndecided
-	case o.State == mpp.Settled:
-	case o.State == mpp.Mismatched:
-		return nil, errMismatched
-	case o.State == mpp.Pending && refused.Reason == mpp.ReasonUsed:
-		return nil, errUndecided // it may have been used by this payment
-	case o.State == mpp.Pending && w.payment.Bearer && w.ours:
-		return nil, refused // neither this process nor an earlier one has sent it
-	case o.State == mpp.Pending && over && w.payment.Endless:
-		return nil, lapsed(w.payment)
-	case o.State == mpp.Pending && (over || w.mayBeUnderWay(refused)):
-		return nil, errUndecided // it can still be mined
-	default:
-		return nil, refused
-	}
-	s.Log.Warn("payment had settled before its credential came", w.log(), "settled_by", settledBy(w, o))
-	reference := map[string]any{"reference": settledBy(w, o)}
-	switch {
-	case !slices.Contains(w.network.payees, w.payment.Payee):
-		// Another ring can have the key that signed the challenge, such as one that was
-		// restored from a backup as a trial.
-		s.Log.Error("payment settled to a recipient that this ring never had", w.log(), "payee", w.payment.Payee, Audit, "money")
-		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
-			Detail: "The transaction of this credential paid a recipient that this ring does not know, so it has no effect here. Do not pay again. Give the reference to the operator."}
-	case w.payment.Bearer:
-		return nil, s.storeUnapplied(w, o, ReasonForeign)
-	case w.realm != s.Realm:
-		return nil, s.storeUnapplied(w, o, string(api.InvalidChallenge))
-	case refused == errUnreadable:
-		return nil, s.storeUnapplied(w, o, string(refused.Code))
-	case w.order == nil:
-		return nil, &Problem{Code: api.PaymentUnapplied, More: reference,
-			Detail: "The transaction of this credential has paid for another request. Send that request, unchanged, with this credential. Do not pay again."}
-	}
-	// Other payments of its payer, open or failed, do not hinder it.
-	var never *Problem
-	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		if err := w.order.check(tx.View()); err != nil {
-			if errors.As(err, &never) && !noEffect(tx.View(), never) {
-				never = nil
-			}
-			return err
-		}
-		return tx.ReserveUnbarred(w.reservation)
-	})
-	switch {
-	case err == nil:
-		s.Failpoint("reserved")
-		return s.drive(w, &o)
-	case never != nil:
-		return nil, s.storeUnapplied(w, o, string(never.Code))
-	}
-	return nil, s.notStored(w, err)
-}
 
 // mayBeUnderWay says whether its payer may have sent a payment, or an earlier process whose record
 // of that was lost. This process has records of what it has sent itself, and payers of x402 send
@@ -416,7 +62,7 @@ func (w *work) mayBeUnderWay(refused *Problem) bool {
 	if w.payment.Bearer {
 		last = last.Add(ChallengeLife) // its payer has chosen the end, by a clock of its own
 	}
-	return w.refused == refused && w.order != nil && !w.payment.ValidBefore.After(last) &&
+	return w.refusal == refused && w.order != nil && !w.payment.ValidBefore.After(last) &&
 		(refused.Code == api.PaymentExpired || refused == errConfiguration)
 }
 
@@ -427,8 +73,8 @@ const (
 	seenTimeout = 8 * time.Second
 )
 
-// seen asks what became of the payment of w, which this process has not sent.
-func (w *work) seen(ctx context.Context) (mpp.Outcome, error) {
+// seenBy asks what became of the payment of w, which this process has not sent.
+func (w *work) seenBy(ctx context.Context) (mpp.Outcome, error) {
 	return w.network.seen(ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
 }
 
@@ -446,56 +92,6 @@ func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp
 	}
 }
 
-// storeUnapplied stores a settled payment that can have no effect, for the operator.
-func (s *Service) storeUnapplied(w *work, o mpp.Outcome, why string) error {
-	if why == ReasonForeign && !s.keep(w) {
-		return errPending // another request is at it
-	}
-	block := w.network.now().block
-	for !o.Deep { // its block may yet be dropped
-		if !s.nextBlock(w.network, &block, clockEvery) {
-			return errPending
-		}
-		switch now, err := w.seen(s.ctx); {
-		case err != nil:
-			s.noAnswer("settled payment without an answer from its network", w.log(), "err", err)
-		case now.State != mpp.Settled:
-			return errPending
-		default:
-			o = now
-		}
-	}
-	payment := w.payment
-	payment.Reference, payment.Raw = settledBy(w, o), nil
-	r := *w.reservation
-	r.State, r.Outcome, r.Reason = ledger.Failed, mpp.Settled.String(), why
-	if err := setPayment(&r, payment); err != nil {
-		return err
-	}
-	var adjusted bool
-	err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-		// It can have an event already: one that came back from an edge, or the operator's.
-		switch had, err := tx.View().Credited(w.network.Network(), payment.Reference); {
-		case err != nil:
-			return err
-		case had+r.Cents > max(o.Received, r.Cents):
-			if adjusted, err = tx.View().Adjusted(w.network.Network(), payment.Reference); err != nil {
-				return err
-			}
-			return errKnown
-		}
-		return tx.StoreUnapplied(&r)
-	})
-	switch {
-	case errors.Is(err, errKnown):
-		return accounted(adjusted, payment.Reference)
-	case err != nil:
-		return s.notStored(w, err)
-	}
-	s.record(w, o, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", "unapplied", w.reservation.Member, why)
-	return unapplied(&r)
-}
-
 // notStored is the answer to a settled payment that could not be stored.
 func (s *Service) notStored(w *work, err error) error {
 	var waits *Problem
@@ -506,4 +102,24 @@ func (s *Service) notStored(w *work, err error) error {
 		s.Log.Error("settled payment not stored", w.log(), "err", err)
 	}
 	return errPending
+}
+
+// failed is the answer to a payment of which its network says that it has paid nothing, or somebody else.
+func (s *Service) failed(w *work) error {
+	again := " Pay the new challenge."
+	if w.Operation == OpRegister {
+		minutes := (risk.Seconds(s.barredFor(&w.brought)) + 59) / 60
+		again = fmt.Sprintf(" Pay the new challenge from another account, or from this one in %d minutes.", minutes)
+	}
+	switch w.Outcome {
+	case mpp.Failed.String():
+		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
+	case mpp.Gone.String():
+		detail := "The transaction expired before it was mined, so nothing was paid."
+		if w.payment.Nonce != "" {
+			detail = "The transaction was not mined: it expired, or another one used its nonce. Nothing was paid."
+		}
+		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: detail + again}
+	}
+	return errMismatched
 }

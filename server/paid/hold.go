@@ -51,7 +51,7 @@ func lapses(p mpp.Payment, now time.Time) mpp.Payment {
 
 // mayHold says why the payment of w may not hold its URL.
 func (s *Service) mayHold(v *ledger.View, w *work) error {
-	r := w.reservation
+	r := &w.Reservation
 	account := core.AccountOf(r.Payer)
 	if n, some := s.names.Get(r.URLKey, s.Now()); some && !w.named && !n.Account.Is(account) {
 		return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(n.Until.Sub(s.Now())), Detail: onlyNamed(n) + " Nothing was charged by this request."}

@@ -27,17 +27,20 @@ type network struct {
 
 	lookups   chan struct{} // semaphore of the look-ups of refused payments
 	strangers *risk.Strangers
-	wanted    chan struct{} // holds a token while work waits for a block
+	first     chan struct{} // closed with the first answer
+	wanted    chan struct{} // holds a token when a payment is due before the next question
 
 	mu     sync.Mutex
+	live   map[string]*work // the payments that are not final, by id
+	asking int              // steps of them under way
+	looks  time.Time        // when the next are looked for
 	last   answer
-	head   time.Time     // of the newest block of the last answer that had one; zero before the first
-	newest time.Time     // of the newest block of all answers, unless that is ahead of our clock
-	lower  time.Time     // of the newest block of those since that are below it; zero for none
-	moved  time.Time     // when one of the two last changed, by the monotonic clock
-	goesOn time.Time     // of the first block after none was heard of for a while
-	late   bool          // the answer to the last question is overdue
-	next   chan struct{} // closed with the next answer
+	head   time.Time // of the newest block of the last answer that had one; zero before the first
+	newest time.Time // of the newest block of all answers, unless that is ahead of our clock
+	lower  time.Time // of the newest block of those since that are below it; zero for none
+	moved  time.Time // when one of the two last changed, by the monotonic clock
+	goesOn time.Time // of the first block after none was heard of for a while
+	late   bool      // the answer to the last question is overdue
 }
 
 // answer is what a network said when it was asked for its newest block.
@@ -81,8 +84,6 @@ const (
 	// interval grows to blockRarely while there is none.
 	blockEvery  = 250 * time.Millisecond
 	blockRarely = 2 * time.Second
-	// blockFresh is how long an answer counts for payments that wait for a block.
-	blockFresh = time.Second
 	// blockPatience bounds the wait for a block.
 	blockPatience = 15 * time.Second
 	// settling is how long a network that goes on again has for what waits to be mined. It went
@@ -92,7 +93,7 @@ const (
 
 func newNetwork(m Method, clock func() time.Time) *network {
 	return &network{Method: m, clock: clock, requests: requests{by: map[int64]terms{}, method: m},
-		lookups: make(chan struct{}, seenAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), next: make(chan struct{})}
+		lookups: make(chan struct{}, seenAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), live: map[string]*work{}, first: make(chan struct{})}
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while
@@ -129,13 +130,15 @@ func (s *Service) watch(n *network) {
 			moved = a.asked
 		}
 		gap := min(max(a.asked.Sub(moved)/4, blockEvery), blockRarely)
-		rest := clockEvery
+		due, rest := n.next(s.Now(), a.block)
+		for _, w := range due {
+			s.group.Go(func() { s.askAbout(w) })
+		}
 		switch {
 		case a.err != nil:
 			rest = clockAgain
 		case still >= n.patience()/2:
-			rest = stillAgain
-			gap = min(gap, rest)
+			rest = min(rest, stillAgain)
 		}
 		if !s.sleep(gap) || !s.wait(rest-gap, n.wanted) {
 			return
@@ -176,6 +179,9 @@ func (n *network) publish(a answer) {
 	pause := max(settling, n.patience())
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.last.asked.IsZero() {
+		close(n.first)
+	}
 	n.last, n.late = a, false
 	ahead := func(block time.Time) bool { return block.Sub(a.asked) > MaxSkew }
 	switch {
@@ -196,8 +202,6 @@ func (n *network) publish(a answer) {
 	if !a.block.IsZero() {
 		n.head = a.block
 	}
-	close(n.next)
-	n.next = make(chan struct{})
 }
 
 // hadTime says whether a payment that was not mined since an instant, and still is not at a block,
@@ -273,31 +277,6 @@ func (n *network) ready() error {
 		return errLate
 	}
 	return a.err
-}
-
-// nextBlock waits for the pause, and then until there is another block than seen, which it
-// updates, or for blockPatience. It returns false when the service has ended.
-func (s *Service) nextBlock(n *network, seen *time.Time, pause time.Duration) bool {
-	if !s.sleep(pause) {
-		return false
-	}
-	for until := s.Now().Add(blockPatience); ; {
-		n.mu.Lock()
-		a, next := n.last, n.next
-		n.mu.Unlock()
-		now := s.Now()
-		if !a.block.Equal(*seen) && time.Since(a.since) <= blockFresh || !now.Before(until) {
-			*seen = a.block
-			return true
-		}
-		select {
-		case n.wanted <- struct{}{}:
-		default:
-		}
-		if !s.wait(until.Sub(now), next) {
-			return false
-		}
-	}
 }
 
 // NetworkState is what is known of a payment network from the questions for its newest

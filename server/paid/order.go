@@ -60,7 +60,7 @@ type purchase interface {
 	subject(r *ledger.Reservation)
 	// carryOut appends the event and renders the answer. It runs in a turn of the writer
 	// after the payment has settled.
-	carryOut(tx *ledger.Tx, payment core.Payment) (effect, error)
+	carryOut(tx *ledger.Tx, payment core.Payment) (result, error)
 	// carriedOut gives the member of e if carryOut may have appended e for this order,
 	// by all that is still known of it, and "" otherwise.
 	carriedOut(st *core.State, e core.Event) (slug string)
@@ -80,8 +80,8 @@ func (s *Service) load(r *ledger.Reservation) (o purchase, err error) {
 	return o, json.Unmarshal(r.Pinned, o)
 }
 
-// effect is what an order has done.
-type effect struct {
+// result is what an order has done.
+type result struct {
 	status   int
 	slug     string
 	location string // address of what was made, or ""
@@ -440,7 +440,7 @@ func (o *registration) subject(r *ledger.Reservation) {
 	r.URLKey, r.OnlyIfRank = o.Key, o.OnlyIfRank
 }
 
-func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
+func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (result, error) {
 	slug := o.slug(tx.State(), "")
 	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
 		Score: eventScore(o.Score)}
@@ -448,7 +448,7 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	texts := &core.Texts{Name: core.Text{Value: o.Name}, URL: core.Text{Value: o.URL},
 		Description: core.Text{Value: o.Description}, Report: core.Text{Value: o.Score.Report}}
 	if _, err := tx.Append(event, texts); err != nil {
-		return effect{}, err
+		return result{}, err
 	}
 	st := tx.State()
 	at, _ := st.BySlug([]byte(slug))
@@ -467,7 +467,7 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	body = append(body, `,"proof":`...)
 	body = api.AppendString(body, proofOf(st, st.Seq()))
 	body = appendToShow(body, st.Rules().BaseURL, slug)
-	return effect{status: 201, slug: slug, location: self, body: append(body, "}}"...)}, nil
+	return result{status: 201, slug: slug, location: self, body: append(body, "}}"...)}, nil
 }
 
 // appendToShow appends the links to what a payer can show of a member, to others in an object.
@@ -631,10 +631,10 @@ func (o *bid) carriedOut(_ *core.State, e core.Event) string {
 	return ""
 }
 
-func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
+func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (result, error) {
 	event := &core.Bid{Stamp: tx.Stamp(), Member: o.Slug, Amount: o.Amount, Payment: payment}
 	if _, err := tx.Append(event, nil); err != nil {
-		return effect{}, err
+		return result{}, err
 	}
 	st := tx.State()
 	at, _ := st.BySlug([]byte(o.Slug))
@@ -662,5 +662,5 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	body = append(body, `,"proof":`...)
 	body = api.AppendString(body, proofOf(st, st.Seq()))
 	body = appendToShow(body, base, m.Slug)
-	return effect{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
+	return result{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
 }

@@ -165,31 +165,32 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 	}
 	c.payer = payment.Payer
 	c.about.network, c.about.payment, c.about.cents = n.Network(), &payment, payment.Cents
-	w := &work{network: n, payment: payment, client: c.Client, began: c.about.began, realm: ch.Realm,
-		held: true, stopWaiting: make(chan struct{}), done: make(chan struct{}), reservation: &ledger.Reservation{
-			ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
-			Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
-			Body: c.Body, BodyDigest: c.digest,
+	w := &work{network: n, client: c.Client, began: c.about.began, held: true, stopWaiting: make(chan struct{}), done: make(chan struct{}),
+		keys: []string{challengeKey(ch.ID), payment.ReplayKey}, row: row{payment: payment, Reservation: ledger.Reservation{
+			ID: ch.ID, Operation: c.Operation, Cents: payment.Cents, Payer: payment.Payer, Body: c.Body, BodyDigest: c.digest,
 			Idempotency: c.idempotency(c.digest), Created: s.Now(), Request: c.Request,
-		}}
+		}}}
+	w.ReplayKeys = w.keys
+	w.claim.realm, w.claim.payee = ch.Realm == s.Realm, slices.Contains(n.payees, payment.Payee)
 	if w.expires, err = ch.ExpiresAt(); err != nil { // no challenge of ours is without
 		return nil, refusal(api.InvalidChallenge, "The challenge in the credential has no valid expiry. Pay the new one. Nothing was charged.")
 	}
-	w.order, w.refused = s.answered(c, ch, w)
-	if w.order != nil {
-		if w.reservation.Pinned, err = json.Marshal(w.order); err != nil {
+	w.order, w.refusal = s.answered(c, ch, w)
+	if w.claim.request = w.order != nil; w.claim.request {
+		if w.Pinned, err = json.Marshal(w.order); err != nil {
 			return nil, err
 		}
-		w.order.subject(w.reservation)
+		w.order.subject(&w.Reservation)
 	}
-	if w.refused == nil {
+	if w.refusal == nil {
 		w.payment = lapses(w.payment, s.Now())
 	}
-	w.reservation.ValidBefore, w.reservation.Endless = w.payment.ValidBefore, w.payment.Outlives()
+	w.ValidBefore, w.Endless = w.payment.ValidBefore, w.payment.Outlives()
 	if n.PaysGas() || w.payment.Outlives() {
-		w.reservation.Client = c.Client
+		w.Reservation.Client = c.Client
 	}
-	return w, setPayment(w.reservation, w.payment)
+	w.brought = w.Reservation
+	return w, nil
 }
 
 func refusal(code api.Code, detail string) *Problem { return &Problem{Code: code, Detail: detail} }
@@ -216,11 +217,11 @@ func foreign(ch mpp.Challenge) *Problem {
 func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (purchase, *Problem) {
 	mismatch := refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send that request, or pay the new challenge. Nothing was charged.")
 	pinned := map[string]string{}
-	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || ch.Digest != w.reservation.BodyDigest {
+	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || ch.Digest != w.BodyDigest {
 		return nil, mismatch
 	}
-	w.reservation.Member = pinned[pinMember]
-	w.ours = strings.HasPrefix(pinned[pinNonce], s.issuer)
+	w.Member = pinned[pinMember]
+	w.claim.issued = strings.HasPrefix(pinned[pinNonce], s.issuer)
 	read, err := c.op.parse(c, nil, pinned)
 	if err != nil || read.cents() != w.payment.Cents {
 		// The rules for bodies have changed since.
@@ -267,7 +268,7 @@ func (s *Service) consumed(c *Call, id string, ours bool) (*ledger.Reservation, 
 	case err != nil || r == nil && w == nil:
 		return nil, err
 	case r == nil && held:
-		return nil, s.reused(w.reservation)
+		return nil, s.reused(&w.brought)
 	case r == nil: // not reserved yet, and its request waits no longer
 		return nil, errPending
 	}
@@ -442,7 +443,7 @@ func (s *Service) claimed(c *Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.work {
-		if key != "" && w.reservation.Idempotency == key {
+		if key != "" && w.brought.Idempotency == key {
 			return errPending
 		}
 	}

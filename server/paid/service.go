@@ -240,13 +240,10 @@ func New(cfg Config) (*Service, error) {
 			s.operations[OpVisit] = emptyBody(visit{leave{s}})
 		}
 	}
-	var first []chan struct{} // closed with the first answer of a network
-	for _, n := range s.networks {
-		first = append(first, n.next)
-		s.group.Go(func() { s.watch(n) })
-		s.group.Go(func() { s.confirmAll(n) })
-	}
 	s.resume()
+	for _, n := range s.networks {
+		s.group.Go(func() { s.watch(n) })
+	}
 	if len(s.networks) > 0 {
 		s.group.Go(func() { s.limits.Learn(s.ctx, s.Ledger) })
 		s.group.Go(s.scanAll)
@@ -257,9 +254,9 @@ func New(cfg Config) (*Service, error) {
 	// The first request gets all offers.
 	late := time.NewTimer(firstAnswer)
 	defer late.Stop()
-	for _, heard := range first {
+	for _, n := range s.networks {
 		select {
-		case <-heard:
+		case <-n.first:
 			continue
 		case <-late.C:
 		}

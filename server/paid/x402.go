@@ -159,14 +159,6 @@ func account(name string) (chain, address string) {
 	return name[:max(at, 0)], name[at+1:]
 }
 
-// ReasonForeign is the reason of an x402 payment that was made before this ring has
-// reserved it.
-const ReasonForeign = "it was on the chain before it was presented here, where anybody can read it"
-
-// ReasonElsewhere is the reason of a payment that was kept like that, and that its payer has
-// then presented in another way.
-const ReasonElsewhere = "it took effect by another credential"
-
 // keptKey is the replay key of a payment that is kept for the operator because it was made
 // before this ring has reserved it. It is not the payment's own: a stranger who presents an
 // authorisation must not take its effect from the credential that it was signed for.
@@ -182,7 +174,8 @@ func (s *Service) keep(w *work) bool {
 		return false
 	}
 	delete(s.work, w.payment.ReplayKey)
-	w.reservation.ReplayKeys = []string{challengeKey(w.reservation.ID), kept}
+	w.keys = []string{challengeKey(w.ID), kept}
+	w.ReplayKeys = w.keys
 	s.work[kept] = w
 	return true
 }
@@ -196,6 +189,10 @@ func explainKept(tx *ledger.Tx, p mpp.Payment) error {
 	if err != nil {
 		return err
 	}
-	r.Reason = ReasonElsewhere
-	return tx.Update(r)
+	kept, err := rowOf(r)
+	if err != nil {
+		return err
+	}
+	kept, _ = step(kept, facts{accounts: ReasonElsewhere})
+	return tx.Update(&kept.Reservation)
 }
