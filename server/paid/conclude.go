@@ -10,7 +10,6 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -102,24 +101,4 @@ func (s *Service) notStored(w *work, err error) error {
 		s.Log.Error("settled payment not stored", w.log(), "err", err)
 	}
 	return errPending
-}
-
-// failed is the answer to a payment of which its network says that it has paid nothing, or somebody else.
-func (s *Service) failed(w *work) error {
-	again := " Pay the new challenge."
-	if w.Operation == OpRegister {
-		minutes := (risk.Seconds(s.barredFor(&w.brought)) + 59) / 60
-		again = fmt.Sprintf(" Pay the new challenge from another account, or from this one in %d minutes.", minutes)
-	}
-	switch w.Outcome {
-	case mpp.Failed.String():
-		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
-	case mpp.Gone.String():
-		detail := "The transaction expired before it was mined, so nothing was paid."
-		if w.payment.Nonce != "" {
-			detail = "The transaction was not mined: it expired, or another one used its nonce. Nothing was paid."
-		}
-		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonNotMined, Detail: detail + again}
-	}
-	return errMismatched
 }

@@ -223,7 +223,7 @@ func (s *Service) refused(w *work, no *Problem) error {
 		case keep:
 			w.row = next
 			s.record(w, f.said, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", "unapplied", w.Member, w.Reason)
-			return unapplied(&w.Reservation)
+			return next.unapplied()
 		}
 		if !s.sleep(clockEvery) {
 			return errPending

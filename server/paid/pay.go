@@ -278,25 +278,26 @@ func (s *Service) consumed(c *Call, id string, ours bool) (*ledger.Reservation, 
 // mayRepeat returns nil if c gets the stored answer of r, with whose credential it came again,
 // and otherwise why not. held says that the first request is still waiting. The caller holds mu.
 func (s *Service) mayRepeat(c *Call, r *ledger.Reservation, held, ours bool) error {
-	same := r.Operation == c.Operation && c.digest == r.BodyDigest
+	at, err := rowOf(r)
+	if err != nil {
+		return err
+	}
+	to := other
 	if key := c.idempotency(r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
 		case c.digest != r.BodyDigest:
 			return errOtherBody
 		case r.State == ledger.Applied:
-			return nil
+			to = again
 		}
 	}
-	switch {
-	case !held && same && r.State == ledger.Reserved && !r.Lapsed.IsZero():
-		p, _ := StoredPayment(r)
-		return lapsed(p)
-	case !held && same && r.State == ledger.Reserved:
-		return errPending
-	case !held && same && r.State == ledger.Applied && ours && s.give(r):
-		return nil
+	if same := r.Operation == c.Operation && c.digest == r.BodyDigest; !held && same && (r.State != ledger.Applied || to == other && ours && s.give(r)) {
+		to = again
 	}
-	return s.reused(r)
+	if no := at.answer(to, s.base()); no != nil {
+		return no
+	}
+	return nil
 }
 
 // durable returns an answer that was read from the ledger once it is on disk: a view sees
@@ -344,49 +345,6 @@ func (s *Service) give(r *ledger.Reservation) bool {
 		s.mu.Unlock()
 	})
 	return true
-}
-
-// reused is the answer to a credential that was used before. It says what became of the
-// payment, so that the client does not pay again.
-func (s *Service) reused(r *ledger.Reservation) *Problem {
-	outcome, detail := "pending", "Its payment is being settled. Do not pay again."
-	switch r.State {
-	case ledger.Applied:
-		outcome, detail = "applied", "Its request was carried out; links.self shows the member."
-		if r.Cents > 0 {
-			detail += " Do not pay again."
-		}
-	case ledger.Failed:
-		if r.Outcome == mpp.Settled.String() {
-			return unapplied(r)
-		}
-		outcome, detail = "failed", "Its payment failed, so nothing was paid. Send the request without a credential to get a new challenge."
-		switch r.Outcome {
-		case outcomeGivenUp:
-			outcome, detail = "pending", "Its transaction was not mined for so long that this ring no longer waits for it. It can be mined as long as its nonce is unused: use the nonce for another transaction before you pay again. If it was mined, give the operator the transaction."
-		case mpp.Mismatched.String():
-			detail = "Its transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."
-		}
-	}
-	more := map[string]any{"outcome": outcome}
-	if r.Member != "" {
-		more["links"] = map[string]string{"self": s.base() + "/api/ring/" + r.Member}
-	}
-	return &Problem{Code: api.CredentialReused, Detail: "This credential was used before. " + detail, More: more}
-}
-
-// unapplied is the answer to a credential if its payment has settled without an effect.
-func unapplied(r *ledger.Reservation) *Problem {
-	p, _ := StoredPayment(r) // without a reference if it cannot be read
-	why := "what it brought was accounted for before"
-	if code := api.Code(r.Reason); slices.Contains(api.Codes(), code) {
-		why = "what it pays for cannot be done any more (" + r.Reason + ")"
-	}
-	if r.Reason == ReasonForeign || r.Reason == ReasonElsewhere {
-		why = r.Reason
-	}
-	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": p.Reference},
-		Detail: "The transaction of this credential has paid this ring and has no effect: " + why + ". Do not pay again. The operator keeps a record of the payment and can put it right: give the reference."}
 }
 
 // A client that has lost its credential repeats its request with the same Idempotency-Key,
@@ -494,17 +452,6 @@ var (
 		Detail: "The transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."}
 	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have. If you sent a credential, send the same request with it again before you pay anew."}
 )
-
-// lapsed is the answer to a credential whose payment has lapsed.
-func lapsed(p mpp.Payment) *Problem {
-	how := "It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
-		"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."
-	if !p.Until.IsZero() {
-		how = "It can be mined until " + p.Until.Format(time.RFC3339) + ", and then has its effect if that is still possible. Repeat this request after that. Do not pay again before."
-	}
-	return &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
-		Detail: "The transaction of this credential has not been mined, and holds nothing any more. " + how}
-}
 
 // refusal gives err as what a caller sees, nil for none. One that is not a [Problem] is a
 // plain 500.

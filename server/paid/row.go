@@ -37,9 +37,11 @@ type row struct {
 }
 
 // rowOf reads a stored payment.
-func rowOf(r *ledger.Reservation) (row, error) {
-	p, err := StoredPayment(r)
-	return row{Reservation: *r, payment: p}, err
+func rowOf(r *ledger.Reservation) (at row, err error) {
+	if at.Reservation = *r; r.Payment != nil { // a proof has none
+		at.payment, err = StoredPayment(r)
+	}
+	return at, err
 }
 
 // stored is r as the ledger keeps it.

@@ -164,7 +164,6 @@ func (s *Service) concluded(w *work, was state, f facts) {
 		s.record(w, o, slog.LevelInfo, "payment applied", "applied", w.Member, "")
 	case was == sent && w.Outcome == outcomeGivenUp:
 		s.record(w, o, slog.LevelWarn, "payment given up: it was not mined, and still can be", string(OutcomeFailed), w.Member, w.Reason)
-		w.err = s.reused(&w.Reservation)
 	case was == sent && o.State == mpp.Settled:
 		s.Failpoint("applied")
 		level := slog.LevelError
@@ -172,15 +171,16 @@ func (s *Service) concluded(w *work, was state, f facts) {
 			level = slog.LevelWarn
 		}
 		s.record(w, o, level, "payment settled and has no effect", "unapplied", w.Member, w.Reason)
-		w.err = s.reused(&w.Reservation)
 	case was == sent:
 		s.record(w, o, slog.LevelWarn, "payment failed", o.State.String(), w.Member, o.Detail)
-		w.err = s.failed(w)
 	case w.vanished():
 		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", w.log(), "outcome", w.Outcome, "detail", w.Reason, Audit, "money")
 	}
 	if was == sent {
 		s.gas.Land(w.ID)
+		if no := w.answer(waiting, s.base()); no != nil {
+			w.err = no
+		}
 		s.finish(w)
 	}
 }

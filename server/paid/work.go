@@ -219,20 +219,6 @@ func comesFirst(first *ledger.Reservation) *Problem {
 			end + " Nothing was charged by this payment. Repeat this request later."}
 }
 
-// accounted is the answer to a payment if events account for its transaction already.
-func accounted(adjusted bool, reference string) *Problem {
-	if adjusted {
-		return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": reference},
-			Detail: "The operator has already accounted for the transaction of this credential, so this request has no effect. Do not pay again. The reference names the transaction."}
-	}
-	return errKnown
-}
-
-// errKnown is the answer to a transaction that has its event already, if no more is known
-// of it.
-var errKnown = &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
-	Detail: "The transaction of this credential was applied before. Do not pay again."}
-
 // reserve stores the reservation of w if the order can still be carried out, there is no
 // other payment for it, and not too many payments are open. open is what the payer had
 // open, in cents, when [Service.covered] asked for its balance.
