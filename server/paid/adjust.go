@@ -126,8 +126,8 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 			}
 		}
 		for _, r := range without {
-			r.Reason = ReasonAdjusted
-			if err := tx.Update(r); err != nil {
+			at, _ := step(row{Reservation: *r}, facts{accounts: ReasonAdjusted})
+			if err := tx.Update(&at.Reservation); err != nil {
 				return err
 			}
 		}

@@ -45,13 +45,6 @@ func (s *Service) update(ctx context.Context, id string, change func(*ledger.Tx,
 	})
 }
 
-// A payment can be made without this process knowing: its record was lost with a disk, or
-// its payer sent the transaction. Its credential can come too late, or for an order that
-// is refused by now. Money that came in time still has its effect, as long as its network
-// knows the transaction. If the effect is not possible any more, the payment is stored for
-// the operator. No answer to it is a 402, because clients pay again on one. A payment that
-// any bearer of its signature can present has no effect like this, see [ReasonForeign].
-
 // mayBeUnderWay says whether its payer may have sent a payment, or an earlier process whose record
 // of that was lost. This process has records of what it has sent itself, and payers of x402 send
 // nothing. The payment is refused and not mined yet: the refusal is only that its time has passed,

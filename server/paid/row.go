@@ -207,6 +207,7 @@ func (r row) arrived(f facts) (row, effect) {
 		r.refused = accounted(f.books.adjusted, r.settledBy(f.said))
 		return r, refuse
 	}
+	r.refused = nil
 	return r.end(f.said, why), keep
 }
 

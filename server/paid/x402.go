@@ -189,10 +189,6 @@ func explainKept(tx *ledger.Tx, p mpp.Payment) error {
 	if err != nil {
 		return err
 	}
-	kept, err := rowOf(r)
-	if err != nil {
-		return err
-	}
-	kept, _ = step(kept, facts{accounts: ReasonElsewhere})
+	kept, _ := step(row{Reservation: *r}, facts{accounts: ReasonElsewhere})
 	return tx.Update(&kept.Reservation)
 }
