@@ -82,7 +82,9 @@ func factsAt() facts {
 	return facts{now: stepNow, refused: &Problem{Code: api.RankTaken}, claim: claimed{realm: true, payee: true, request: true}}
 }
 
-func has(state mpp.State, deep bool) mpp.Outcome { return mpp.Outcome{State: state, Deep: deep, Detail: "as it says"} }
+func has(state mpp.State, deep bool) mpp.Outcome {
+	return mpp.Outcome{State: state, Deep: deep, Detail: "as it says"}
+}
 
 // overdue is the time after which a payment can no longer be mined, at a network that works.
 func overdue(r *row, f *facts) {
