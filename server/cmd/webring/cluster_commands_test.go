@@ -167,7 +167,16 @@ func TestAnOriginBecomesAClusterAndASingleOneAgain(t *testing.T) {
 		t.Helper()
 		eventually(t, "an etcd without what all nodes have", longEnough, func() bool {
 			out = command(a, "status")
-			return strings.Contains(out, "b leads; ") && strings.Contains(out, " 0 bytes of the tail")
+			if !strings.Contains(out, "b leads; ") || !strings.Contains(out, " 0 bytes of the tail") {
+				return false
+			}
+			// Each node says every second how far it is.
+			for _, line := range strings.Split(strings.TrimSpace(out), "\n")[2:4] {
+				if fields := strings.Fields(line); len(fields) < 3 || !strings.Contains(out, "at transaction "+fields[2]+",") {
+					return false
+				}
+			}
+			return true
 		})
 	}
 	all()

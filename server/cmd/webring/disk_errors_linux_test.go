@@ -92,6 +92,7 @@ func TestADiskThatBeginsToGiveErrors(t *testing.T) {
 		t.Errorf("verify: %s", out)
 	}
 	namesTheDisk(t, "verify", out)
+	eventually(t, "a line in the log that names the disk", longEnough, func() bool { return strings.Contains(o.log.String(), "the disk gives errors") })
 	namesTheDisk(t, "the log", o.log.String())
 	if ready, rows := o.readiness(); ready || !strings.Contains(rows["disk"].Detail, "the disk gives errors") {
 		t.Errorf("/readyz: %v %+v", ready, rows)
