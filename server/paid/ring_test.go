@@ -139,15 +139,10 @@ func newRing(t *testing.T, changes ...func(*ring)) *ring {
 	return r
 }
 
-// wrapped is a method within another, as the leader of a cluster has it.
-type wrapped struct{ paid.Method }
-
-func (w wrapped) Unwrap() paid.Method { return w.Method }
-
-// two configures a second payment method, which is wrapped.
+// two configures a second payment method.
 func two(r *ring) {
 	r.methods = func(dead *atomic.Bool) []paid.Method {
-		return []paid.Method{&method{node{r.network, dead}, "coin"}, wrapped{&method{node{r.second, dead}, "token"}}}
+		return []paid.Method{&method{node{r.network, dead}, "coin"}, &method{node{r.second, dead}, "token"}}
 	}
 }
 

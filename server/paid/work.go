@@ -154,21 +154,14 @@ func (s *Service) claimNonce(w *work) (other *work) {
 	return other
 }
 
-// counting is a [Method] whose payments can have nonces.
-type counting interface {
-	// Unused refuses a payment whose nonce has been used, with the error of Simulate.
-	Unused(ctx context.Context, p mpp.Payment) error
-}
-
 // unused asks once more whether the nonce of w has been used, if it has one.
 func (s *Service) unused(w *work) error {
-	m, ok := as[counting](w.network.Method)
-	if !ok || w.payment.Nonce == "" {
+	if w.payment.Nonce == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
 	defer cancel()
-	return m.Unused(ctx, w.payment)
+	return w.network.Unused(ctx, w.payment)
 }
 
 // nonceKey names the nonce of a payment among the replay keys, "" if it has none.
