@@ -418,11 +418,11 @@ func (r *ring) must(err error) {
 	}
 }
 
-// fillCategories brings as many categories into use as may be.
-func (r *ring) fillCategories() {
+// fillCategories brings so many categories into use.
+func (r *ring) fillCategories(most int) {
 	r.t.Helper()
 	r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
-		for i := len(tx.State().Categories()); i < core.MaxCategories; i++ {
+		for i := len(tx.State().Categories()); i < most; i++ {
 			name := fmt.Sprintf("filler-%d", i)
 			_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Website, Category: name, Fee: 100},
 				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})
