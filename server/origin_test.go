@@ -61,6 +61,14 @@ func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
 		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, Payee: c.Payee(), ValidBefore: time.Now().Add(cmp.Or(c.life, 25*time.Second))}, nil
 }
 
+func (c *coin) TokenDomain() *mpp.TypedDomain { return nil }
+
+func (c *coin) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
+
+func (c *coin) Payer(account [20]byte) string { return core.Account(account).String() }
+
+func (c *coin) Unused(context.Context, mpp.Payment) error { return nil }
+
 func (c *coin) PaysGas() bool { return false }
 
 func (c *coin) Pace() time.Duration { return 0 }

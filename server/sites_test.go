@@ -55,7 +55,7 @@ func TestMemberSitesAreReadForEachClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := func(client string) bool {
-		return slices.Contains(s.Accounts(t.Context(), client, "http://site.dev/"), siteproof.Named{Account: core.AccountOf(account), Host: true})
+		return slices.Contains(s.Accounts(t.Context(), client, "http://site.dev/"), core.AccountOf(account))
 	}
 	const greedy, other = "198.51.100.1", "203.0.113.1"
 	for n := 0; named(greedy); n++ {

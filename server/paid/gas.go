@@ -201,7 +201,7 @@ func (s *Service) refuses(n *network, payer string, paid bool, client string) *P
 // refusesCode says why no payment of a new account with code is submitted, because of what others
 // have wasted; nil if one is, or if the account has no code. Only then is that asked.
 func (s *Service) refusesCode(w *work, paid bool) error {
-	m, ok := as[coded](w.network.Method)
+	m, ok := w.network.Method.(coded)
 	if !ok || s.apart(w.network, w.payment.Payer, paid) {
 		return nil
 	}

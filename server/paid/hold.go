@@ -204,7 +204,7 @@ func (s *Service) named(ctx context.Context, client string, o order, account cor
 	r := o.(*registration)
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
-	if !s.accountsAt(ctx, client, r.URL).Includes(account, false) {
+	if !s.accountsAt(ctx, client, r.URL).Includes(account) {
 		return false
 	}
 	s.names.Put(r.Key, account, s.Now())

@@ -576,45 +576,6 @@ func TestASiteThatNamesAnAccountOpensItsDomain(t *testing.T) {
 	})
 }
 
-// The default category is open when all that money opens are in use, and so are others to
-// sites that name the account.
-func TestNoMoneyClosesCategories(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var shown *sites
-		r := newRing(t, func(r *ring) { shown, r.capacity = withSites(r), 10_000 })
-		r.fillCategories()
-		new := func(n int) string { return site(fmt.Sprintf("https://www.honest-%d.dev/x", n), fmt.Sprint("new-", n)) }
-		ada := account(1, 42431)
-		r.post(paid.OpRegister, new(0)).is(422, api.CategoryUnavailable)
-		r.tries(site("https://plain.dev", "general"), ada).is(201, "")
-		shown.show("https://www.honest-0.dev/x", ada)
-		r.post(paid.OpRegister, new(0)).is(422, api.CategoryUnavailable) // the page is not the host
-		shown.show("www.honest-0.dev", ada)
-		bob := account(2, 42431)
-		r.post(paid.OpRegister, new(0), r.sign(r.challenge(paid.OpRegister, new(0)), bob, 100)).is(422, api.CategoryUnavailable)
-		r.tries(new(0), ada).is(201, "")
-		r.tries(site("https://joins.dev", "new-0"), bob).is(201, "") // it is open to all now
-
-		// One domain opens one, whichever account it names, and all domains some each day.
-		shown.show("b.honest-0.dev", bob)
-		r.limited(r.tries(site("https://b.honest-0.dev", "another"), bob), api.CategoryUnavailable, "/category", bob, 100)
-		n := 1
-		for ; n < 100; n++ {
-			payer := account(10+n, 42431)
-			shown.show(fmt.Sprintf("www.honest-%d.dev", n), payer)
-			if a := r.tries(new(n), payer); a.Status != 201 {
-				r.limited(a, api.CategoryUnavailable, "/category", payer, 0)
-				break
-			}
-		}
-		if n < 25 || n > 32 {
-			t.Errorf("%d categories were opened in a day", n)
-		}
-		time.Sleep(24*time.Hour + time.Second)
-		r.tries(new(n), account(10+n, 42431)).is(201, "")
-	})
-}
-
 // Strangers who fill a domain do not keep its root from its owner.
 func TestTheRootOfADomainStaysOpen(t *testing.T) {
 	inRing(t, "", func(t *testing.T, r *ring) {

@@ -21,7 +21,8 @@ import (
 type network struct {
 	Method
 	clock  func() time.Time
-	payees []string // all that the ring ever had there, today's first
+	fence  func() error // see [Config.Fence]
+	payees []string     // all that the ring ever had there, today's first
 
 	requests requests
 
@@ -243,8 +244,11 @@ func (n *network) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, erro
 	return n.believed(p, o), err
 }
 
-// Broadcast is [Method.Broadcast] in the same way.
+// Broadcast is [Method.Broadcast] in the same way, behind the fence: no payment is sent otherwise.
 func (n *network) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
+	if err := n.fence(); err != nil {
+		return mpp.Outcome{State: mpp.Pending}, fmt.Errorf("%w: %w", mpp.ErrUnavailable, err)
+	}
 	o, err := n.Method.Broadcast(ctx, p, x)
 	return n.believed(p, o), err
 }

@@ -589,6 +589,10 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 		Bearer: c.Challenge.Intent == x402.Intent}, nil
 }
 
+func (m *method) TokenDomain() *mpp.TypedDomain { return nil }
+
+func (m *method) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
+
 // Payer is an address as it is.
 func (m *method) Payer(account [20]byte) string { return core.Account(account).String() }
 

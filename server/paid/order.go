@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"webring/server/paid/form"
 	"webring/server/paid/risk"
 	"webring/server/sites/score"
-	"webring/server/sites/siteproof"
 )
 
 // operation is one of those that are named in a [Call].
@@ -332,7 +330,7 @@ func (o *registration) possible(v *ledger.View, payer string) error {
 	account := core.AccountOf(payer)
 	// A challenge for which the site was asked promises only the accounts that it names.
 	return cmp.Or(o.service.limits.SharesDomain(v, o.Key, account, nil, o.named),
-		o.service.limits.OpensCategory(v, o.Category, o.Key, account, o.named.Includes(account, true), o.promised && len(o.named) == 0))
+		o.service.limits.OpensCategory(v, o.Category, account))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
@@ -342,16 +340,12 @@ func (o *registration) decide(ctx context.Context, client string) error {
 // measure puts the score of the site into o, and refuses one that is too low. If a limit
 // keeps strangers out, it first asks the site for the accounts that it names.
 func (o *registration) measure(ctx context.Context, client string, scorer Scorer) (err error) {
-	var beyond, shared bool
+	var shared bool
 	o.service.Ledger.View(func(v *ledger.View) {
-		beyond = risk.Opens(v.State(), o.Category) && risk.BeyondMoney(v, false) >= 0
 		shared = o.service.limits.SharesDomain(v, o.Key, core.Account{}, nil, nil) != nil
 	})
-	if beyond || shared {
+	if shared {
 		o.named = o.service.accountsAt(ctx, client, o.URL)
-	}
-	if beyond && !slices.ContainsFunc(o.named, func(n siteproof.Named) bool { return n.Host }) {
-		return risk.ErrNoCategory
 	}
 	o.Score, err = o.service.measure(ctx, client, scorer, o.URL)
 	return err

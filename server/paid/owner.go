@@ -35,6 +35,8 @@ type Prover interface {
 	// Verify returns the account that a credential proves. The id of its challenge has been
 	// verified. It refuses with a *[mpp.Rejection].
 	Verify(c mpp.Credential) (account string, err error)
+	// ToSign is as in [Method].
+	ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error)
 }
 
 // ownerRequest is what an owner wants done to a member.

@@ -308,9 +308,9 @@ func TestOpenRegistrationsCountAsCategories(t *testing.T) {
 		one := `{"name":"One","url":"https://one.dev","kind":"agent","category":"one"}`
 		other := `{"name":"Other","url":"https://other.dev","kind":"agent","category":"other"}`
 		first, second := r.challenge(paid.OpRegister, one), r.challenge(paid.OpRegister, other)
-		r.fillCategories()
+		r.fillCategories(3 * core.MaxCategories)
 		r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
-			for i := range 1023 {
+			for i := range core.MaxCategories - 2 {
 				id := fmt.Sprint("open-", i)
 				if err := tx.Reserve(&ledger.Reservation{ID: id, State: ledger.Reserved, Operation: ledger.OperationRegister,
 					URLKey: id + ".dev", Cents: 100, Payer: id, ReplayKeys: []string{id}}); err != nil {
@@ -322,5 +322,6 @@ func TestOpenRegistrationsCountAsCategories(t *testing.T) {
 		r.post(paid.OpRegister, one, r.sign(first, "alice", 100)).is(201, "")
 		r.post(paid.OpRegister, other, r.sign(second, "bob", 100)).is(422, api.CategoryUnavailable)
 		r.has(amounts{"bob paid": 0})
+		r.tries(site("https://plain.dev", "general"), "bob").is(201, "") // is always open
 	}, func(r *ring) { r.capacity = 10_000 })
 }

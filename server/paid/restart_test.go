@@ -173,6 +173,36 @@ func TestReservationThatWasNeverSent(t *testing.T) {
 	})
 }
 
+// Behind the fence nothing is sent, and the payment stays open. Without it the payment goes on.
+func TestNothingIsSentBehindTheFence(t *testing.T) {
+	for _, op := range orders {
+		var leads atomic.Bool
+		leads.Store(true)
+		inAdasRing(t, op.op, func(t *testing.T, r *ring) {
+			leads.Store(false)
+			ch := r.challenge(op.op, op.body)
+			h := r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{r.sign(ch, "bob", op.cents)}})
+			time.Sleep(20 * time.Second)
+			if stored := r.stored(ch); stored == nil || stored.State != ledger.Reserved {
+				t.Errorf("%+v", stored)
+			}
+			r.has(amounts{"bob paid": 0})
+			leads.Store(true)
+			h.wait().is(op.status, "")
+			r.has(amounts{op.slug: op.total, "bob paid": op.cents, "open": 0})
+		}, func(r *ring) {
+			r.config = func(cfg *paid.Config) {
+				cfg.Fence = func() error {
+					if !leads.Load() {
+						return errors.New("another node leads")
+					}
+					return nil
+				}
+			}
+		})
+	}
+}
+
 // A commit fails, stored or not: the ledger ends, no payment is asked for, and the next
 // process finishes what it finds.
 func TestLedgerBreaksOnTheWay(t *testing.T) {

@@ -139,15 +139,10 @@ func newRing(t *testing.T, changes ...func(*ring)) *ring {
 	return r
 }
 
-// wrapped is a method within another, as the leader of a cluster has it.
-type wrapped struct{ paid.Method }
-
-func (w wrapped) Unwrap() paid.Method { return w.Method }
-
-// two configures a second payment method, which is wrapped.
+// two configures a second payment method.
 func two(r *ring) {
 	r.methods = func(dead *atomic.Bool) []paid.Method {
-		return []paid.Method{&method{node{r.network, dead}, "coin"}, wrapped{&method{node{r.second, dead}, "token"}}}
+		return []paid.Method{&method{node{r.network, dead}, "coin"}, &method{node{r.second, dead}, "token"}}
 	}
 }
 
@@ -423,11 +418,11 @@ func (r *ring) must(err error) {
 	}
 }
 
-// fillCategories brings as many categories into use as may be.
-func (r *ring) fillCategories() {
+// fillCategories brings so many categories into use.
+func (r *ring) fillCategories(most int) {
 	r.t.Helper()
 	r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
-		for i := len(tx.State().Categories()); i < core.MaxCategories; i++ {
+		for i := len(tx.State().Categories()); i < most; i++ {
 			name := fmt.Sprintf("filler-%d", i)
 			_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Website, Category: name, Fee: 100},
 				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})

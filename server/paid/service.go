@@ -36,6 +36,15 @@ type Method interface {
 	// Exact gives what an x402 offer says of the request parameter of a challenge; ok is
 	// false if no x402 client can pay that.
 	Exact(request string) (offer x402.Offer, ok bool)
+	// TokenDomain is the EIP-712 domain of the token, under which payments are signed. Signing
+	// needs its name and version, which only the token's contract has. nil: payments are
+	// signed in another way.
+	TokenDomain() *mpp.TypedDomain
+	// ToSign gives what the browser's wallet of an account signs to answer a challenge, nil if
+	// no such wallet can. It asks nothing of the network.
+	ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error)
+	// Payer names an account as payments of it do.
+	Payer(account [20]byte) string
 	// Decode reads the payment out of a credential. The id of its challenge has been
 	// verified. Without a network, it checks that the payment is for that challenge
 	// and pays what the challenge asks for. InTime checks its validity. Decode refuses
@@ -49,6 +58,9 @@ type Method interface {
 	// refuses with a *[mpp.Rejection] or, when the network gives no answer,
 	// [mpp.ErrUnavailable].
 	Simulate(ctx context.Context, p mpp.Payment) error
+	// Unused refuses a payment whose nonce has been used since it was simulated, as Simulate
+	// does. It is only asked about a payment with a nonce.
+	Unused(ctx context.Context, p mpp.Payment) error
 	// Holds asks whether the payer's account holds so many cents of the token that it
 	// pays in. It refuses as Simulate does.
 	Holds(ctx context.Context, p mpp.Payment, cents int64) error
@@ -117,6 +129,10 @@ type Config struct {
 	// nearly full. It is called before each challenge and each simulation, so it must
 	// be quick. nil: always ready.
 	Ready func() error
+	// Fence says why this process may send no payment any more: another node leads, and goes on
+	// with all payments by the same keys. It is called before a payment is sent, so it must be
+	// quick. nil: it may always send.
+	Fence func() error
 	// Told, when given, is told the time of each block that a network calls its newest. teller
 	// names that.
 	Told func(teller string, block time.Time)
@@ -193,6 +209,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
 	}
+	if cfg.Fence == nil {
+		cfg.Fence = func() error { return nil }
+	}
 	if cfg.Told == nil {
 		cfg.Told = func(string, time.Time) {}
 	}
@@ -210,6 +229,7 @@ func New(cfg Config) (*Service, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
 		n := newNetwork(m, s.Now)
+		n.fence = s.Fence
 		if err := s.knowPayees(n); err != nil {
 			s.cancel()
 			return nil, err

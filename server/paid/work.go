@@ -15,21 +15,15 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// counting is a [Method] whose payments can have nonces.
-type counting interface {
-	// Unused refuses a payment whose nonce has been used, with the error of Simulate.
-	Unused(ctx context.Context, p mpp.Payment) error
-}
 
 // unused asks once more whether the nonce of w has been used, if it has one.
 func (s *Service) unused(w *work) error {
-	m, ok := as[counting](w.network.Method)
-	if !ok || w.payment.Nonce == "" {
+	if w.payment.Nonce == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
 	defer cancel()
-	return m.Unused(ctx, w.payment)
+	return w.network.Unused(ctx, w.payment)
 }
 
 // knownAs says what is known of the payment of w already: it may be reserved under one of its replay keys,

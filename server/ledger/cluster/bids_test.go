@@ -52,6 +52,11 @@ func (settled) Payee() string       { return "the ring" }
 func (settled) Life() time.Duration { return paid.ChallengeLife }
 func (settled) PaysGas() bool       { return false }
 func (settled) Pace() time.Duration { return 0 }
+
+func (settled) TokenDomain() *mpp.TypedDomain                       { return nil }
+func (settled) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
+func (settled) Payer(account [20]byte) string                       { return core.Account(account).String() }
+func (settled) Unused(context.Context, mpp.Payment) error           { return nil }
 func (settled) Request(cents int64) (string, error) {
 	return mpp.EncodeJSON(map[string]int64{"cents": cents})
 }

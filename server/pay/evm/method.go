@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
@@ -175,6 +176,9 @@ func (m *Method) payee(a *authorization) string {
 	return signed.Payee()
 }
 
+// Unused refuses nothing: payments have no nonces that others could use.
+func (m *Method) Unused(context.Context, mpp.Payment) error { return nil }
+
 // PaysGas says that this service pays for the gas of what it submits.
 func (m *Method) PaysGas() bool { return true }
 
@@ -258,21 +262,21 @@ var transferFields = []mpp.TypedField{{Name: "from", Type: "address"}, {Name: "t
 	{Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"}}
 
 // TokenDomain is the EIP-712 domain of the token, under which authorisations are signed.
-func (m *Method) TokenDomain() mpp.TypedDomain {
-	return mpp.TypedDomain{Name: m.cfg.Name, Version: m.cfg.Version, ChainID: m.cfg.ChainID, Contract: m.Token.Hex()}
+func (m *Method) TokenDomain() *mpp.TypedDomain {
+	return &mpp.TypedDomain{Name: m.cfg.Name, Version: m.cfg.Version, ChainID: m.cfg.ChainID, Contract: m.Token.Hex()}
 }
 
 // ToSign gives what the wallet of an account signs to pay for c, one of this method's
 // challenges. Nothing is asked of the network.
-func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
+func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error) {
 	payer := common.Address(account)
 	cents, token, recipient, err := node.Asked(c.Request, m.request)
 	if err != nil {
-		return mpp.ToSign{}, err
+		return nil, err
 	}
 	expires, err := c.ExpiresAt()
 	if err != nil {
-		return mpp.ToSign{}, err
+		return nil, err
 	}
 	transfer := spelled{
 		From: payer.Hex(), To: recipient.Hex(), Value: strconv.FormatUint(node.Units(cents), 10),
@@ -283,9 +287,9 @@ func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
 		spelled
 		Signature string `json:"signature"`
 	}{"authorization", transfer, ""}, m.Account+payer.Hex())
-	domain := m.TokenDomain()
+	domain := *m.TokenDomain()
 	domain.Contract = token.Hex()
-	return mpp.ToSign{
+	return &mpp.ToSign{
 		Account: payer.Hex(), Chain: mpp.ChainOf(m.cfg.ChainID), Credential: cred,
 		TypedData: mpp.Typed(domain, "TransferWithAuthorization", transferFields, transfer),
 	}, err

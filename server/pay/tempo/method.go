@@ -138,6 +138,12 @@ func (m *Method) replayKey(tx *transaction) string {
 // sooner, within maxAhead.
 func (m *Method) Life() time.Duration { return 5 * time.Minute }
 
+// TokenDomain is nil: payments are whole transactions.
+func (m *Method) TokenDomain() *mpp.TypedDomain { return nil }
+
+// ToSign is nil: wallets of browsers sign no transactions of Tempo.
+func (m *Method) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
+
 // PaysGas says that payers pay for their gas.
 func (m *Method) PaysGas() bool { return false }
 

@@ -113,13 +113,13 @@ var proofFields = []mpp.TypedField{{Name: "account", Type: "address"}, {Name: "c
 
 // ToSign gives what the wallet of an account signs to prove itself for c, a challenge that
 // asks for a proof.
-func (p *Proofs) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
+func (p *Proofs) ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error) {
 	signer := common.Address(account)
 	cred, err := mpp.Unsigned(c, struct {
 		Type      string `json:"type"`
 		Signature string `json:"signature"`
 	}{"proof", ""}, p.account+node.LowerHex(signer))
-	return mpp.ToSign{
+	return &mpp.ToSign{
 		Account: signer.Hex(), Chain: mpp.ChainOf(p.chainID), Credential: cred,
 		TypedData: mpp.Typed(mpp.TypedDomain{Name: "MPP", Version: "3", ChainID: p.chainID}, "Proof", proofFields, struct {
 			Account   string `json:"account"`

@@ -131,26 +131,20 @@ func Names(ctx context.Context, client Client, at Place, account core.Account, a
 	return 0, errors.Is(file, errAbsent) && errors.Is(dns, errAbsent)
 }
 
-// Named is an account that a site names.
-type Named struct {
-	core.Account
-	Host bool // by its file or its DNS, and not by the one page alone
-}
-
 // Accounts gives the accounts that may register a URL by what its site says: their addresses
 // stand in the file of its host, each in a line of its own, in TXT records, or in the page
 // itself, in an element meta with the name [Meta]. At most 8 are given.
-func Accounts(ctx context.Context, client Client, site string) (all []Named) {
+func Accounts(ctx context.Context, client Client, site string) (all []core.Account) {
 	at, err := PlaceOf(site)
 	if err != nil {
 		return nil
 	}
 	var mu sync.Mutex
-	add := func(text string, host bool) bool {
+	add := func(text string) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if account, ok := address(text); ok && len(all) < maxNamed {
-			all = append(all, Named{account, host})
+			all = append(all, account)
 		}
 		return false
 	}
@@ -163,10 +157,10 @@ func Accounts(ctx context.Context, client Client, site string) (all []Named) {
 			return
 		}
 		for _, text := range metas(page.Body, page.Header.Get("Content-Type")) {
-			add(text, false)
+			add(text)
 		}
 	}()
-	_, _ = look(ctx, client, at, joins, func(text string) bool { return add(text, true) })
+	_, _ = look(ctx, client, at, joins, add)
 	<-done
 	return all
 }
