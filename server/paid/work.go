@@ -15,7 +15,6 @@ import (
 	"webring/server/pay/mpp"
 )
 
-
 // unused asks once more whether the nonce of w has been used, if it has one.
 func (s *Service) unused(w *work) error {
 	if w.payment.Nonce == "" {
