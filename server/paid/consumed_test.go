@@ -345,6 +345,7 @@ func TestACopyComesBeforeTheAnswerIsGiven(t *testing.T) {
 		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
 		call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}
 		var second *held
+		synctest.Wait() // that of ada has ended
 		ended = func() { second = r.begin(call) }
 		first := r.begin(call)
 		synctest.Wait()
