@@ -330,7 +330,7 @@ func TestPowerFailsWhileALostPaymentIsTakenUp(t *testing.T) {
 	}
 }
 
-// Fifty copies of a late credential have one effect.
+// Copies of a late credential, which meet at any step, have one effect.
 func TestCopiesOfALatePayment(t *testing.T) {
 	for _, step := range []string{"commit:1", "reserved", "receipt", "commit:2", "applied"} {
 		inAdasRing(t, step, func(t *testing.T, r *ring) {
