@@ -2,6 +2,7 @@ package paid_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -290,6 +291,35 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 			}
 		}, func(r *ring) { r.network.block = block })
 	}
+}
+
+// Two payments of an account are asked about before either is reserved: one balance does not do for both.
+func TestOneBalanceIsNotEnoughForTwoPaymentsAtOnce(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.balances["bob"], r.network.fates["bob"] = 299, fate{after: 10 * time.Second}
+		var credentials []string
+		for range 2 {
+			credentials = append(credentials, r.sign(r.challenge(paid.OpBid, fund), "bob", 150))
+		}
+		synctest.Wait()
+		open := r.hold("commit") // the writer is busy, so both wait for their reservations
+		r.clients.Go(func() { r.credit("ada", 1) })
+		synctest.Wait()
+		var all []*held
+		for _, credential := range credentials {
+			all = append(all, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}))
+		}
+		open()
+		synctest.Wait()
+		r.has(amounts{"open": 1})
+		time.Sleep(5 * time.Second)
+		if !all[0].answered() {
+			slices.Reverse(all)
+		}
+		all[0].wait().is(402, api.VerificationFailed).shows("reason", mpp.ReasonFunds)
+		all[1].wait().is(200, "")
+		r.has(amounts{"ada": 251, "bob paid": 150, "open": 0})
+	})
 }
 
 // A payment that is known to have failed releases its URL at once.

@@ -45,6 +45,7 @@ type network struct {
 	oldest    time.Time                                // of the blocks that it still has
 	simulate  func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding  func()                                   // called when a transaction is looked at
+	sending   func(mpp.Payment)                        // called when a transaction is to be sent
 	senders   int                                      // of every transaction
 	seen      func(context.Context)                    // called when it is asked for a refused payment
 	fates     map[string]fate                          // by payer
@@ -300,6 +301,12 @@ func (n node) submits(p mpp.Payment, x mpp.Expenses) error {
 }
 
 func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
+	n.mu.Lock()
+	sending := n.sending
+	n.mu.Unlock()
+	if sending != nil {
+		sending(p)
+	}
 	silent := n.ask("broadcast")
 	n.change(func() { n.asked["broadcast "+p.Reference]++ })
 	if silent == nil {

@@ -90,7 +90,8 @@ func TestStoredAnswerIsGivenOnce(t *testing.T) {
 		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
 		r.network.change(func() { r.network.down = false })
 		time.Sleep(time.Minute)
-		r.fifty(paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}}, 201)
+		call := paid.Call{Operation: paid.OpRegister, Body: []byte(ada), Authorization: []string{credential}}
+		r.oneOf([]paid.Call{call, call, call}).is(201, "")
 	})
 }
 

@@ -495,8 +495,8 @@ func TestProofsHoldForOneRequest(t *testing.T) {
 	})
 }
 
-// Of fifty copies of a proof at once, one is done. Later ones are told so, and by the
-// Idempotency-Key of the first they get its answer, also from the next process.
+// Of copies of a proof that wait for their turn at once, one is done. Later ones are told so, and by
+// the Idempotency-Key of the first they get its answer, also from the next process.
 func TestAProofIsSpentOnce(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const body, key = `{"name":"Other"}`, "a key of sixteen characters"
@@ -504,7 +504,7 @@ func TestAProofIsSpentOnce(t *testing.T) {
 		call := paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(body), Authorization: []string{credential}, IdempotencyKey: strings.ReplaceAll(key, " ", "-")}
 		events, plain := o.books.Size(), call
 		plain.IdempotencyKey = ""
-		o.fifty(plain, 200)
+		o.copiesAt("proved", plain, 200)
 		o.handle(plain).is(409, api.CredentialReused).shows("outcome", "applied").shows("links.self", base+"/api/ring/ada")
 		if o.books.Size() != events+1 {
 			t.Fatalf("%d events", o.books.Size()-events)
@@ -531,6 +531,23 @@ func TestAProofIsSpentOnce(t *testing.T) {
 		call.Authorization = nil
 		call.Body = []byte(`{"name":"Third","kind":"mcp"}`)
 		o.handle(call).is(402, api.PaymentRequired)
+	})
+}
+
+// A proof is not good any more if its challenge expires while it waits for its turn.
+func TestAProofExpiresWhileItWaits(t *testing.T) {
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		const body = `{"name":"Other"}`
+		challenge := o.challengeFor(paid.OpChange, "ada", body)
+		expires, err := challenge.ExpiresAt()
+		o.must(err)
+		open := o.hold("proved")
+		h := o.begin(paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(body), Authorization: []string{o.prove(challenge, alice)}})
+		time.Sleep(expires.Sub(o.now()))
+		o.unchanged("an expired proof", func() {
+			open()
+			h.wait().is(402, api.PaymentExpired)
+		})
 	})
 }
 

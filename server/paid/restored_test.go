@@ -15,6 +15,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
+	"webring/core/coretest"
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
@@ -205,6 +206,67 @@ func TestEqualPaymentThatCameBackIsAnother(t *testing.T) {
 		time.Sleep(time.Minute)
 		r.has(amounts{"open": 0, "ada": 400})
 	})
+}
+
+// An event that came back is taken for the effect of an open payment if it is just that. One of
+// another binding or sum is another payment's, though one transaction paid for both.
+func TestTheEventOfAnotherPaymentIsNotTaken(t *testing.T) {
+	const withBid = `{"name":"Bob","url":"https://bob.dev","kind":"mcp","bid":"1.50"}`
+	for _, c := range []struct {
+		name, op, body string
+		fee, bid       int64  // of the event
+		binding        string // of the event; "own" stands for the payment's
+		taken          bool
+	}{
+		{"the same bid", paid.OpBid, fund, 0, 150, "own", true},
+		{"a higher bid", paid.OpBid, fund, 0, 151, "own", false},
+		{"a lower bid, unbound", paid.OpBid, fund, 0, 149, "", false},
+		{"an equal bid", paid.OpBid, fund, 0, 150, "another", false},
+		{"the same registration", paid.OpRegister, withBid, 100, 150, "own", true},
+		{"another opening bid", paid.OpRegister, withBid, 100, 151, "own", false},
+		{"another opening bid, unbound", paid.OpRegister, withBid, 100, 149, "", false},
+		{"another fee, unbound", paid.OpRegister, withBid, 101, 150, "", false},
+		{"the same sum by another fee, unbound", paid.OpRegister, withBid, 150, 100, "", false},
+		{"an equal registration", paid.OpRegister, withBid, 100, 150, "another", false},
+	} {
+		inAdasRing(t, c.name, func(t *testing.T, r *ring) {
+			r.network.change(func() { r.network.binds, r.network.fates["bob"] = true, fate{after: 3 * time.Second} })
+			cents, slug, total := int64(150), "ada", 100+c.bid
+			if c.op == paid.OpRegister {
+				cents, slug, total = 250, "bob", c.fee+c.bid
+			}
+			asked := r.challenge(c.op, c.body)
+			h := r.begin(paid.Call{Operation: c.op, Body: []byte(c.body), Authorization: []string{r.sign(asked, "bob", cents)}})
+			synctest.Wait()
+			payment := core.Payment{Method: "coin", Network: "coin:test", Transaction: r.reference("bob"), Payer: "bob", Payee: "purse ", Binding: c.binding}
+			if c.binding == "own" {
+				payment.Binding = "of " + asked.ID
+			}
+			r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) (err error) {
+				var record ledger.Record
+				var e core.Event = &core.Bid{Stamp: tx.Stamp(), Member: "ada", Amount: c.bid, Payment: payment}
+				if c.op == paid.OpRegister {
+					texts := &core.Texts{Name: core.Text{Value: "Bob"}, URL: core.Text{Value: "https://bob.dev"}}
+					e = &core.Joined{Stamp: tx.Stamp(), Slug: "bob", Kind: core.MCP, Category: "general", Fee: c.fee, Bid: c.bid, Payment: payment,
+						Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL)}
+					record.Texts = core.AppendTexts(nil, texts)
+				}
+				if record.Event, err = core.AppendEvent(nil, e); err != nil {
+					return err
+				}
+				return tx.Adopt(record)
+			}))
+			code := api.PaymentUnapplied
+			if c.taken {
+				code = api.CredentialReused // whose answer is lost
+			}
+			h.wait().is(409, code)
+			r.has(amounts{slug: total, "bob paid": cents, "open": 0})
+			if applied := r.stored(asked).State == ledger.Applied; applied != c.taken {
+				t.Errorf("applied: %t", applied)
+			}
+		})
+	}
 }
 
 // Of a payment that the backup does not know at all, the event is enough to

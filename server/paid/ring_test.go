@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,6 +210,30 @@ func (r *ring) onStep(fn func(step string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.steps = fn
+}
+
+// hold has everything that comes to a failpoint wait there until open is called, from the turn on that
+// a colon precedes. open fails the test if nothing waits.
+func (r *ring) hold(step string) (open func()) {
+	name, turn, _ := strings.Cut(step, ":")
+	first, _ := strconv.Atoi(turn)
+	var came, waiting atomic.Int32
+	opened := make(chan struct{})
+	r.onStep(func(at string) {
+		if at == name && int(came.Add(1)) >= first {
+			waiting.Add(1)
+			<-opened
+		}
+	})
+	return func() {
+		r.t.Helper()
+		synctest.Wait()
+		if waiting.Load() == 0 {
+			r.t.Errorf("nothing came to %s", step)
+		}
+		r.onStep(nil)
+		close(opened)
+	}
 }
 
 // rules changes the rules in force.

@@ -330,14 +330,16 @@ func TestPowerFailsWhileALostPaymentIsTakenUp(t *testing.T) {
 	}
 }
 
-// Fifty copies of a late credential have one effect.
-func TestFiftyCopiesOfALatePayment(t *testing.T) {
-	inAdasRing(t, "", func(t *testing.T, r *ring) {
-		_, credential := r.lose(paid.OpBid, fund, 150)
-		time.Sleep(time.Hour)
-		r.fifty(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}, 200)
-		r.has(amounts{"ada": 250})
-	})
+// Copies of a late credential, which meet at any step, have one effect.
+func TestCopiesOfALatePayment(t *testing.T) {
+	for _, step := range []string{"commit:1", "reserved", "receipt", "commit:2", "applied"} {
+		inAdasRing(t, step, func(t *testing.T, r *ring) {
+			_, credential := r.lose(paid.OpBid, fund, 150)
+			time.Sleep(time.Hour)
+			r.copiesAt(step, paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}, 200)
+			r.has(amounts{"ada": 250})
+		})
+	}
 }
 
 // The operator can give a lost registration its effect, with the money that its

@@ -194,6 +194,33 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// The second answer may come from a node that has gone back, or is another one and behind. If it lacks
+// the block that decides, it does not prove that an authorisation was never used.
+func TestANodeThatWentBackProvesNothing(t *testing.T) {
+	for newest, proves := range map[int]bool{0: false, 7: false, 8: true, 10: true} { // 8 is after the end, and deep
+		n, m, p, _ := fake(t, 60)
+		n.Bend["eth_call"] = no
+		rounds := 0
+		n.Bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+			if string(params[0]) != `"latest"` {
+				return n.Block(params)
+			}
+			number := len(n.Times) - 1
+			if rounds++; rounds == 2 {
+				number = newest
+			}
+			return paytest.Block(uint64(number), n.Times[number])
+		}
+		o, err := m.Outcome(t.Context(), p)
+		if proves != (err == nil && o.State == mpp.Gone) || !proves && !errors.Is(err, mpp.ErrUnavailable) {
+			t.Errorf("block %d: %v: %s, %v", newest, o.State, o.Detail, err)
+		}
+		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Gone {
+			t.Errorf("once it is there: %v: %s, %v", o.State, o.Detail, err)
+		}
+	}
+}
+
 // What the chain has of an authorisation that this process knows nothing of. Where the
 // token knows the nonce and the node shows no event yet, nothing is concluded: its
 // events may come later than its state.
