@@ -10,6 +10,7 @@ import (
 	"webring/edge/share"
 	"webring/server/ledger"
 	"webring/server/paid"
+	"webring/server/paid/risk"
 	"webring/server/sites/fetch"
 	"webring/server/sites/score"
 	"webring/server/sites/score/local"
@@ -102,6 +103,6 @@ func (s memberSites) Look(ctx context.Context, client string, at siteproof.Place
 }
 
 // Accounts gives the accounts that a site names.
-func (s memberSites) Accounts(ctx context.Context, client, url string) []siteproof.Named {
+func (s memberSites) Accounts(ctx context.Context, client, url string) (risk.NamedBy, bool) {
 	return siteproof.Accounts(share.NewContext(ctx, share.AskerOf(client)), s.Client, url)
 }

@@ -14,7 +14,6 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
-	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -35,11 +34,7 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 	if err != nil {
 		return nil, false, err
 	}
-	again := " Pay the new challenge."
-	if w.reservation.Operation == OpRegister {
-		minutes := (risk.Seconds(s.barredFor(w.reservation)) + 59) / 60
-		again = fmt.Sprintf(" Pay the new challenge from another account, or from this one in %d minutes.", minutes)
-	}
+	const again = " Pay the new challenge."
 	switch o.State {
 	case mpp.Failed:
 		return nil, true, &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonReverted, Detail: "The transaction was mined and reverted, so nothing was paid." + again}
@@ -395,7 +390,7 @@ func (s *Service) settleSeen(w *work, refused *Problem) (*ledger.Reservation, er
 			}
 			return err
 		}
-		return tx.ReserveUnbarred(w.reservation)
+		return tx.Reserve(w.reservation)
 	})
 	switch {
 	case err == nil:

@@ -348,7 +348,7 @@ func (o *registration) measure(ctx context.Context, client string, scorer Scorer
 		shared = o.service.limits.SharesDomain(v, o.Key, core.Account{}, nil, nil) != nil
 	})
 	if beyond || shared {
-		o.named = o.service.accountsAt(ctx, client, o.URL)
+		o.named, _ = o.service.accountsAt(ctx, client, o.URL)
 	}
 	if beyond && !slices.ContainsFunc(o.named, func(n siteproof.Named) bool { return n.Host }) {
 		return risk.ErrNoCategory

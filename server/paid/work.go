@@ -26,12 +26,12 @@ type work struct {
 	client      string    // that brought the credential; "" if not known any more
 	began       time.Time // when its request, or that of an earlier process, came
 	reservation *ledger.Reservation
+	names       risk.NamedBy // by the site, if payments for its URL have failed
 	// refused is why the payment may not be sent any more, such as an expired
 	// challenge; nil when it may. Money that came already counts all the same.
 	refused *Problem
 	expires time.Time // of the challenge
 	realm   string    // of the challenge
-	named   bool      // the site that is to join names its account
 	unused  bool      // its network has said a moment ago that it was not made
 	ours    bool      // this process has issued the challenge
 
@@ -185,7 +185,7 @@ type facts struct {
 	credited bool                // events account for its transaction
 	adjusted bool                // by the operator
 	paid     bool                // its payer has paid here before
-	failed   int                 // payments for its URL, lately
+	failed   bool                // payments for its URL, lately
 	refused  error               // why its order may not be carried out
 }
 
@@ -217,7 +217,7 @@ func (w *work) read(v *ledger.View) (f facts, err error) {
 	if err != nil || w.refused != nil {
 		return f, err
 	}
-	f.failed, _ = failures(v, w.order)
+	f.failed = len(failures(v, w.order)) > 0
 	if f.refused = w.order.possible(v, w.payment.Payer); f.refused == nil {
 		f.refused = w.oneAtFirst(v)
 	}
@@ -283,7 +283,13 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.unused(w); err != nil {
 		return s.notSimulated(w, err)
 	}
-	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer), f.failed)
+	if f.failed {
+		known := false
+		w.names, known = s.accountsAt(s.ctx, w.client, w.order.(*registration).URL)
+		if !known && !w.names.Includes(core.AccountOf(w.payment.Payer), false) {
+			return errUnavailable
+		}
+	}
 	for {
 		open, err := s.covered(w)
 		if err != nil {
@@ -438,9 +444,6 @@ func (s *Service) reserve(w *work, open int64) error {
 		if err := cmp.Or(w.mayOpen(v, open), s.mayHold(v, w)); err != nil {
 			return err
 		}
-		if w.named {
-			return tx.ReserveUnbarred(r)
-		}
 		return tx.Reserve(r)
 	})
 	switch {
@@ -448,10 +451,6 @@ func (s *Service) reserve(w *work, open int64) error {
 		return s.keyUsed(earlier)
 	case errors.As(err, new(*ledger.ReplayedError)):
 		return s.replayed(err)
-	case errors.Is(err, ledger.ErrBarred):
-		// It is told when it may pay for this URL again.
-		return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(s.barredFor(w.reservation)),
-			Detail: "A payment of this account for this URL failed a short time ago. Try again later, or pay from another account. Nothing was charged."}
 	}
 	return s.notWritten(err, errPending)
 }
