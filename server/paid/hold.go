@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"webring/core"
@@ -58,53 +59,30 @@ func (s *Service) mayHold(v *ledger.View, w *work) error {
 	if len(failed) == 0 || w.names.Includes(core.AccountOf(payer), false) {
 		return nil
 	}
-	paid, err := v.HasPaid(payer)
-	if err != nil {
-		return err
-	}
-	until, why := failed[len(failed)-1].At, "its site names other accounts for it"
 	if len(w.names) == 0 {
-		var own []ledger.Failure
-		for _, f := range failed {
-			other := f.Payer != payer
-			if other && !paid {
-				if other, err = v.HasPaid(f.Payer); err != nil {
-					return err
-				}
+		paid, err := v.HasPaid(payer)
+		failed = slices.DeleteFunc(failed, func(f ledger.Failure) (other bool) {
+			if other = f.Payer != payer; other && !paid && err == nil {
+				other, err = v.HasPaid(f.Payer)
 			}
-			if !other {
-				own = append(own, f)
-			}
+			return other
+		})
+		if err != nil || len(failed) < 2 {
+			return err
 		}
-		if len(own) < 2 {
-			return nil
-		}
-		until, why = own[len(own)-2].At, "two of them were by this account"
-		if !paid {
-			why = "two of them were by accounts that have never paid here, and neither has this one. Any bid is a payment"
-		}
-	}
-	until = until.Add(ledger.FailurePeriod)
-	return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(until.Sub(s.Now())),
-		Detail: "Payments for this address have failed, and " + why + ". This account can register it after " + until.UTC().Format(time.RFC3339) + "." +
-			s.howToBeNamed(w.order, core.AccountOf(payer)) + " Nothing was charged by this request."}
-}
-
-// afterFailure says for the 402 document, to an account that may not be known, who can pay for the URL of an
-// order for which payments have failed. It says nothing to an account that the site names.
-func (s *Service) afterFailure(ctx context.Context, c *Call, o order, failed []ledger.Failure) string {
-	if len(failed) == 0 {
-		return ""
-	}
-	account := c.account()
-	if account != (core.Account{}) {
-		if names, _ := s.accountsAt(ctx, c.Client, o.(*registration).URL); names.Includes(account, false) {
-			return ""
-		}
+		failed = failed[:len(failed)-1] // it may fail again when only the last one counts
 	}
 	until := failed[len(failed)-1].At.Add(ledger.FailurePeriod)
-	return " A payment for this address has failed. Until " + until.UTC().Format(time.RFC3339) + " only accounts that its site names can register it. " +
-		"If it names none, an account waits once two of its payments have failed. All accounts that have never paid here count as one." + s.howToBeNamed(o, account)
+	return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(until.Sub(s.Now())),
+		Detail: s.afterFailure(w.order, core.AccountOf(payer), until) + " Nothing was charged by this request."}
+}
+
+// afterFailure says, to an account that may not be known, who can pay for the URL of an order for which payments
+// have failed.
+func (s *Service) afterFailure(o order, account core.Account, until time.Time) string {
+	return "Payments for this address have failed. If its site names accounts, only those can register it until " + until.UTC().Format(time.RFC3339) +
+		". If it names none, an account waits until then once two of its payments have failed. Accounts that have never paid here, not even for a bid, count as one account." +
+		s.howToBeNamed(o, account)
 }
 
 // coverTries is how often the network is asked whether an account holds enough for its
@@ -173,6 +151,16 @@ func (s *Service) accountsAt(ctx context.Context, client, url string) (names ris
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	return s.MemberSites.Accounts(ctx, client, url)
+}
+
+// vouchedFor says whether the site of a registration names the account of c.
+func (s *Service) vouchedFor(ctx context.Context, c *Call, o order) bool {
+	account := c.account()
+	if account == (core.Account{}) {
+		return false
+	}
+	names, _ := s.accountsAt(ctx, c.Client, o.(*registration).URL)
+	return names.Includes(account, false)
 }
 
 // failures gives the payments for the URL of an order that failed or lapsed in the last hour.

@@ -101,7 +101,7 @@ func TestAPaymentWithoutAnEndThatIsNotMined(t *testing.T) {
 			}
 			// It counts as a failure, and its payer pays for the URL in no other way.
 			r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), "mallory", 100)).is(503, api.PaymentPending)
-			if a := r.post(paid.OpRegister, bob).is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "A payment for this address has failed.") {
+			if a := r.post(paid.OpRegister, bob).is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "Payments for this address have failed.") {
 				t.Errorf("%s", a.Body)
 			}
 			if a := r.post(paid.OpRegister, bob, credential).is(503, api.PaymentPending); !strings.Contains(string(a.Body), "use the nonce for another transaction") {

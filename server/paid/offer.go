@@ -72,13 +72,11 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	// What it can be answered with, and what the challenge is to promise.
 	told := *why
 	told.RetryAfter = 0
-	note := ""
 	var ways []way
 	if c.op.owner {
 		ways = []way{{by: s.Prover, method: s.Prover.Method(), life: ChallengeLife, asks: readTerms(s.Prover.Request(), nil)}}
 		err = s.checkMachine()
 	} else {
-		note = s.afterFailure(ctx, c, o, failed)
 		ways, err = s.waysToPay(c, o.cents(), &told)
 	}
 	if err == nil {
@@ -141,7 +139,9 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	c.about.cents = o.cents()
 	more := api.AppendUSD(append(make([]byte, 0, 640), `,"amount_usd":"`...), o.cents())
 	more = append(append(append(more, `","expires":"`...), expiry(now, shortest)...), `","offers":[`...)
-	told.Detail += note
+	if n := len(failed); n > 0 && !s.vouchedFor(ctx, c, o) {
+		told.Detail += " " + s.afterFailure(o, c.account(), failed[n-1].At.Add(ledger.FailurePeriod))
+	}
 	a = s.document(&told, append(append(more, decoded...), ']'))
 	a.Header = append(a.Header, lines...)
 	return a, nil

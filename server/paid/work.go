@@ -185,7 +185,6 @@ type facts struct {
 	credited bool                // events account for its transaction
 	adjusted bool                // by the operator
 	paid     bool                // its payer has paid here before
-	failed   bool                // payments for its URL, lately
 	refused  error               // why its order may not be carried out
 }
 
@@ -217,7 +216,6 @@ func (w *work) read(v *ledger.View) (f facts, err error) {
 	if err != nil || w.refused != nil {
 		return f, err
 	}
-	f.failed = len(failures(v, w.order)) > 0
 	if f.refused = w.order.possible(v, w.payment.Payer); f.refused == nil {
 		f.refused = w.oneAtFirst(v)
 	}
@@ -283,8 +281,9 @@ func (s *Service) prepare(w *work, f facts) error {
 	if err := s.unused(w); err != nil {
 		return s.notSimulated(w, err)
 	}
-	if f.failed {
-		known := false
+	failed, known := false, false
+	s.Ledger.View(func(v *ledger.View) { failed = len(failures(v, w.order)) > 0 })
+	if failed {
 		w.names, known = s.accountsAt(s.ctx, w.client, w.order.(*registration).URL)
 		if !known && !w.names.Includes(core.AccountOf(w.payment.Payer), false) {
 			return errUnavailable
