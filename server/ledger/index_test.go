@@ -11,7 +11,7 @@ func TestFailuresAreForgotten(t *testing.T) {
 	x, now := newIndex(), time.Unix(1000, 0)
 	for i := range 100 {
 		failed := &Reservation{State: Failed, Operation: OperationRegister, URLKey: string(rune('a' + i))}
-		failed.fail(now.Add(time.Duration(i)*time.Second))
+		failed.fail(now.Add(time.Duration(i) * time.Second))
 		x.change(nil, failed)
 	}
 	for i, want := range []int{100, 99, 98, 97} {
