@@ -63,16 +63,8 @@ func (l *Ledger) Dump() Dump {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	x := l.index
-	x.failed = map[string][]failure{}
-	for mark, all := range l.index.failed {
-		// Memory may hold some that no longer count.
-		for i, f := range all {
-			last := all[len(all)-1].at
-			if l.cfg.Now().Sub(f.at) < FailurePeriod || i == len(all)-2 && l.cfg.Now().Sub(last) < FailurePeriod && last.Sub(f.at) < FailurePeriod {
-				x.failed[mark] = append(x.failed[mark], f)
-			}
-		}
-	}
+	x.failed = maps.Clone(x.failed)
+	x.expire(l.cfg.Now()) // memory may hold some that no longer count
 	x.blocks = blocks{}
 	for kind, some := range l.index.blocks {
 		if len(some) > 0 {

@@ -59,31 +59,15 @@ func failed(v *ledger.Reservation) (since time.Time, is bool) {
 	return v.FailedAt, true
 }
 
-func (m *model) barred(payer, key string, now time.Time) bool {
-	period := ledger.BarPeriod
-	if m.failures(key, now) > 1 {
-		period = ledger.FailurePeriod
-	}
-	return m.find(func(v *ledger.Reservation) bool {
-		since, is := failed(v)
-		return is && v.Payer == payer && m.urls[v.ID] == key && now.Sub(since) < period
-	}) != nil
-}
-
-// failures counts the last of a URL, and the one before if it is not an hour older.
-func (m *model) failures(key string, now time.Time) (count int) {
-	var times []time.Time
+// failures gives the payers of what failed for a URL within an hour, with the instants.
+func (m *model) failures(key string, now time.Time) (all []string) {
 	for _, v := range m.all {
-		if since, is := failed(v); is && m.urls[v.ID] == key {
-			times = append(times, since)
+		if since, is := failed(v); is && m.urls[v.ID] == key && now.Sub(since) < ledger.FailurePeriod {
+			all = append(all, fmt.Sprint(since.UnixMilli(), " ", v.Payer))
 		}
 	}
-	slices.SortFunc(times, time.Time.Compare)
-	slices.Reverse(times)
-	for i, from := 0, now; i < min(2, len(times)) && from.Sub(times[i]) < ledger.FailurePeriod; i++ {
-		count, from = count+1, times[i]
-	}
-	return count
+	slices.Sort(all)
+	return all
 }
 
 // leave notes that a member holds no URL to which it has moved.
@@ -108,8 +92,6 @@ func (m *model) reserve(v *ledger.Reservation, now time.Time) error {
 		return core.ErrURLTaken
 	case m.openURL(v.URLKey) != nil:
 		return ledger.ErrURLPending
-	case v.Operation == ledger.OperationRegister && m.barred(v.Payer, v.URLKey, now):
-		return ledger.ErrBarred
 	}
 	return nil
 }
@@ -387,13 +369,13 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 			if _, got := view.URLPending(key); got != (m.openURL(key) != nil) {
 				t.Fatalf("step %d: %s pending is %t", step, key, got)
 			}
-			if got, _ := view.URLFailures(key); got != m.failures(key, r.now()) {
-				t.Fatalf("step %d: %d failures of %s, want %d", step, got, key, m.failures(key, r.now()))
+			var got []string
+			for _, f := range view.URLFailures(key) {
+				got = append(got, fmt.Sprint(f.At.UnixMilli(), " ", f.Payer))
 			}
-			for _, p := range payers {
-				if _, got := view.Barred(p, key); got != m.barred(p, key, r.now()) {
-					t.Fatalf("step %d: %s barred from %s is %t", step, p, key, got)
-				}
+			slices.Sort(got)
+			if want := m.failures(key, r.now()); !slices.Equal(got, want) {
+				t.Fatalf("step %d: failures of %s: %q, want %q", step, key, got, want)
 			}
 		}
 	})

@@ -29,12 +29,8 @@ const (
 	OperationBid      = "bid"
 )
 
-// BarPeriod is how long the payer of a failed registration cannot reserve the
-// same URL again, at least: see [View.Barred].
-const BarPeriod = 10 * time.Minute
-
-// FailurePeriod is how long a failed registration counts against its URL, for all
-// payers: see [View.URLFailures].
+// FailurePeriod is how long a failed registration counts against its URL: see
+// [View.URLFailures].
 const FailurePeriod = time.Hour
 
 // Reservation is a verified payment on its way into the ledger, and the record of it
@@ -48,9 +44,7 @@ type Reservation struct {
 	State     ReservationState // Reserved in a new one
 	Operation string           // OperationRegister or OperationBid
 	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
-	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails or lapses; see barKey
-	URLMark   []byte           `json:",omitempty"` // set with Bar; see urlMark
-	HadPaid   bool             `json:",omitempty"` // set with Bar: the payer had paid here before
+	URLMark   []byte           `json:",omitempty"` // set by Update when a registration fails or lapses; see urlMark
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	// OnlyIfRank is the rank without which nothing was to be paid, 0 for any.
@@ -111,9 +105,6 @@ var (
 	ErrNoReservation = errors.New("ledger: no such reservation")
 	// ErrURLPending says that another payment for the same URL is open.
 	ErrURLPending = errors.New("ledger: the URL is being paid for")
-	// ErrBarred says that this payer's last payment for the URL failed a short time
-	// ago: see [View.Barred].
-	ErrBarred = errors.New("ledger: the payer's last payment for this URL failed a moment ago")
 	// ErrReservation says that a reservation is malformed, or that a change
 	// of it is not one that a reservation can go through.
 	ErrReservation = errors.New("ledger: invalid reservation")
@@ -213,28 +204,24 @@ func (r *Reservation) check() error {
 	return nil
 }
 
-// barKey replaces a payer and a URL after a payment has failed. A hash recognises them, and
-// the URL of a failed payment must not be stored for ever.
-func barKey(payer, urlKey string) []byte {
-	sum := sha256.Sum256([]byte(payer + "\x00" + urlKey))
+// urlMark replaces a URL after a payment has failed. A hash recognises it, and the URL of a
+// failed payment must not be stored for ever.
+func urlMark(urlKey string) []byte {
+	sum := sha256.Sum256([]byte(urlKey))
 	return sum[:]
 }
 
-// urlMark replaces a URL in the same way, for all payers.
-func urlMark(urlKey string) []byte { return barKey("", urlKey) }
-
 // fail ends r at this instant, and replaces its URL by what is needed to recognise it.
-// hadPaid says whether its payer has paid here before.
-func (r *Reservation) fail(at time.Time, hadPaid bool) {
+func (r *Reservation) fail(at time.Time) {
 	r.FailedAt = at
-	r.mark(hadPaid)
+	r.mark()
 	r.URLKey = ""
 }
 
 // mark puts what recognises a failure of r into r.
-func (r *Reservation) mark(hadPaid bool) {
+func (r *Reservation) mark() {
 	if r.Operation == OperationRegister {
-		r.Bar, r.URLMark, r.HadPaid = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), hadPaid
+		r.URLMark = urlMark(r.URLKey)
 	}
 }
 

@@ -133,7 +133,7 @@ func TestReservationThatCouldNotBeAppliedIsRefused(t *testing.T) {
 }
 
 // A registration that has lapsed holds nothing, and is a failure of its URL until it is applied
-// after all. Its payer is told from others when the ledger is opened again.
+// after all. Opening the ledger again changes none of that.
 func TestALapsedRegistrationCanBeApplied(t *testing.T) {
 	r := openedRing(t)
 	v := registration("new", "payer")
@@ -146,12 +146,11 @@ func TestALapsedRegistrationCanBeApplied(t *testing.T) {
 		t.Helper()
 		r.reopen()
 		r.View(func(view *ledger.View) {
-			n, _ := view.URLFailures("new.org")
-			_, barred := view.Barred("payer", "new.org")
+			all := view.URLFailures("new.org")
 			_, pending := view.URLPending("new.org")
-			all := len(view.Open()) - view.OpenPayments()
-			if n != failures || barred != (failures > 0) || pending || all != lapsed || len(view.Open()) != open || view.OpenPayments() != 0 {
-				t.Errorf("%d failures, barred: %t, pending: %t, %d lapsed, %d open; want %d, %d, %d", n, barred, pending, all, len(view.Open()), failures, lapsed, open)
+			out := len(view.Open()) - view.OpenPayments()
+			if len(all) != failures || failures > 0 && all[0].Payer != "payer" || pending || out != lapsed || len(view.Open()) != open || view.OpenPayments() != 0 {
+				t.Errorf("failures %v, pending: %t, %d lapsed, %d open; want %d, %d, %d", all, pending, out, len(view.Open()), failures, lapsed, open)
 			}
 		})
 	}
@@ -166,11 +165,11 @@ func TestALapsedRegistrationCanBeApplied(t *testing.T) {
 	})
 	r.must(func(tx *ledger.Tx) error { return applyRegistration(tx, v, "new") })
 	r.View(func(view *ledger.View) {
-		if got, err := view.Get(v.ID); err != nil || got.Bar != nil || got.URLMark != nil || got.Lapsed.IsZero() {
+		if got, err := view.Get(v.ID); err != nil || got.URLMark != nil || got.Lapsed.IsZero() {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if _, barred := view.Barred("payer", "new.org"); barred {
-			t.Error("its payer is barred")
+		if all := view.URLFailures("new.org"); len(all) != 1 || all[0].Payer != "another" {
+			t.Errorf("failures: %v", all)
 		}
 	})
 }
@@ -258,8 +257,8 @@ func TestWhatWasReservedStays(t *testing.T) {
 	}
 }
 
-// A registration that came to nothing keeps no address: what the bar needs
-// tells nobody which URL it was. The bar outlasts a restart all the same.
+// A registration that came to nothing keeps no address, only a hash of it. It counts as a
+// failure of its URL all the same, after a restart, too.
 func TestFailedRegistrationForgetsItsURL(t *testing.T) {
 	r := openedRing(t)
 	v := registration("new", "payer")
@@ -273,87 +272,18 @@ func TestFailedRegistrationForgetsItsURL(t *testing.T) {
 	stored := func() []byte { return r.get("r" + v.ID) }
 	for name, update := range map[string]*ledger.Reservation{"as it is kept": v, "by a hand that still has the URL": &plain} {
 		r.pass(time.Minute)
-		update.State, update.Bar = ledger.Failed, nil
+		update.State, update.URLMark = ledger.Failed, nil
 		r.must(func(tx *ledger.Tx) error { return tx.Update(update) })
 		r.reopen()
 		if bytes.Contains(stored(), []byte("new.org")) {
 			t.Errorf("updated %s: the URL is stored: %s", name, stored())
 		}
-		again := registration("new", "payer")
-		again.ID, again.ReplayKeys = "again", []string{"again"}
-		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != ledger.ErrBarred {
-			t.Errorf("updated %s: the same payer: %v, want ErrBarred", name, err)
-		}
 		r.View(func(v *ledger.View) {
-			if until, _ := v.Barred("payer", "new.org"); !until.Equal(start.Add(ledger.BarPeriod)) {
-				t.Errorf("updated %s: barred until %v", name, until)
+			if all := v.URLFailures("new.org"); len(all) != 1 || all[0].Payer != "payer" || !all[0].At.Equal(start) {
+				t.Errorf("updated %s: failures %v", name, all)
 			}
 		})
 	}
-}
-
-// paysOnce gives an account the event that makes it one that has paid.
-func (r *ring) paysOnce(payer string) {
-	r.t.Helper()
-	r.must(func(tx *ledger.Tx) error {
-		e := bid(tx, "ada", 100)
-		e.Payment = core.Payment{Method: "evm", Network: "evm:1", Transaction: "0x" + payer, Payer: payer}
-		return appendEvent(tx, e)
-	})
-}
-
-// Once two registrations of a URL have failed, whoever paid for one of them is barred
-// from the URL for an hour. For that long accounts that never paid here are kept out
-// after a failure of their like, but not after one of an account that has paid: ten
-// that have bid once would otherwise hold a URL for ever, each for a minute.
-func TestAccountsThatHavePaidDoNotHoldAURLByTurns(t *testing.T) {
-	r := openedRing(t, "ada")
-	for _, payer := range []string{"paid-1", "paid-2", "paid-3"} {
-		r.paysOnce(payer)
-	}
-	n := 0
-	fail := func(payer string) {
-		t.Helper()
-		v := registration("new", payer)
-		n++
-		v.ID = fmt.Sprint(n)
-		v.ReplayKeys = []string{v.ID}
-		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-		r.must(func(tx *ledger.Tx) error {
-			v.State = ledger.Failed
-			return tx.Update(v)
-		})
-		r.reopen()
-	}
-	expect := func(count int, until time.Duration, bars map[string]time.Duration) {
-		t.Helper()
-		r.View(func(v *ledger.View) {
-			got, to := v.URLFailures("new.org")
-			if want := start.Add(until); got != count || !to.Equal(want) && (until != 0 || !to.IsZero()) {
-				t.Errorf("%d failures, kept out until %v; want %d, %v", got, to, count, want)
-			}
-			for _, payer := range []string{"new-1", "paid-1", "paid-2", "paid-3"} {
-				to, barred := v.Barred(payer, "new.org")
-				if want, is := bars[payer]; barred != is || is && !to.Equal(start.Add(want)) {
-					t.Errorf("%s is barred: %v, until %v; want %v, %v", payer, barred, to, is, start.Add(want))
-				}
-			}
-		})
-	}
-	const m = time.Minute
-	fail("paid-1")
-	expect(1, 0, map[string]time.Duration{"paid-1": 10 * m})
-	r.pass(5 * m)
-	fail("paid-2")
-	expect(2, 0, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m})
-	r.pass(5 * m)
-	fail("new-1")
-	expect(2, 70*m, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m, "new-1": 70 * m})
-	r.pass(5 * m)
-	fail("paid-3")
-	expect(2, 70*m, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m, "new-1": 70 * m, "paid-3": 75 * m})
-	r.pass(50 * m)
-	expect(2, 70*m, map[string]time.Duration{"new-1": 70 * m, "paid-3": 75 * m})
 }
 
 // A turn reads what it has stored, whatever its caller does with what it was given before.

@@ -12,20 +12,10 @@ import (
 // replay keys for ever. It sets Created.
 //
 // It fails with a [*ReplayedError] when its id or one of its keys is known,
-// for a registration with [ErrURLPending] or [ErrBarred], with the error of
+// for a registration with [ErrURLPending], with the error of
 // [core.State.Apply] when the event that is paid for could not be applied, and
 // with [ErrNotNow].
 func (tx *Tx) Reserve(r *Reservation) error {
-	return tx.reserve(r, false)
-}
-
-// ReserveUnbarred is [Tx.Reserve] for a payment that has already been received, or for a payer that
-// the site itself names: an earlier failure does not bar that payer.
-func (tx *Tx) ReserveUnbarred(r *Reservation) error {
-	return tx.reserve(r, true)
-}
-
-func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 	if r.State != Reserved {
 		return fmt.Errorf("%w: a new one is not %s", ErrReservation, r.State)
 	}
@@ -35,9 +25,6 @@ func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 	}
 	if err := tx.checkApplicable(stored); err != nil {
 		return err
-	}
-	if _, barred := tx.l.index.barred(stored.Payer, stored.URLKey, stored.Created); barred && !unbarred {
-		return ErrBarred
 	}
 	if err := tx.put(stored); err != nil {
 		return err
@@ -49,7 +36,7 @@ func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 }
 
 // StoreUnapplied stores a payment that was received and can have no effect, as one that has [Failed],
-// without the request's words. It bars no payer. It fails as [Tx.Reserve] does if the payment is known,
+// without the request's words. It is no failure of a URL. It fails as [Tx.Reserve] does if the payment is known,
 // and with [ErrNotNow].
 func (tx *Tx) StoreUnapplied(r *Reservation) error {
 	if r.State != Failed {
@@ -142,7 +129,7 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 // Update stores a reservation anew. What was reserved (operation, URL, amount,
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
 // or stays. If the reservation fails, Update sets FailedAt, and replaces a registration's
-// URL by hashes that recognise it. One with Lapsed set counts as failed from then on, unless
+// URL by a hash that recognises it. One with Lapsed set counts as failed from then on, unless
 // it is applied. What was deleted stays deleted, whatever r holds, and
 // what a redaction would have deleted is not stored. It may fail with [ErrNotNow].
 func (tx *Tx) Update(r *Reservation) error {
@@ -163,7 +150,7 @@ func (tx *Tx) Update(r *Reservation) error {
 	if err := old.checkChange(&stored); err != nil {
 		return err
 	}
-	stored.Created, stored.FailedAt, stored.Bar, stored.URLMark, stored.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
+	stored.Created, stored.FailedAt, stored.URLMark = old.Created, old.FailedAt, old.URLMark
 	if !old.Lapsed.IsZero() {
 		stored.Lapsed = old.Lapsed
 	}
@@ -173,16 +160,16 @@ func (tx *Tx) Update(r *Reservation) error {
 			return err
 		}
 		if ends {
-			stored.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
+			stored.fail(time.UnixMilli(tx.stamp).UTC())
 		} else {
-			stored.mark(hadPaid)
+			stored.mark()
 		}
 		if stored.Endless && hadPaid {
 			tx.rows[string(payerKey(stored.Payer))] = owes
 		}
 	}
 	if stored.State == Applied {
-		stored.Bar, stored.URLMark, stored.HadPaid = nil, nil, false
+		stored.URLMark = nil
 	}
 	if stored.State == Failed || stored.Confirmed {
 		stored.Client, stored.Request = "", ""

@@ -45,13 +45,10 @@ func (v *View) URLPending(urlKey string) (until time.Time, pending bool) {
 	return until, false
 }
 
-// URLFailures says how many registrations of the URL with this identity key have
-// failed in the last hour ([FailurePeriod]): 0, 1, or 2 for more. Two that are farther
-// apart do not count together. until is an hour after the last failure of an account
-// that had not paid here, or zero without one: failures of accounts that have paid must
-// not keep out the others.
-func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
-	return v.l.index.failures(urlKey, v.l.cfg.Now())
+// URLFailures gives the registrations of the URL with this identity key that failed or
+// lapsed in the last hour ([FailurePeriod]), the oldest first.
+func (v *View) URLFailures(urlKey string) []Failure {
+	return slices.Clone(recent(v.l.index.failed[string(urlMark(urlKey))], v.l.cfg.Now()))
 }
 
 // OpenOnMember says how many payments for a member are open and have not lapsed, and their sum in
@@ -140,14 +137,6 @@ func oldestFirst(some map[string]*Reservation) []*Reservation {
 // Unconfirmed gives the applied payments that are still to be asked for, the
 // oldest first.
 func (v *View) Unconfirmed() []*Reservation { return oldestFirst(v.l.index.unconfirmed) }
-
-// Barred says until when this payer cannot reserve the URL with this identity key,
-// because its last payment for it failed: for [BarPeriod], or for [FailurePeriod] while
-// more than one registration of the URL has failed, so that few accounts cannot hold it
-// by turns.
-func (v *View) Barred(payer, urlKey string) (until time.Time, barred bool) {
-	return v.l.index.barred(payer, urlKey, v.l.cfg.Now())
-}
 
 // Get gives the reservation with this id, or [ErrNoReservation].
 func (v *View) Get(id string) (*Reservation, error) { return reservation(v.get, id) }

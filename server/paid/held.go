@@ -243,7 +243,7 @@ func (s *Service) admitted(w *work, f *facts) (next row, do effect, err error) {
 		switch {
 		case err != nil:
 		case do == reserve:
-			err = tx.ReserveUnbarred(stored)
+			err = tx.Reserve(stored)
 		case do == keep:
 			err = tx.StoreUnapplied(stored)
 		}

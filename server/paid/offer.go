@@ -44,21 +44,20 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 		return a, err
 	}
 	var o order
-	var failed int
-	var until time.Time
+	var failed []ledger.Failure
 	var earlier *ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) {
 		if o, err = c.op.parse(c, v.State().Rules(), nil); err != nil {
 			return
 		}
 		if earlier, err = s.earlier(v, c.idempotency(c.digest), "", c.Slug); err == nil && earlier == nil {
-			failed, until = failures(v, o)
+			failed = failures(v, o)
 			err = o.possible(v, "")
 		}
 	})
-	if no, ok := errors.AsType[*Problem](err); ok && no.Code == api.PaymentPending && failed > 0 && !s.named(ctx, c.Client, o, c.account(), failed) {
+	if no, ok := errors.AsType[*Problem](err); ok && no.Code == api.PaymentPending {
 		told := *no // the site can say now who comes next
-		told.Detail += s.howToBeNamed(o.(*registration).URL, c.account())
+		told.Detail += s.howToBeNamed(o, c.account())
 		err = &told
 	}
 	switch {
@@ -78,7 +77,6 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 		ways = []way{{toSign: s.Prover.ToSign, method: s.Prover.Method(), life: ChallengeLife, asks: readTerms(s.Prover.Request(), nil)}}
 		err = s.checkMachine()
 	} else {
-		s.named(ctx, c.Client, o, c.account(), failed)
 		ways, err = s.waysToPay(c, o.cents(), &told)
 	}
 	if err == nil {
@@ -95,8 +93,7 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	}
 
 	// The challenges, in the order that the client likes.
-	life, note := s.challengeLife(o, c.account(), failed, until)
-	now, shortest := s.Now(), life
+	now, shortest := s.Now(), ChallengeLife
 	offers := make([]mpp.Offer, 0, len(ways))
 	for _, w := range ways {
 		offers = append(offers, mpp.Offer{Method: w.method, Intent: mpp.Charge})
@@ -113,7 +110,7 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 			return a, err
 		}
 		ch := mpp.Challenge{Realm: s.Realm, Method: w.method, Intent: mpp.Charge, Request: w.asks.request,
-			Expires: expiry(now, min(life, w.life)), Digest: c.digest, Opaque: opaque, Description: description}
+			Expires: expiry(now, w.life), Digest: c.digest, Opaque: opaque, Description: description}
 		s.keys.Load().SignWords(&ch, words)
 		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
 		if decoded, err = c.appendOffer(decoded, w, &ch); err != nil {
@@ -122,7 +119,7 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 		if w.network == nil {
 			continue
 		}
-		if also, ok := s.x402Offer(w.network, ch, now, life); ok {
+		if also, ok := s.x402Offer(w.network, ch, now); ok {
 			exact = append(exact, also)
 			shortest = min(shortest, time.Duration(also.MaxTimeoutSeconds)*time.Second)
 		}
@@ -142,7 +139,9 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	c.about.cents = o.cents()
 	more := api.AppendUSD(append(make([]byte, 0, 640), `,"amount_usd":"`...), o.cents())
 	more = append(append(append(more, `","expires":"`...), expiry(now, shortest)...), `","offers":[`...)
-	told.Detail += note
+	if n := len(failed); n > 0 && !s.vouchedFor(ctx, c, o) {
+		told.Detail += " " + s.afterFailure(o, c.account(), failed[n-1].At.Add(ledger.FailurePeriod))
+	}
 	a = s.document(&told, append(append(more, decoded...), ']'))
 	a.Header = append(a.Header, lines...)
 	return a, nil

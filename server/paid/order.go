@@ -345,7 +345,7 @@ func (o *registration) measure(ctx context.Context, client string, scorer Scorer
 		shared = o.service.limits.SharesDomain(v, o.Key, core.Account{}, nil, nil) != nil
 	})
 	if shared {
-		o.named = o.service.accountsAt(ctx, client, o.URL)
+		o.named, _ = o.service.accountsAt(ctx, client, o.URL)
 	}
 	o.Score, err = o.service.measure(ctx, client, scorer, o.URL)
 	return err

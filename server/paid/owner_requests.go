@@ -124,7 +124,7 @@ func (o *change) decide(ctx context.Context, client string) (err error) {
 		return err
 	}
 	if shares() != nil {
-		o.named = o.service.accountsAt(ctx, client, o.URL)
+		o.named, _ = o.service.accountsAt(ctx, client, o.URL)
 		if err := shares(); err != nil {
 			return err
 		}
@@ -422,8 +422,8 @@ type Sites interface {
 	// Look looks for a token there, anew each time, for a client.
 	Look(ctx context.Context, client string, at siteproof.Place, token string) Sight
 	// Accounts gives the accounts that the site at a URL names, a few at most, anew each
-	// time, for a client.
-	Accounts(ctx context.Context, client, url string) []core.Account
+	// time, for a client. known is false if the site was asked too often.
+	Accounts(ctx context.Context, client, url string) (all []core.Account, known bool)
 }
 
 // Sight is what was seen of a token.

@@ -89,10 +89,13 @@ func (s *sites) show(at, account string) {
 }
 
 // Accounts gives the addresses that a host shows, and those that a page does: by the URL.
-func (s *sites) Accounts(_ context.Context, client, url string) (all []core.Account) {
+func (s *sites) Accounts(_ context.Context, client, url string) (all []core.Account, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
+	if s.busy > 0 {
+		return nil, false
+	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
 	for _, at := range []string{host, url} {
 		for _, text := range s.shown[at] {
@@ -101,7 +104,7 @@ func (s *sites) Accounts(_ context.Context, client, url string) (all []core.Acco
 			}
 		}
 	}
-	return all
+	return all, true
 }
 
 // owned is a ring with members that prove themselves: ada is alice's, and bob is bob's.

@@ -11,6 +11,7 @@ import (
 	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
+	"webring/server/paid/risk"
 	"webring/server/pay/mpp"
 )
 
@@ -27,8 +28,8 @@ type work struct {
 	refusal *Problem  // why the payment may not be sent any more, such as an expired challenge
 	expires time.Time // of the challenge
 	claim   claimed
-	named   bool // the site that is to join names its account
-	unused  bool // its network has said a moment ago that it was not made
+	names   risk.NamedBy // by the site, if payments for its URL have failed
+	unused  bool         // its network has said a moment ago that it was not made
 
 	// Of the request that brought it. held and stopWaiting are guarded by Service.mu.
 	held        bool          // it is still waiting

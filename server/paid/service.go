@@ -178,7 +178,6 @@ type Service struct {
 	operations map[string]operation
 	networks   []*network
 	gas        *risk.Gas
-	names      risk.Names
 	limits     risk.Limits
 
 	ctx     context.Context // ends when the service closes

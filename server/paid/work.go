@@ -59,9 +59,9 @@ func (s *Service) prepare(w *work, paid bool) error {
 		return no
 	}
 	var err error
-	var failed int
+	var failed bool
 	s.Ledger.View(func(v *ledger.View) {
-		failed, _ = failures(v, w.order)
+		failed = len(failures(v, w.order)) > 0
 		err = cmp.Or(w.order.possible(v, w.payment.Payer), w.oneAtFirst(v))
 	})
 	if err != nil {
@@ -81,7 +81,13 @@ func (s *Service) prepare(w *work, paid bool) error {
 	if err := s.unused(w); err != nil {
 		return s.notSimulated(w, err)
 	}
-	w.named = s.named(s.ctx, w.client, w.order, core.AccountOf(w.payment.Payer), failed)
+	if failed {
+		known := false
+		w.names, known = s.accountsAt(s.ctx, w.client, w.order.(*registration).URL)
+		if !known && !w.names.Includes(core.AccountOf(w.payment.Payer)) {
+			return errUnavailable
+		}
+	}
 	for {
 		open, err := s.covered(w)
 		if err != nil {
@@ -234,9 +240,6 @@ func (s *Service) reserve(w *work, open int64) error {
 		if err := cmp.Or(w.mayOpen(v, r, open), w.firstOfNonce(v), s.mayHold(v, w)); err != nil {
 			return err
 		}
-		if w.named {
-			return tx.ReserveUnbarred(r)
-		}
 		return tx.Reserve(r)
 	})
 	switch {
@@ -247,10 +250,6 @@ func (s *Service) reserve(w *work, open int64) error {
 		return nil
 	case errors.As(err, new(*ledger.ReplayedError)):
 		return s.replayed(err)
-	case errors.Is(err, ledger.ErrBarred):
-		// It is told when it may pay for this URL again.
-		return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(s.barredFor(&w.Reservation)),
-			Detail: "A payment of this account for this URL failed a short time ago. Try again later, or pay from another account. Nothing was charged."}
 	}
 	return s.notWritten(err, errPending)
 }

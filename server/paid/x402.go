@@ -20,18 +20,11 @@ import (
 // before this ring has reserved it has no effect, however it came to be made: it is kept
 // for the operator.
 
-// shortTimeout is how long a payment may be valid if it may hold its URL for [shortHold] only:
-// what is left is for a clock that is ahead.
-const shortTimeout = shortHold - 10*time.Second
-
-// x402Offer gives what an x402 client can pay instead of ch, which was made now and may live so
-// long; ok is false if that is nothing. The offer holds for as long as it says.
-func (s *Service) x402Offer(n *network, ch mpp.Challenge, now time.Time, life time.Duration) (offer x402.Offer, ok bool) {
+// x402Offer gives what an x402 client can pay instead of ch, which was made now; ok is false if
+// that is nothing. The offer holds for as long as it says.
+func (s *Service) x402Offer(n *network, ch mpp.Challenge, now time.Time) (offer x402.Offer, ok bool) {
 	if offer, ok = n.Exact(ch.Request); !ok {
 		return offer, false
-	}
-	if life <= shortHold {
-		offer.MaxTimeoutSeconds = min(offer.MaxTimeoutSeconds, int(shortTimeout/time.Second))
 	}
 	ch.Intent, ch.Description = x402.Intent, ""
 	ch.Expires = expiry(now, time.Duration(offer.MaxTimeoutSeconds)*time.Second)

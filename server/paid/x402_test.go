@@ -218,25 +218,20 @@ func TestX402PaymentsThatAreRefused(t *testing.T) {
 	}, exact)
 }
 
-// An offer holds for as long as it says, and for less if the payment may hold its URL for less.
+// An offer holds for as long as it says.
 func TestX402OffersHoldForAsLongAsTheySay(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		for _, c := range []struct {
 			op, body string
-			failed   bool
 			seconds  int
-		}{{paid.OpBid, fund, false, 90}, {paid.OpRegister, cyn, false, 90}, {paid.OpRegister, cyn, true, 50}} {
-			if c.failed {
-				r.network.change(func() { r.network.fates["mallory"] = fate{state: mpp.Failed} })
-				r.handle(x402Call(c.op, c.body, r.exactly(r.exactOffer(c.op, c.body), r.bearer("mallory", 100)))).is(402, api.VerificationFailed)
-			}
+		}{{paid.OpBid, fund, 90}, {paid.OpRegister, cyn, 90}} {
 			a := r.post(c.op, c.body).is(402, api.PaymentRequired)
 			offer := a.required().Accepts[0]
 			until, err := time.Parse(time.RFC3339, offer.Extra.Challenge.Expires)
 			if offer.MaxTimeoutSeconds != c.seconds || err != nil || until.Sub(r.now()) > time.Duration(c.seconds)*time.Second || until.Sub(r.now()) <= time.Duration(c.seconds-1)*time.Second {
 				t.Errorf("%s: %d seconds, until %s, at %s", c.op, offer.MaxTimeoutSeconds, until, r.now())
 			}
-			if first, err := time.Parse(time.RFC3339, fmt.Sprint(a.member("expires"))); err != nil || first.After(until) && c.failed {
+			if first, err := time.Parse(time.RFC3339, fmt.Sprint(a.member("expires"))); err != nil {
 				t.Errorf("the first ends at %s, this one at %s", first, until)
 			}
 		}

@@ -73,7 +73,7 @@ func TestSitesNameAccountsBeforeTheyJoin(t *testing.T) {
 		"body.dev/~one": nil, "bare.dev/~one": nil, "text.dev/~one": nil, "comment.dev/~one": nil, "other.dev/~one": nil, "empty.dev/": nil, "chat.dev/": nil,
 		"many.dev/": slices.Repeat(named(one), 8), "case.dev/": named("0x" + strings.Repeat("ab", 20)),
 	} {
-		got := siteproof.Accounts(t.Context(), client, "http://"+url)
+		got, _ := siteproof.Accounts(t.Context(), client, "http://"+url)
 		slices.SortFunc(got, func(a, b core.Account) int { return strings.Compare(a.String(), b.String()) })
 		if !slices.Equal(got, want) {
 			t.Errorf("%s names %v, want %v", url, got, want)
