@@ -160,7 +160,7 @@ func (s *Service) confirm(n *network, u unconfirmed) error {
 	case o.State == mpp.Pending:
 		s.Log.Warn("an applied payment is not on its network any more", logged(u.ID, p), "detail", o.Detail)
 		if o.Wasted == nil && p.CanBeMined(s.Now()) {
-			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, u.Client, &p})
+			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, &p})
 			s.account(n, u.ID, u.Client, p, o)
 		}
 		return err

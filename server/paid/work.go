@@ -260,7 +260,7 @@ func (s *Service) prepare(w *work, f facts) error {
 	if w.refused != nil {
 		return w.refused
 	}
-	if no := s.refuses(w.network, w.payment.Payer, f.paid, w.client); no != nil {
+	if no := s.refuses(w.network, w.payment.Payer, f.paid); no != nil {
 		return no
 	}
 	if f.refused != nil {
@@ -272,9 +272,6 @@ func (s *Service) prepare(w *work, f facts) error {
 	}
 	if err := s.simulateInTurn(w, f.paid); err != nil {
 		return s.notSimulated(w, err)
-	}
-	if err := s.refusesCode(w, f.paid); err != nil {
-		return err
 	}
 	s.Failpoint("simulated")
 	if other := s.claimNonce(w); other != nil {
@@ -519,7 +516,7 @@ func (s *Service) poll(w *work, attempt int, due time.Time) time.Duration {
 // because transactions with later nonces wait for it. Nothing becomes known between two
 // blocks, so rounds wait for blocks.
 func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error) {
-	defer s.gas.Land(w.reservation.ID)
+	defer s.gas.GiveBack(w.reservation.ID)
 	said, overdue, lapsed := "", false, w.reservation.Lapsed
 	seen := w.network.now().block // the newest before the payment was last asked for
 	for attempt := 0; ; attempt++ {
@@ -532,7 +529,7 @@ func (s *Service) drive(w *work, known *mpp.Outcome) (*ledger.Reservation, error
 		}
 		submitted := len(w.payment.Submissions) > 0
 		if o.State == mpp.Pending && o.Wasted == nil && s.Now().Before(w.payment.ValidBefore) && (submitted || !s.gas.Barred(w.network.Network(), w.payment.Payer).After(s.Now())) {
-			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, w.client, &w.payment})
+			o, err = w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.reservation.ID, &w.payment})
 			s.Failpoint("broadcast")
 		}
 		known = nil
@@ -642,13 +639,6 @@ func (s *Service) resume() {
 			continue
 		}
 		s.Log.Info("open payment taken up", w.log())
-		if n := len(w.payment.Submissions); n > 0 {
-			last := w.payment.Submissions[n-1]
-			if paid, err := s.hasPaid(w.payment.Payer); err == nil {
-				x := expenses{s, w.network, r.ID, w.client, &w.payment}
-				s.gas.Launch(r.ID, x.flight(last.Gas, last.Code, paid))
-			}
-		}
 		go func() {
 			defer s.group.Done()
 			w.applied, w.err = s.drive(w, nil)
