@@ -225,9 +225,7 @@ type Waste struct {
 	Client      string    `json:"client,omitempty"` // that brought the payment; "" if not known
 	Gas         uint64    `json:"gas"`              // units
 	Wei         string    `json:"wei"`              // what they cost
-	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
-	Code        bool      `json:"code,omitempty"`   // the payer's account had code
-	Apart       bool      `json:"apart,omitempty"`  // the payer had paid for as much before: it does not count for others
+	Paid        bool      `json:"paid,omitempty"`   // the payer had paid here before
 }
 
 // AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNotNow].

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,12 +74,8 @@ type fate struct {
 	forgotten bool
 	// foreign: the method cannot ask for them any more.
 	foreign bool
-	// burns is the gas that each Broadcast costs, and brings nothing; late is as in
-	// [mpp.Waste].
+	// burns is the gas that each Broadcast costs, and brings nothing.
 	burns uint64
-	late  bool
-	// code: the account has code.
-	code bool
 	// limit is how much gas its submission can use at the most; 0: as much as it burns.
 	limit uint64
 	// untimely: a trial says that it would fail now, so it is not submitted.
@@ -130,13 +127,16 @@ func (n *network) mined(reference string) mpp.State {
 	return f.state
 }
 
+// gasPrice is what a unit of gas costs, in wei.
+const gasPrice = 1000
+
 // wasted is what the transactions of a payment have cost for nothing.
 func (n *network) wasted(p mpp.Payment) *mpp.Waste {
 	gas := n.burnt[p.Reference]
 	if gas == 0 {
 		return nil
 	}
-	return &mpp.Waste{Transaction: p.Reference, Gas: gas, Wei: fmt.Sprint(gas) + "000", Late: n.fates[p.Payer].late, Code: n.fates[p.Payer].code}
+	return &mpp.Waste{Transaction: p.Reference, Gas: gas, Wei: fmt.Sprint(gas * gasPrice)}
 }
 
 // charged is what a payer has paid so far, in cents, to whomever: what was
@@ -224,15 +224,6 @@ func (n node) Simulate(ctx context.Context, p mpp.Payment) error {
 	return simulate(ctx, p)
 }
 
-func (n node) HasCode(_ context.Context, p mpp.Payment) (bool, error) {
-	if err := n.ask("code"); err != nil {
-		return false, err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.fates[p.Payer].code, nil
-}
-
 // Unused refuses a payment whose nonce another has used.
 func (n node) Unused(_ context.Context, p mpp.Payment) error {
 	if err := n.ask("unused"); err != nil {
@@ -283,10 +274,10 @@ func (n node) submits(p mpp.Payment, x mpp.Expenses) error {
 		return errors.New("it would fail now")
 	}
 	limit := max(f.limit, f.burns)
-	if err := x.Allow(limit, f.code); err != nil {
+	if err := x.Allow(new(big.Int).SetUint64(limit * gasPrice)); err != nil {
 		return err
 	}
-	if err := x.Store(mpp.Submission{Transaction: p.Reference, Gas: limit, Price: "1000", Code: f.code}); err != nil {
+	if err := x.Store(mpp.Submission{Transaction: p.Reference, Gas: limit, Price: fmt.Sprint(gasPrice)}); err != nil {
 		return err
 	}
 	n.mu.Lock()

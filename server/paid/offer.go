@@ -164,11 +164,13 @@ func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, er
 			payer = n.Payer(core.AccountOf(c.WalletAccount))
 		}
 		if payer != "" && n.PaysGas() {
-			if paid, err = s.hasPaid(payer); err != nil {
+			pool, err := s.pool(n, payer)
+			if err != nil {
 				return nil, err
 			}
+			paid = pool.Paid
 		}
-		if no := s.refuses(n, payer, paid, c.Client); no != nil {
+		if no := s.refuses(n, payer, paid); no != nil {
 			if soonest == nil || no.RetryAfter < soonest.RetryAfter {
 				soonest = no
 			}

@@ -178,7 +178,7 @@ func (s *Service) concluded(w *work, was state, f facts) {
 		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", w.log(), "outcome", w.Outcome, "detail", w.Reason, Audit, "money")
 	}
 	if was == sent {
-		s.gas.Land(w.ID)
+		s.gas.GiveBack(w.ID)
 		if no := w.answer(waiting, s.base()); no != nil {
 			w.err = no
 		}
@@ -221,7 +221,7 @@ func (s *Service) waited(w *work, f facts) bool {
 // send sends the payment of w (again). The same bytes have the same hash, so sending twice cannot pay
 // twice.
 func (s *Service) send(w *work, f facts) facts {
-	o, err := w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.ID, w.client, &w.payment})
+	o, err := w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.ID, &w.payment})
 	s.Failpoint("broadcast")
 	return s.heard(w, facts{block: f.block, tried: true}, o, err)
 }

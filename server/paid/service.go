@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -120,11 +121,10 @@ type Config struct {
 	Keys        mpp.Keys // at first: see SetKeys
 	Now         func() time.Time
 	Log         *slog.Logger // [slog.Default] when nil
-	// GasBudget bounds the gas that a method may waste in an hour on payments of accounts
-	// that have never paid here, which are mined and fail; beyond it, the method is not
-	// offered to them. What is in flight counts. Each account that has paid has a tenth of
-	// it for itself, once a week. 0: no bound.
-	GasBudget uint64
+	// GasBudget is how much wei a method may waste in an hour on payments that are mined and
+	// fail: on those of accounts that have never paid here, and again on all others. What is in
+	// flight counts. One submission may cost a quarter of it at most. nil or 0: no bound.
+	GasBudget *big.Int
 	// Ready says why no payment may be taken at the moment, such as a disk that is
 	// nearly full. It is called before each challenge and each simulation, so it must
 	// be quick. nil: always ready.
@@ -205,6 +205,9 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+	if cfg.GasBudget == nil {
+		cfg.GasBudget = new(big.Int)
+	}
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
 	}
@@ -239,18 +242,11 @@ func New(cfg Config) (*Service, error) {
 		s.cancel()
 		return nil, err
 	}
-	var wasted []ledger.Waste
-	var err error
-	s.Ledger.View(func(v *ledger.View) { wasted, err = v.Wastes() })
-	if err != nil {
+	if err := s.takeUpGas(); err != nil {
 		s.cancel()
 		return nil, err
 	}
-	s.gas, s.limits.Now = risk.NewGas(s.GasBudget, wasted), s.Now
-	for _, n := range s.networks {
-		s.tellFull(n, false)
-		s.tellFull(n, true)
-	}
+	s.limits.Now = s.Now
 	s.operations = map[string]operation{OpRegister: {parse: s.parseRegistration}, OpBid: {parse: parseBid}}
 	if cfg.Prover != nil {
 		s.operations[OpChange], s.operations[OpClaim] = owned(s.parseChange), owned(s.parseClaim)

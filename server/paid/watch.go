@@ -118,12 +118,6 @@ func (s *Service) resume() {
 				w.due = w.due.Add(confirmEvery)
 			} else {
 				s.Log.Info("open payment taken up", w.log())
-				if k := len(at.payment.Submissions); k > 0 {
-					last := at.payment.Submissions[k-1]
-					if paid, err := s.hasPaid(r.Payer); err == nil {
-						s.gas.Launch(r.ID, (&expenses{s, n, r.ID, w.client, &w.payment}).flight(last.Gas, last.Code, paid))
-					}
-				}
 			}
 			n.live[r.ID] = w
 		}

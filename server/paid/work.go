@@ -55,7 +55,7 @@ func (s *Service) prepare(w *work, paid bool) error {
 	if w.refusal != nil {
 		return w.refusal
 	}
-	if no := s.refuses(w.network, w.payment.Payer, paid, w.client); no != nil {
+	if no := s.refuses(w.network, w.payment.Payer, paid); no != nil {
 		return no
 	}
 	var err error
@@ -73,9 +73,6 @@ func (s *Service) prepare(w *work, paid bool) error {
 	}
 	if err := s.simulateInTurn(w, paid); err != nil {
 		return s.notSimulated(w, err)
-	}
-	if err := s.refusesCode(w, paid); err != nil {
-		return err
 	}
 	s.Failpoint("simulated")
 	if err := s.unused(w); err != nil {

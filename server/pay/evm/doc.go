@@ -37,7 +37,7 @@
 // its own (ERC-1271), and so nothing is known of such a signature before the simulation
 // (account.go). An account that is not deployed is told to do that first. Code can answer
 // differently once it costs us gas: what it can waste is bounded, as each submission has little
-// more gas than its simulation took, and counts apart from what others waste ([mpp.Expenses]).
+// more gas than its simulation took, and is charged with it ([mpp.Expenses]).
 //
 // # x402
 //

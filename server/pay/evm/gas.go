@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"errors"
 	"math/big"
@@ -22,8 +21,8 @@ const (
 	// be able to pay for, for each in flight. USDC takes about 80 000 units, and more for
 	// what a smart account's code takes; chains that reckon their data as gas take more.
 	maxGas = 200_000
-	// usualGas is what the highest fee is meant for. A submission of an account with code, which
-	// can make it take more, may cost no more than so much gas at the highest fee.
+	// usualGas is what the highest fee is meant for. No submission may cost more than so much gas
+	// at the highest fee, whatever it takes.
 	usualGas = 100_000
 	// patience is for how long, by the chain's clock in seconds, a transaction that
 	// a node has taken is waited for before it is sent again with higher fees.
@@ -52,7 +51,7 @@ type submission struct {
 	validBefore uint64 // of the authorisation; 0 when it has ended
 	signed      uint64 // chain's clock when it was signed
 	gas         uint64
-	code        bool // the payer's account had code
+	highest     *big.Int // wei for a unit of gas that it and all that replace it may cost
 	fees        fees
 	raw         []byte
 	hash        common.Hash
@@ -115,14 +114,33 @@ func (g *gasAccount) ready(st *standing) error {
 	return nil
 }
 
-// highest is the most that is paid for a unit of so much gas. code says that the payer's account has
-// code.
-func (g *gasAccount) highest(gas uint64, code bool) *big.Int {
-	if !code || gas <= usualGas {
-		return g.maxFee
-	}
+// Most is the most wei that one payment may cost where a unit of gas may cost so much.
+func Most(maxFee uint64) *big.Int {
+	return new(big.Int).Mul(new(big.Int).SetUint64(maxFee), big.NewInt(usualGas))
+}
+
+// affordable is the most that is paid for a unit of so much gas.
+func (g *gasAccount) affordable(gas uint64) *big.Int {
 	all := new(big.Int).Mul(g.maxFee, big.NewInt(usualGas))
-	return all.Quo(all, new(big.Int).SetUint64(gas))
+	return all.Quo(all, new(big.Int).SetUint64(max(gas, usualGas)))
+}
+
+// highest is the most for a unit of so much gas that the next submission, and all that replace
+// it, may cost: twice what is bid at first. That is charged, so it is not the most that is
+// affordable.
+func (g *gasAccount) highest(gas uint64, st *standing) *big.Int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := g.offered(g.free(st), g.affordable(gas), st).most
+	return least(new(big.Int).Lsh(first, 1), g.affordable(gas))
+}
+
+// offered is what is bid for a transaction with this nonce. The caller holds mu.
+func (g *gasAccount) offered(nonce uint64, highest *big.Int, st *standing) fees {
+	if last := g.sent[nonce]; last != nil {
+		return g.raised(last.fees, st, highest)
+	}
+	return g.bid(st, highest)
 }
 
 // bid is what is offered for gas at first, and no more than highest: enough for a few blocks, each
@@ -178,9 +196,9 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 	case free < at:
 		// What was before it has ended without being mined.
 		mine.validBefore = 0
-		return g.sign(a, free, mine.gas, mine.code, st)
+		return g.sign(a, free, mine.gas, mine.highest, st)
 	case st.clock() >= mine.signed+patience:
-		return g.sign(a, at, mine.gas, mine.code, st)
+		return g.sign(a, at, mine.gas, mine.highest, st)
 	}
 	again := *mine
 	return &again
@@ -189,12 +207,12 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 // limit is the gas limit of a transaction that takes so much gas in a trial.
 func limit(gas uint64) uint64 { return min(gas+gas/4, maxGas) }
 
-// submit gives a transaction for a, which has none in flight, with this gas limit. code says
-// that the payer's account has code.
-func (g *gasAccount) submit(a *authorization, limit uint64, code bool, st *standing) *submission {
+// submit gives a transaction for a, which has none in flight, with this gas limit and this
+// highest fee.
+func (g *gasAccount) submit(a *authorization, limit uint64, highest *big.Int, st *standing) *submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.sign(a, g.free(st), limit, code, st)
+	return g.sign(a, g.free(st), limit, highest, st)
 }
 
 // free is the lowest nonce without a transaction that can still settle an authorisation. The
@@ -209,14 +227,10 @@ func (g *gasAccount) free(st *standing) uint64 {
 
 // sign makes a transaction for a with this nonce, in place of the last one that had
 // it. The caller holds mu.
-func (g *gasAccount) sign(a *authorization, nonce, gas uint64, code bool, st *standing) *submission {
-	highest := g.highest(gas, code)
-	f := g.bid(st, highest)
-	if last := g.sent[nonce]; last != nil {
-		f = g.raised(last.fees, st, highest)
-	}
+func (g *gasAccount) sign(a *authorization, nonce, gas uint64, highest *big.Int, st *standing) *submission {
+	f := g.offered(nonce, highest, st)
 	raw := g.encode(nonce, gas, f, a.call())
-	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, code: code, fees: f,
+	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, highest: highest, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
 	signed := s
 	g.sent[nonce] = &signed
@@ -267,7 +281,7 @@ func (g *gasAccount) transactions(a *authorization) []submission {
 
 // record is what is stored of s.
 func (s *submission) record() mpp.Submission {
-	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String(), Code: s.code}
+	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String()}
 }
 
 // signed gives all transactions that were signed for a: those that an earlier process
@@ -284,7 +298,7 @@ func (m *Method) signed(a *authorization, p mpp.Payment) []submission {
 		if !ok {
 			price = new(big.Int)
 		}
-		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, code: x.Code, fees: fees{most: price}, hash: hash})
+		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, fees: fees{most: price}, hash: hash})
 	}
 	return append(all, own...)
 }
@@ -325,8 +339,8 @@ func (g *gasAccount) ended(a *authorization) {
 	delete(g.signed, a.name())
 }
 
-// A transaction that is mined after the end of its authorisation reverts. The chain is to
-// blame for that, because transactions are sent only while there is enough time.
+// A transaction that is mined after the end of its authorisation reverts, so transactions are sent
+// only while there is enough time.
 const (
 	// ample is for how long an authorisation must be valid when it is presented.
 	ample = 20 * time.Second
@@ -335,16 +349,16 @@ const (
 	enough = 10
 )
 
-// wasted gives what the first of our transactions for a that was mined and reverted has
+// wasted gives what the first of our transactions for an authorisation that was mined and reverted has
 // cost, by the receipts; nil if none has. The node's figures count up to what we have
 // signed for.
-func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Block, signed []submission, receipts map[common.Hash]*node.Receipt) (*mpp.Waste, error) {
+func wasted(signed []submission, receipts map[common.Hash]*node.Receipt) *mpp.Waste {
 	for _, s := range signed {
 		r := receipts[s.hash]
 		if r == nil || *r.Status == 1 {
 			continue
 		}
-		w := &mpp.Waste{Transaction: s.hash.Hex(), Gas: s.gas, Code: s.code}
+		w := &mpp.Waste{Transaction: s.hash.Hex(), Gas: s.gas}
 		if r.GasUsed != nil {
 			w.Gas = min(w.Gas, uint64(*r.GasUsed))
 		}
@@ -353,14 +367,7 @@ func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Bloc
 			price = least(price, (*big.Int)(r.GasPrice))
 		}
 		w.Wei = new(big.Int).Mul(price, new(big.Int).SetUint64(w.Gas)).String()
-		if uint64(*newest.Timestamp) >= a.validBefore || uint64(*r.BlockNumber) > newest.Height() {
-			b, err := m.Node.BlockAt(ctx, uint64(*r.BlockNumber))
-			if err != nil {
-				return nil, err
-			}
-			w.Late = uint64(*b.Timestamp) >= a.validBefore
-		}
-		return w, nil
+		return w
 	}
-	return nil, nil
+	return nil
 }

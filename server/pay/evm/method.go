@@ -34,8 +34,8 @@ type Config struct {
 	// logged.
 	GasKey *ecdsa.PrivateKey
 	// MaxFee is the most that is paid for one unit of gas, in wei; above it no
-	// payments are taken. An authorisation takes about 80 000 units. That of an account
-	// with code costs at most what 100 000 do at this fee.
+	// payments are taken. An authorisation takes about 80 000 units, and costs at most what
+	// 100 000 do at this fee ([Most]).
 	MaxFee uint64
 	// X402 offers each charge to x402 clients, too; see [Method.Exact].
 	X402 bool

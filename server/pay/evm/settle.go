@@ -3,6 +3,7 @@ package evm
 import (
 	"context"
 	"errors"
+	"math/big"
 	"slices"
 	"time"
 
@@ -63,16 +64,16 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 			return mpp.Outcome{Detail: "not submitted: too little of its time is left"}, nil
 		}
 		var gas uint64
-		var code bool
-		if st, gas, code, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
+		if st, gas, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
 			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 		} else if err != nil {
 			return mpp.Outcome{}, err
 		}
-		if err := x.Allow(limit(gas), code); err != nil {
+		highest := m.gas.highest(limit(gas), st)
+		if err := x.Allow(new(big.Int).Mul(highest, new(big.Int).SetUint64(limit(gas)))); err != nil {
 			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 		}
-		tx = m.gas.submit(a, limit(gas), code, st)
+		tx = m.gas.submit(a, limit(gas), highest, st)
 	}
 	if !tx.taken {
 		if record := tx.record(); !slices.Contains(p.Submissions, record) {
@@ -148,10 +149,10 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []submissio
 	if err != nil || !lost {
 		return o, err // it has paid us by another transaction than ours, or may have
 	}
-	if o.Wasted, err = m.wasted(ctx, a, newest, sent, receipts); o.Wasted != nil && !known && o.State == mpp.Pending {
+	if o.Wasted = wasted(sent, receipts); o.Wasted != nil && !known && o.State == mpp.Pending {
 		o.Detail = "mined and reverted in " + o.Wasted.Transaction + ", and not submitted again"
 	}
-	return o, err
+	return o, nil
 }
 
 // payment gives the receipt that shows that a was used to pay us, or nil.

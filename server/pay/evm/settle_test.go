@@ -339,11 +339,10 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 	}
 }
 
-// A submission of an account with code costs no more than a usual one at the highest fee, however
-// often it is replaced; where it would, the payment is refused. Of a plain account, chain and token
-// decide what it takes.
-func TestWhatCodeTakesIsPaidWithinABound(t *testing.T) {
-	most := new(big.Int).Mul(big.NewInt(usualGas), big.NewInt(100e9)) // [newMethod] has this fee
+// A submission costs no more than was allowed for it, however often it is replaced, and that is no
+// more than a usual one costs at the highest fee. Where it would, the payment is refused.
+func TestASubmissionCostsNoMoreThanWasAllowed(t *testing.T) {
+	most := Most(100e9) // [newMethod] has this fee
 	for _, c := range []struct {
 		code, gas string
 		tip       int64
@@ -352,7 +351,8 @@ func TestWhatCodeTakesIsPaidWithinABound(t *testing.T) {
 		{"0x00", "0x27100", 60e9, true}, // 160 000, and a quarter more
 		{"0x00", "0x27100", 40e9, false},
 		{"0x00", "0x13880", 95e9, false}, // 80 000
-		{"0x", "0x27100", 60e9, false},
+		{"0x", "0x27100", 60e9, true},
+		{"0x", "0x13880", 10e9, false},
 	} {
 		n, m, p, a := fake(t, -60)
 		n.Bend["eth_call"], n.Bend["eth_estimateGas"], n.Bend["eth_getCode"] = no, c.gas, c.code
@@ -365,16 +365,17 @@ func TestWhatCodeTakesIsPaidWithinABound(t *testing.T) {
 		o, err := m.Broadcast(t.Context(), p, x)
 		if sent := len(x.stored) == 1; err != nil || sent == c.refused {
 			t.Fatalf("%+v: %+v, %v", c, o, err)
-		} else if !sent || c.code == "0x" {
+		} else if !sent {
 			continue
 		}
 		st, err := m.standing(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		first := m.gas.transactions(a)[0]
 		for range 50 {
-			s := m.gas.sign(a, 1, x.stored[0].Gas, true, st)
-			if cost := new(big.Int).Mul(s.fees.most, new(big.Int).SetUint64(s.gas)); cost.Cmp(most) > 0 || s.fees.tip.Cmp(s.fees.most) > 0 {
+			s := m.gas.sign(a, first.nonce, first.gas, first.highest, st)
+			if cost := new(big.Int).Mul(s.fees.most, new(big.Int).SetUint64(s.gas)); cost.Cmp(x.allowed[0]) > 0 || cost.Cmp(most) > 0 || s.fees.tip.Cmp(s.fees.most) > 0 {
 				t.Fatalf("%+v: %d gas at %v, tip %v", c, s.gas, s.fees.most, s.fees.tip)
 			}
 		}
@@ -400,16 +401,15 @@ func TestHoldsIsTheTokensToSay(t *testing.T) {
 // account pays for everything, unless it is closed, and remembers what it has paid for.
 type account struct {
 	closed, full bool
-	allowed      []uint64
-	coded        []bool // of those that were allowed
+	allowed      []*big.Int // wei
 	stored       []mpp.Submission
 }
 
-func (x *account) Allow(gas uint64, code bool) error {
+func (x *account) Allow(most *big.Int) error {
 	if x.closed {
 		return errors.New("the account is closed")
 	}
-	x.allowed, x.coded = append(x.allowed, gas), append(x.coded, code)
+	x.allowed = append(x.allowed, most)
 	return nil
 }
 
@@ -529,7 +529,7 @@ func TestARevertedAuthorizationIsNotSubmittedAgain(t *testing.T) {
 	const rounds = 20
 	for range rounds {
 		o := m.becomes(method, p, mpp.Pending, false)
-		if o.Wasted == nil || o.Wasted.Transaction != ours.Hex() || o.Wasted.Late || !strings.Contains(o.Detail, "not submitted again") {
+		if o.Wasted == nil || o.Wasted.Transaction != ours.Hex() || !strings.Contains(o.Detail, "not submitted again") {
 			t.Fatalf("%+v: %s", o.Wasted, o.Detail)
 		}
 		m.submit(method, p, "mined and reverted")
@@ -549,7 +549,7 @@ func TestARevertedAuthorizationIsNotSubmittedAgain(t *testing.T) {
 	}
 	m.wait(300)
 	m.mine(3)
-	if o := m.becomes(method, p, mpp.Gone, true); o.Wasted == nil || o.Wasted.Late {
+	if o := m.becomes(method, p, mpp.Gone, true); o.Wasted == nil {
 		t.Errorf("at its end: %+v", o.Wasted)
 	}
 }
@@ -583,22 +583,15 @@ func TestAnAuthorizationThatNeverWasMinedIsSubmittedAgain(t *testing.T) {
 	m.becomes(method, other, mpp.Settled, false)
 }
 
-// A revert after the authorisation's end is the chain's fault, as nothing is submitted
-// that has hardly time; and one that somebody else made to pay us has not cost gas for nothing.
+// Nothing is submitted that has hardly time; and an authorisation that somebody else made to pay us
+// has not cost gas for nothing.
 func TestWhoIsToBlameForARevert(t *testing.T) {
 	m := open(t)
 	brief := m.shop()
 	p := m.decode(brief, m.payer(), challenge(t, brief), m.validFor((enough-1)*time.Second))
 	m.submit(brief, p, "not submitted: too little of its time is left")
-	for _, valid := range []time.Duration{enough * time.Second, time.Minute} {
-		method := m.shop()
-		p := m.decode(method, m.payer(), challenge(t, method), m.validFor(valid))
-		m.submit(method, p, "submitted")
-		m.wait(90)
-		if o := m.becomes(method, p, mpp.Pending, false); o.Wasted == nil || !o.Wasted.Late {
-			t.Errorf("valid for %v: %+v", valid, o.Wasted)
-		}
-	}
+	p = m.decode(brief, m.payer(), challenge(t, brief), m.validFor(enough*time.Second))
+	m.submit(brief, p, "submitted")
 	method, w := m.shop(), m.payer()
 	c := challenge(t, method)
 	p = m.decode(method, w, c, m.validFor(time.Minute))
@@ -644,6 +637,17 @@ func TestSimulationsAreOfWhatWouldBeMined(t *testing.T) {
 	}
 }
 
+// feeRisesAbove has the next block cost more than was bid for a payment.
+func (m *market) feeRisesAbove(method *Method, p mpp.Payment) {
+	m.Helper()
+	a, err := method.reopen(p)
+	if err != nil {
+		m.Fatal(err)
+	}
+	sent := method.gas.transactions(a)
+	m.call(nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(new(big.Int).Add(sent[len(sent)-1].fees.most, big.NewInt(1e9))))
+}
+
 // submitFor is Broadcast at the expense of x.
 func (m *market) submitFor(x *account, method *Method, p mpp.Payment, detail string) {
 	m.Helper()
@@ -671,17 +675,17 @@ func TestSubmissionsAreAllowedAndStoredBeforeTheyAreSent(t *testing.T) {
 	x.full = false
 	m.submitFor(x, method, p, "submitted")
 	x.closed = true
-	m.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x861c46800") // 36 gwei, more than is bid
+	m.feeRisesAbove(method, p)
 	m.mine(1)
 	m.wait(patience)
 	m.submitFor(x, method, p, "submitted")
 	m.mine(1)
 	m.becomes(method, p, mpp.Settled, false)
-	if len(x.allowed) != 1 || len(x.stored) != 2 || x.stored[0].Nonce != x.stored[1].Nonce || x.stored[0].Gas != x.allowed[0] {
+	if len(x.allowed) != 1 || len(x.stored) != 2 || x.stored[0].Nonce != x.stored[1].Nonce {
 		t.Fatalf("allowed %v, stored %+v", x.allowed, x.stored)
 	}
-	if _, limit, _ := m.costs(common.HexToHash(x.stored[1].Transaction)); limit != x.allowed[0] {
-		t.Errorf("allowed %d gas, and the limit is %d", x.allowed[0], limit)
+	if _, limit, cost := m.costs(common.HexToHash(x.stored[1].Transaction)); limit != x.stored[0].Gas || cost.Cmp(x.allowed[0]) > 0 {
+		t.Errorf("allowed %d wei, paid %d; the limit is %d", x.allowed[0], cost, limit)
 	}
 }
 
