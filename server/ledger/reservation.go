@@ -117,9 +117,6 @@ var (
 	// ErrReservation says that a reservation is malformed, or that a change
 	// of it is not one that a reservation can go through.
 	ErrReservation = errors.New("ledger: invalid reservation")
-	// ErrOpenReservation refuses to remove or hide a member while a payment for
-	// it is open. The caller waits and tries again.
-	ErrOpenReservation = errors.New("ledger: a payment for this member is open")
 )
 
 // ReplayedError names the reservation that holds a replay key, or the id, of

@@ -111,8 +111,7 @@ func (tx *Tx) put(r *Reservation) error {
 
 // checkApplicable says why the event that a new reservation pays for could not be applied.
 // If it can be now, it can be later, until it lapses: registrations of one URL exclude each other,
-// removal waits for open bids, bids on hidden members apply, and open reservations count towards the
-// limits.
+// bids on hidden and removed members apply, and open reservations count towards the limits.
 func (tx *Tx) checkApplicable(r *Reservation) error {
 	s, x := tx.l.state, &tx.l.index
 	if r.Operation == OperationBid {
@@ -120,8 +119,6 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 		switch {
 		case !ok:
 			return core.ErrUnknown
-		case s.Member(o).Removed:
-			return core.ErrRemoved
 		case s.Member(o).Total()+x.onMember[r.Member].cents+r.Cents > core.MaxTotal:
 			return core.ErrTotal
 		}
@@ -160,6 +157,9 @@ func (tx *Tx) Update(r *Reservation) error {
 	if old.State == Failed {
 		stored.URLKey = ""
 	}
+	if old.Body == nil {
+		stored.Body = nil
+	}
 	if err := old.checkChange(&stored); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (tx *Tx) Update(r *Reservation) error {
 		stored.Client, stored.Request = "", ""
 	}
 	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && tx.l.state.Member(at).Redacted {
-		// Its event came back from an edge, and with it the redaction.
+		// The member was redacted while the payment was open, or by events that came back from an edge.
 		stored.redact()
 	}
 	b, err := encodeReservation(&stored)
