@@ -161,8 +161,6 @@ func (o *change) words(slug string) string {
 	return strings.TrimSuffix(words, ";")
 }
 
-func (o *change) waits() bool { return o.URL != "" }
-
 // says says whether the change is more than a move and a webhook, which no event tells.
 func (o *change) says() bool {
 	return o.Name != nil || o.Description != nil || o.Category != nil || o.Kind != 0
@@ -279,7 +277,6 @@ func (leave) owner(m *member, _ core.Account) core.Account { return m.Owner }
 func (leave) decide(context.Context, string) error         { return nil }
 func (leave) pin() map[string]string                       { return map[string]string{} }
 func (leave) words(slug string) string                     { return "Remove " + slug + " from the ring" }
-func (leave) waits() bool                                  { return true }
 func (leave) events() int                                  { return 1 }
 
 func (o leave) check(v *ledger.View, m *member) error {
@@ -365,8 +362,6 @@ func (o *comeBack) words(slug string) string {
 	return "Put " + slug + " back into the ring" // its owner may sign that, too
 }
 
-func (o *comeBack) waits() bool { return false }
-
 func (o *comeBack) events() int {
 	n := 1
 	for _, more := range [...]bool{o.moves, o.plain} {
@@ -410,7 +405,6 @@ func (o visit) check(v *ledger.View, m *member) error {
 }
 
 func (visit) words(slug string) string           { return "Visit the site of " + slug + " now" }
-func (visit) waits() bool                        { return false }
 func (visit) events() int                        { return 0 }
 func (visit) carryOut(*ledger.Tx, *member) error { return nil }
 func (o visit) answer(st *core.State, m *member) []byte {
@@ -562,8 +556,6 @@ func (o *claim) decide(ctx context.Context, client string) error {
 func (o *claim) words(slug string) string {
 	return "Make " + o.account.String() + " the owner of " + slug
 }
-
-func (o *claim) waits() bool { return false }
 
 func (o *claim) events() int {
 	if o.returns {

@@ -220,31 +220,6 @@ func TestTwoPaymentsForTheFirstRankAtOnce(t *testing.T) {
 	})
 }
 
-// A member with more money returns after an open payment that was promised its rank, which
-// still has it then. It waits for no payment that takes long, so that nobody is kept out.
-func TestAReturnTakesNoRankThatWasPromised(t *testing.T) {
-	inOwnedRing(t, func(t *testing.T, o *owned) {
-		o.credit("ada", 900)
-		const body = `{"member":"bob","amount":"2.00","only_if_rank":1}`
-		for _, c := range []struct {
-			payer string
-			takes time.Duration
-			rank  float64
-		}{{carol, 8 * time.Second, 1}, {bobby, 23 * time.Second, 2}} {
-			o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
-			o.network.fates[c.payer] = fate{after: c.takes}
-			back := o.prove(o.challengeFor(paid.OpReturn, "ada", ""), alice)
-			paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(body), Authorization: []string{o.sign(o.challenge(paid.OpBid, body), c.payer, 200)}})
-			time.Sleep(time.Second)
-			o.call(paid.OpReturn, "ada", "", back).is(200, "")
-			if a := paying.wait().is(200, ""); a.member("leaderboard_rank") != c.rank {
-				t.Errorf("a payment that took %s: %s", c.takes, a.Body)
-			}
-			o.call(paid.OpReturn, "ada", "").is(422, api.InvalidRequest)
-		}
-	})
-}
-
 // FuzzPromiseIsKept holds the whole to its first rule: whatever body gets a 402
 // gets its 201 when it is paid for. Nothing that the challenge lets pass may be
 // refused by the event, the texts or the fold, when the money is gone.
