@@ -220,6 +220,27 @@ func TestTwoPaymentsForTheFirstRankAtOnce(t *testing.T) {
 	})
 }
 
+// Money for a member that has left takes no rank from others. Once it returns, which waits for
+// nothing, it passes those that have less.
+func TestThoseThatLeftTakeNoRank(t *testing.T) {
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		const dear, body = `{"member":"ada","amount":"9.00"}`, `{"member":"bob","amount":"2.00","only_if_rank":1}`
+		for _, payer := range []string{carol, bobby} {
+			o.network.fates[payer] = fate{after: 8 * time.Second}
+		}
+		first := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(dear), Authorization: []string{o.sign(o.challenge(paid.OpBid, dear), carol, 900)}})
+		time.Sleep(time.Second)
+		o.post(paid.OpBid, body).is(409, api.RankTaken)
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		second := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(body), Authorization: []string{o.sign(o.challenge(paid.OpBid, body), bobby, 200)}})
+		first.wait().is(200, "").shows("leaderboard_rank", nil)
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		same(t, len(o.open()), 1)
+		second.wait().is(200, "").shows("leaderboard_rank", 2.0)
+		o.has(amounts{"ada": 1000, "bob": 300})
+	})
+}
+
 // FuzzPromiseIsKept holds the whole to its first rule: whatever body gets a 402
 // gets its 201 when it is paid for. Nothing that the challenge lets pass may be
 // refused by the event, the texts or the fold, when the money is gone.
