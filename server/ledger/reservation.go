@@ -95,7 +95,8 @@ type Reservation struct {
 	// Outcome then holds it.
 	Confirmed bool `json:",omitempty"`
 	// Redacted says that Body, Pinned, URLKey and the body of the response
-	// were deleted with the texts of the member. Set by the ledger.
+	// were deleted with the texts of the member. An answer that was made later stays. Set by the
+	// ledger.
 	Redacted bool `json:",omitempty"`
 }
 

@@ -153,6 +153,7 @@ func (tx *Tx) Update(r *Reservation) error {
 	stored := *r
 	if old.Redacted {
 		stored.redact()
+		stored.Response = old.Response
 	}
 	if old.State == Failed {
 		stored.URLKey = ""
@@ -187,9 +188,12 @@ func (tx *Tx) Update(r *Reservation) error {
 	if stored.State == Failed || stored.Confirmed {
 		stored.Client, stored.Request = "", ""
 	}
-	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && tx.l.state.Member(at).Redacted {
+	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && !stored.Redacted && tx.l.state.Member(at).Redacted {
 		// The member was redacted while the payment was open, or by events that came back from an edge.
+		// Its answer was made without the words.
+		response := stored.Response
 		stored.redact()
+		stored.Response = response
 	}
 	b, err := encodeReservation(&stored)
 	if err != nil {

@@ -651,8 +651,10 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	body = api.AppendString(body, base+"/api/ring/"+m.Slug)
 	body = append(body, `,"leaderboard":`...)
 	body = api.AppendString(body, base+"/api/leaderboard")
-	body = append(body, `,"site":`...)
-	body = api.AppendString(body, m.URL)
+	if m.URL != "" { // the words of the member may be deleted
+		body = append(body, `,"site":`...)
+		body = api.AppendString(body, m.URL)
+	}
 	body = append(body, `,"proof":`...)
 	body = api.AppendString(body, proofOf(st, st.Seq()))
 	body = appendToShow(body, base, m.Slug)
