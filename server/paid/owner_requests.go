@@ -314,23 +314,14 @@ func (o *comeBack) check(v *ledger.View, m *member) (err error) {
 	key, away := string(core.AppendKey(nil, []byte(o.lost.URL))), aside.Elsewhere(o.lost.URL, m.URL)
 	o.moves, o.plain = away && o.service.urlFree(v, key, &m.at) == nil, false
 	switch {
-	case away && !o.moves:
-		err = o.stay(v, m)
+	case departed && away && !o.moves: // it is given back where it is now
+		err = o.service.mayReturn(v, m, o.to, o.lost.Claimed)
 	case departed:
 		// What the account did that had it meanwhile keeps no earlier owner out.
 		err = o.service.inTime(v, m)
 		o.plain = o.service.roomFor(v, m.Category, key, o.to, o.lost.Claimed) != nil
 	}
 	return cmp.Or(err, risk.Blocked(v, o.lost.URL, o.to.String(), ""), risk.RequestsLeft(v, m.Slug, OpReturn, o.to, o.service.Now()))
-}
-
-// stay gives the member back where it is now, and says why that cannot be.
-func (o *comeBack) stay(v *ledger.View, m *member) error {
-	o.moves, o.plain = false, false
-	if _, departed := v.State().Departed(m.at); !departed {
-		return nil
-	}
-	return o.service.mayReturn(v, m, o.to, o.lost.Claimed)
 }
 
 // mayReturn says why a departed member may not be put back for an account: it is too late, the
