@@ -55,9 +55,11 @@
 // reservation are stored in one turn of the writer. The answer to an open reservation is
 // never a 402, because clients pay again on one. One that has lapsed holds nothing any more, so
 // what it is for may be somebody else's, or the ring be full, when it settles: then it has no
-// effect. A bid counts for its member whether or not that is still in the ring, so leaving, hiding,
-// moving and returning wait for no payment. While it is open, another payment of its account that has to wait for it is told its
+// effect. While it is open, another payment of its account that has to wait for it is told its
 // transaction, and gets no 402 either.
+//
+// A bid counts for its member whether or not that is still in the ring, so leaving, hiding, moving
+// and returning wait for no payment.
 //
 // # Settled payments
 //
