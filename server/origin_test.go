@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -218,19 +217,6 @@ func (o *origin) waitOpen(slug string) {
 	for open := 0; open == 0; {
 		<-o.turns
 		o.books.View(func(v *ledger.View) { open, _ = v.OpenOnMember(slug) })
-	}
-}
-
-// leaving says whether a removal of a member waits.
-func (o *origin) leaving(slug string) (yes bool) {
-	o.books.View(func(v *ledger.View) { yes = v.RemovalAnnounced(slug) })
-	return yes
-}
-
-// waitLeaving returns when a removal of a member waits.
-func (o *origin) waitLeaving(slug string) {
-	for !o.leaving(slug) {
-		runtime.Gosched()
 	}
 }
 

@@ -89,7 +89,8 @@ type Reservation struct {
 	// Outcome then holds it.
 	Confirmed bool `json:",omitempty"`
 	// Redacted says that Body, Pinned, URLKey and the body of the response
-	// were deleted with the texts of the member. Set by the ledger.
+	// were deleted with the texts of the member. An answer that was made later stays. Set by the
+	// ledger.
 	Redacted bool `json:",omitempty"`
 }
 
@@ -108,9 +109,6 @@ var (
 	// ErrReservation says that a reservation is malformed, or that a change
 	// of it is not one that a reservation can go through.
 	ErrReservation = errors.New("ledger: invalid reservation")
-	// ErrOpenReservation refuses to remove or hide a member while a payment for
-	// it is open. The caller waits and tries again.
-	ErrOpenReservation = errors.New("ledger: a payment for this member is open")
 )
 
 // ReplayedError names the reservation that holds a replay key, or the id, of

@@ -98,8 +98,7 @@ func (tx *Tx) put(r *Reservation) error {
 
 // checkApplicable says why the event that a new reservation pays for could not be applied.
 // If it can be now, it can be later, until it lapses: registrations of one URL exclude each other,
-// removal waits for open bids, bids on hidden members apply, and open reservations count towards the
-// limits.
+// bids on hidden and removed members apply, and open reservations count towards the limits.
 func (tx *Tx) checkApplicable(r *Reservation) error {
 	s, x := tx.l.state, &tx.l.index
 	if r.Operation == OperationBid {
@@ -107,8 +106,6 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 		switch {
 		case !ok:
 			return core.ErrUnknown
-		case s.Member(o).Removed:
-			return core.ErrRemoved
 		case s.Member(o).Total()+x.onMember[r.Member].cents+r.Cents > core.MaxTotal:
 			return core.ErrTotal
 		}
@@ -143,9 +140,13 @@ func (tx *Tx) Update(r *Reservation) error {
 	stored := *r
 	if old.Redacted {
 		stored.redact()
+		stored.Response = old.Response
 	}
 	if old.State == Failed {
 		stored.URLKey = ""
+	}
+	if old.Body == nil {
+		stored.Body = nil
 	}
 	if err := old.checkChange(&stored); err != nil {
 		return err
@@ -174,9 +175,12 @@ func (tx *Tx) Update(r *Reservation) error {
 	if stored.State == Failed || stored.Confirmed {
 		stored.Client, stored.Request = "", ""
 	}
-	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && tx.l.state.Member(at).Redacted {
-		// Its event came back from an edge, and with it the redaction.
+	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && !stored.Redacted && tx.l.state.Member(at).Redacted {
+		// The member was redacted while the payment was open, or by events that came back from an edge.
+		// Its answer was made without the words.
+		response := stored.Response
 		stored.redact()
+		stored.Response = response
 	}
 	b, err := encodeReservation(&stored)
 	if err != nil {

@@ -95,6 +95,8 @@
 // transaction, and gets no 402 either. A payment can be made without this process knowing: its record was lost
 // with a disk, or its payer sent the transaction. So no answer says that nothing was charged before its network
 // was asked, and money that came in time has its effect, whatever refuses its credential, if that is possible.
+// A bid counts for its member whether or not that is still in the ring, so leaving, hiding, moving
+// and returning wait for no payment.
 //
 // The package knows no transport: server turns HTTP into a [Call] and an
 // [Answer] into HTTP.

@@ -558,14 +558,6 @@ func (o *bid) check(v *ledger.View) error {
 		return err
 	}
 	m := st.Member(at)
-	if m.Removed {
-		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
-	}
-	if v.RemovalAnnounced(m.Slug) {
-		// The member may yet stay, so this is no [api.MemberRemoved].
-		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-			Detail: "This member is being taken out of the ring, or moved, as soon as the last payment for it is settled. It takes no new bids. Send the request again later. Nothing was charged."}
-	}
 	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
 		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + form.FormatUSD(core.MaxTotal) + " USD."}
 	}
@@ -573,7 +565,7 @@ func (o *bid) check(v *ledger.View) error {
 	return nil
 }
 
-// possible also refuses bids on members that are hidden, or that could not join any more, and
+// possible also refuses bids on members that have left, are hidden, or could not join any more, and
 // those on a URL from which its member has moved since the challenge.
 func (o *bid) possible(v *ledger.View, payer string) error {
 	if err := o.check(v); err != nil {
@@ -583,6 +575,8 @@ func (o *bid) possible(v *ledger.View, payer string) error {
 	at, _ := o.find(st)
 	m := st.Member(at)
 	switch holder, held := st.Holder([]byte(o.ref.Key)); {
+	case m.Removed:
+		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
 	case o.ref.Key != "" && (!held || holder != at):
 		return &Problem{Code: api.UnknownMember, Detail: "The member that had this URL has moved to another one. To bid on it, name its slug. Nothing was charged."}
 	case m.Hidden:
@@ -644,15 +638,17 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (result, error) {
 	if rank := st.Rank(at); rank > 0 {
 		body = strconv.AppendInt(body, int64(rank), 10)
 	} else {
-		body = append(body, "null"...) // hidden: the money had come before that was asked
+		body = append(body, "null"...) // not in the ring: the money was sent before it left, or before that was asked
 	}
 	body = appendToTakeFirst(body, st, at)
 	body = append(body, `,"links":{"self":`...)
 	body = api.AppendString(body, base+"/api/ring/"+m.Slug)
 	body = append(body, `,"leaderboard":`...)
 	body = api.AppendString(body, base+"/api/leaderboard")
-	body = append(body, `,"site":`...)
-	body = api.AppendString(body, m.URL)
+	if m.URL != "" { // the words of the member may be deleted
+		body = append(body, `,"site":`...)
+		body = api.AppendString(body, m.URL)
+	}
 	body = append(body, `,"proof":`...)
 	body = api.AppendString(body, proofOf(st, st.Seq()))
 	body = appendToShow(body, base, m.Slug)

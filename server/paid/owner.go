@@ -52,8 +52,6 @@ type ownerRequest interface {
 	// words say what the account signs for: the operation, the member, and all that changes.
 	// They are what a wallet shows, in the form of [mpp.Plain].
 	words(slug string) string
-	// waits says whether open payments for the member must be settled first.
-	waits() bool
 	// events is how many events carryOut appends. Only the first Append may fail.
 	events() int
 	carryOut(tx *ledger.Tx, m *member) error
@@ -143,8 +141,6 @@ var (
 	errProofExpired = &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired, Detail: "The challenge has expired. Answer the new one. Nothing was done."}
 	errNotKnown     = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "It is not known whether this was done. Send the same request with the same credential again. Nothing is charged."}
-	errSettleFirst = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-		Detail: "A payment for this member is being settled first. Send the request again later. Nothing was done."}
 )
 
 // notOwner refuses a proof by another account than the one that may do this.
@@ -211,10 +207,6 @@ func (s *Service) prove(c *Call, cred mpp.Credential) (a Answer, err error) {
 	return s.carryOutProven(c, o.(*proven), p)
 }
 
-// settleWait is how long a request waits for open payments for its member. Most are settled
-// within seconds.
-const settleWait = 20 * time.Second
-
 // carryOutProven carries out a request, for which the proof holds, in one turn of the writer.
 func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err error) {
 	s.mu.Lock()
@@ -225,9 +217,9 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 	s.holding.Add(1)
 	s.mu.Unlock()
 	defer s.holding.Done()
-	waits := true
 	var earlier *risk.Proof
-	turn := func(tx *ledger.Tx) error {
+	s.Failpoint("proved")
+	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		v, st := tx.View(), tx.State()
 		// The stamp never goes back, as a clock may.
 		if !time.UnixMilli(tx.Stamp()).Before(p.expires) {
@@ -244,21 +236,6 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 		if err != nil {
 			return err
 		}
-		count, _ := v.OpenOnMember(o.slug)
-		if o.waits() && count > 0 {
-			return ledger.ErrOpenReservation
-		}
-		if _, departed := st.Departed(m.at); departed && waits && risk.TakesPromised(v, m.at, m.Total()) {
-			return ledger.ErrOpenReservation
-		}
-		if back, returns := o.ownerRequest.(*comeBack); returns && back.moves && count > 0 {
-			if waits {
-				return ledger.ErrOpenReservation
-			}
-			if err := back.stay(v, m); err != nil { // its owner can move it later
-				return err
-			}
-		}
 		// What may fail comes before the first event.
 		p.Seq = st.Seq() + uint64(o.events())
 		if ch, changes := o.ownerRequest.(*change); changes && ch.Category != nil {
@@ -272,26 +249,8 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 		}
 		a = s.proofAnswer(st, o, p)
 		return nil
-	}
-	s.Failpoint("proved")
-	if o.waits() {
-		// Strangers must not keep payments for the member from beginning.
-		s.Ledger.View(func(v *ledger.View) { err = o.possible(v, p.Account) })
-		if err != nil {
-			return a, err
-		}
-		err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn)
-	} else if err = s.Ledger.Do(s.ctx, turn); errors.Is(err, ledger.ErrOpenReservation) {
-		// A return lets a payment settle that was promised a rank, or that stops a move back. It does
-		// not wait longer: strangers must not keep a member out until it can return no more.
-		if err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn); errors.Is(err, ledger.ErrOpenReservation) {
-			waits = false
-			err = s.Ledger.Do(s.ctx, turn)
-		}
-	}
+	})
 	switch {
-	case errors.Is(err, ledger.ErrOpenReservation):
-		return a, errSettleFirst
 	case err != nil:
 		return a, s.notWritten(err, errNotKnown)
 	case earlier != nil:
@@ -303,28 +262,6 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 	}
 	s.Log.Info("an owner's request was carried out", Audit, "ownership", "operation", c.Operation, "member", o.slug, "account", p.Account, "proof", p.id, "request", c.Request)
 	return a, nil
-}
-
-// WhenSettled calls do in the writer's turn as soon as no payment for a member is open.
-// Meanwhile no new one begins. do fails with [ledger.ErrOpenReservation] while one is open; so
-// does WhenSettled after a wait that is too long.
-func WhenSettled(ctx context.Context, books *ledger.Ledger, slug string, wait time.Duration, do func(*ledger.Tx) error) error {
-	over := time.NewTimer(wait)
-	defer over.Stop()
-	defer books.AnnounceRemoval(slug)()
-	for {
-		err := books.Do(ctx, do)
-		if !errors.Is(err, ledger.ErrOpenReservation) {
-			return err
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-over.C:
-			return err
-		case <-ctx.Done():
-			return err
-		}
-	}
 }
 
 // proofAnswer is the answer to a request that was carried out: by the present state, in which

@@ -158,8 +158,6 @@ func (o *change) words(slug string) string {
 	return strings.TrimSuffix(words, ";")
 }
 
-func (o *change) waits() bool { return o.URL != "" }
-
 // says says whether the change is more than a move and a webhook, which no event tells.
 func (o *change) says() bool {
 	return o.Name != nil || o.Description != nil || o.Category != nil || o.Kind != 0
@@ -276,7 +274,6 @@ func (leave) owner(m *member, _ core.Account) core.Account { return m.Owner }
 func (leave) decide(context.Context, string) error         { return nil }
 func (leave) pin() map[string]string                       { return map[string]string{} }
 func (leave) words(slug string) string                     { return "Remove " + slug + " from the ring" }
-func (leave) waits() bool                                  { return true }
 func (leave) events() int                                  { return 1 }
 
 func (o leave) check(v *ledger.View, m *member) error {
@@ -315,22 +312,13 @@ func (o *comeBack) check(v *ledger.View, m *member) (err error) {
 	key, away := string(core.AppendKey(nil, []byte(o.lost.URL))), aside.Elsewhere(o.lost.URL, m.URL)
 	o.moves = away && o.service.urlFree(v, key, &m.at) == nil
 	switch {
-	case away && !o.moves:
-		err = o.stay(v, m)
+	case departed && away && !o.moves: // it is given back where it is now
+		err = o.service.mayReturn(v, m, o.to)
 	case departed:
 		// What the account did that had it meanwhile keeps no earlier owner out.
 		err = o.service.inTime(v, m)
 	}
 	return cmp.Or(err, risk.Blocked(v, o.lost.URL, o.to.String(), ""), risk.RequestsLeft(v, m.Slug, OpReturn, o.to, o.service.Now()))
-}
-
-// stay gives the member back where it is now, and says why that cannot be.
-func (o *comeBack) stay(v *ledger.View, m *member) error {
-	o.moves = false
-	if _, departed := v.State().Departed(m.at); !departed {
-		return nil
-	}
-	return o.service.mayReturn(v, m, o.to)
 }
 
 // mayReturn says why a departed member may not be put back for an account: it is too late, or the
@@ -358,8 +346,6 @@ func (o *comeBack) words(slug string) string {
 	}
 	return "Put " + slug + " back into the ring" // its owner may sign that, too
 }
-
-func (o *comeBack) waits() bool { return false }
 
 func (o *comeBack) events() int {
 	n := 1
@@ -404,7 +390,6 @@ func (o visit) check(v *ledger.View, m *member) error {
 }
 
 func (visit) words(slug string) string           { return "Visit the site of " + slug + " now" }
-func (visit) waits() bool                        { return false }
 func (visit) events() int                        { return 0 }
 func (visit) carryOut(*ledger.Tx, *member) error { return nil }
 func (o visit) answer(st *core.State, m *member) []byte {
@@ -558,8 +543,6 @@ func (o *claim) decide(ctx context.Context, client string) error {
 func (o *claim) words(slug string) string {
 	return "Make " + o.account.String() + " the owner of " + slug
 }
-
-func (o *claim) waits() bool { return false }
 
 func (o *claim) events() int {
 	if o.returns {

@@ -672,42 +672,46 @@ func TestBidsOnAURLDoNotMove(t *testing.T) {
 	})
 }
 
-// A member that is being paid for leaves or moves afterwards, and takes no new payments
-// meanwhile. A change does not wait.
-func TestLeavingWaitsForOpenPayments(t *testing.T) {
+// A member that is being paid for leaves, moves and returns at once. The payment counts for it, and
+// new ones are refused once it has left.
+func TestPaymentsCountForMembersThatLeaveOrMove(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.network.fates[carol] = fate{after: 8 * time.Second}
-		leave := o.prove(o.challengeFor(paid.OpLeave, "ada", ""), alice)
-		paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
-		time.Sleep(time.Second)
-		o.deed(paid.OpChange, "ada", `{"name":"Meanwhile"}`, alice).is(200, "")
-		o.unchanged("a stranger's", func() {
-			o.deed(paid.OpLeave, "ada", "", bobby).is(403, api.NotOwner)
-			o.post(paid.OpBid, `{"member":"ada","amount":"2.00"}`).is(402, api.PaymentRequired)
-		})
-		leaving := o.begin(paid.Call{Operation: paid.OpLeave, Slug: "ada", Authorization: []string{leave}})
-		time.Sleep(time.Second)
-		if leaving.answered() {
-			t.Fatal("it has left")
+		late := o.sign(o.challenge(paid.OpBid, fund), bobby, 150)
+		begin := func() *held {
+			h := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
+			time.Sleep(time.Second)
+			same(t, len(o.open()), 1)
+			return h
 		}
-		o.post(paid.OpBid, `{"member":"ada","amount":"2.00"}`).is(503, api.PaymentPending)
-		paying.wait().is(200, "")
-		leaving.wait().is(200, "")
-		if m := o.memberNow("ada"); !m.Removed || o.total("ada") != 250 {
+		paying := begin()
+		o.deed(paid.OpChange, "ada", `{"url":"https://ada.example.dev"}`, alice).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.unchanged("a new bid", func() {
+			o.post(paid.OpBid, fund).is(410, api.MemberRemoved)
+			o.post(paid.OpBid, fund, late).is(410, api.MemberRemoved)
+		})
+		paying.wait().is(200, "").shows("leaderboard_rank", nil).shows("to_take_first_usd", nil)
+		if m := o.memberNow("ada"); !m.Departed || o.total("ada") != 250 {
 			t.Errorf("%+v", m)
 		}
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		paying = begin() // it is back before the payment has settled
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		paying.wait().is(200, "").shows("leaderboard_rank", 1.0)
 
-		// What takes too long is answered, and may be asked for again.
-		o.network.fates[alice] = fate{after: 25 * time.Second}
-		move := `{"url":"https://bob.example.dev"}`
-		credential := o.prove(o.challengeFor(paid.OpChange, "bob", move), bobby)
-		bid := `{"member":"bob","amount":"1.00"}`
-		paying = o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(bid), Authorization: []string{o.sign(o.challenge(paid.OpBid, bid), alice, 100)}})
-		time.Sleep(time.Second)
-		o.call(paid.OpChange, "bob", move, credential).is(503, api.PaymentPending)
-		paying.wait()
-		o.call(paid.OpChange, "bob", move, credential).is(200, "")
-		o.post(paid.OpBid, bid).is(402, api.PaymentRequired)
+		_, credential := o.lose(paid.OpBid, fund, 150)
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		time.Sleep(core.ReturnSpan*time.Millisecond + time.Hour)
+		synctest.Wait()
+		if m := o.memberNow("ada"); m.Departed || !m.Removed {
+			t.Errorf("%+v", m)
+		}
+		o.join(`{"name":"Other","url":"https://ada.example.dev","kind":"agent"}`, bobby)
+		o.post(paid.OpBid, fund, credential).is(200, "").shows("leaderboard_rank", nil)
+		o.has(amounts{"ada": 550, "other": 100, "all": 750, "open": 0})
+		o.audited()
 	})
 }
 
@@ -1032,16 +1036,13 @@ func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
 	run("a payment for it is open", func(t *testing.T, o *owned) {
 		o.claim("ada", mallory).is(200, "")
 		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
-		o.network.fates[carol] = fate{after: 25 * time.Second}
+		o.network.fates[carol] = fate{after: 8 * time.Second}
 		paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
 		time.Sleep(time.Second)
-		o.deed(paid.OpReturn, "ada", "", alice).is(200, "") // where it is now: nobody can hold it up
-		if m := o.memberNow("ada"); m.Owner != core.AccountOf(alice) || m.URL != "https://thief.dev/" {
-			t.Errorf("%+v", m)
-		}
-		paying.wait()
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "") // nobody can hold it up
+		is(o, alice, "https://ada.dev")
+		paying.wait().is(200, "")
 		o.call(paid.OpChange, "ada", `{"url":"https://squat.dev/"}`).is(422, api.InvalidRequest)
-		o.deed(paid.OpChange, "ada", `{"url":"https://ada.dev"}`, alice).is(200, "") // where it was
 	})
 	run("ten a day", func(t *testing.T, o *owned) {
 		for range 10 {

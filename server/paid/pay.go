@@ -313,7 +313,7 @@ func challengeKey(id string) string { return "challenge:" + id }
 
 // stored is the answer in an applied reservation.
 func (s *Service) stored(r *ledger.Reservation) (Answer, error) {
-	if r.Redacted || r.Response == nil { // the answer held the member's words, or was lost
+	if r.Response == nil || r.Response.Body == nil { // it was lost, or held the member's words
 		return Answer{}, s.reused(r)
 	}
 	return Answer{Status: r.Response.Status, Header: r.Response.Header, Body: r.Response.Body}, nil

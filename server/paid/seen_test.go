@@ -216,7 +216,6 @@ func TestPaymentThatCanHaveNoEffectIsKept(t *testing.T) {
 	}{
 		{"the URL was registered", paid.OpRegister, bob, 100, func(r *ring) { r.join(strings.Replace(bob, "Bob", "Mallory", 1), "mallory") }, api.AlreadyRegistered},
 		{"the ring is full", paid.OpRegister, bob, 100, (*ring).fill, api.RingFull},
-		{"the member was removed", paid.OpBid, fund, 150, func(r *ring) { r.must(r.remove("ada", false)) }, api.MemberRemoved},
 		{"the member is full", paid.OpBid, fund, 150, func(r *ring) { r.credit("ada", 1<<36-1-100) }, api.TotalTooHigh},
 	} {
 		inAdasRing(t, tc.name, func(t *testing.T, r *ring) {
