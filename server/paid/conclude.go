@@ -55,15 +55,15 @@ func (s *Service) conclude(w *work, o mpp.Outcome) (applied *ledger.Reservation,
 
 // concludeSettled stores what a settled payment comes to.
 func (s *Service) concludeSettled(w *work, o mpp.Outcome) (applied *ledger.Reservation, done bool, err error) {
-	applied, err = s.apply(w, o, evidence{})
-	if errors.Is(err, errEvidence) {
+	applied, err = s.apply(w, o, 0)
+	if errors.Is(err, errBrought) {
 		if !o.Deep {
 			s.Log.Info("payment waits for its block to be final", w.log(), "settled_by", settledBy(w, o))
 			return nil, false, nil
 		}
-		var e evidence
-		if e, err = s.evidence(w, o); err == nil {
-			applied, err = s.apply(w, o, e)
+		var cents int64
+		if cents, err = s.broughtAll(w, o); err == nil {
+			applied, err = s.apply(w, o, cents)
 		}
 	}
 	if waits, ok := errors.AsType[*Problem](err); ok {
@@ -89,57 +89,42 @@ func settledBy(w *work, o mpp.Outcome) string { return cmp.Or(o.Reference, w.pay
 
 // settlement is what a settled payment comes to; see the package documentation.
 type settlement struct {
-	restored *ledger.Restored // the event that it has already
-	usedUp   string           // why its money can have no effect
+	restored core.Event // the event that it has already
+	seq      uint64     // of restored
+	usedUp   string     // why its money can have no effect
 	// Without either, it gets a new event.
 }
 
-// evidence is what the network said of other things than the payment's outcome. It is
-// asked only where the ledger cannot decide alone, and once the payment's block is final.
-type evidence struct {
-	gone  map[string]bool // by transaction of a restored event: it is not on the network any more
-	cents int64           // what the payment's transaction brought all payees; 0: not asked
-}
-
-// errEvidence says that the ledger cannot decide without evidence.
-var errEvidence = errors.New("paid: the network must be asked what became of a payment's money")
+// errBrought says that the ledger cannot decide without knowing what the payment's transaction
+// brought all payees. The network is asked for that once the payment's block is final.
+var errBrought = errors.New("paid: the network must be asked what a payment's transaction brought")
 
 // settlement finds what a payment that was settled by o comes to, in the order of the
-// table in the package documentation. It may fail with errEvidence.
-func (w *work) settlement(v *ledger.View, o mpp.Outcome, known evidence) (settlement, error) {
-	events, err := w.restoredEvents(v)
-	if err != nil {
-		return settlement{}, err
+// table in the package documentation. brought is what its transaction brought all payees, 0 if
+// the network was not asked: then it may fail with errBrought.
+func (w *work) settlement(v *ledger.View, o mpp.Outcome, brought int64) (is settlement, err error) {
+	is.seq, is.restored, err = v.Restored(w.paid(w.payment))
+	if err != nil || is.restored != nil {
+		return is, err
 	}
 	transaction := settledBy(w, o)
-	for i, e := range events {
-		if e.Payment.Transaction == transaction || e.Payment.Binding != "" && e.Payment.Binding == w.payment.Binding {
-			return settlement{restored: &events[i]}, nil
-		}
-	}
-	// Without o.Reference the payment can have no other transaction than its own.
-	if o.Reference != "" {
-		for i, e := range events {
-			switch gone, asked := known.gone[e.Payment.Transaction]; {
-			case !asked:
-				return settlement{}, errEvidence
-			case gone:
-				return settlement{restored: &events[i]}, nil
-			}
-		}
-	}
 	credited, err := v.Credited(w.network.Network(), transaction)
 	switch {
-	case err != nil || credited+w.reservation.Cents <= max(w.received(o), known.cents):
+	case err != nil || credited+w.reservation.Cents <= max(w.received(o), brought):
 		return settlement{}, err
-	case known.cents == 0:
-		return settlement{}, errEvidence
+	case brought == 0:
+		return settlement{}, errBrought
 	}
 	adjusted, err := v.Adjusted(w.network.Network(), transaction)
 	if adjusted {
 		return settlement{usedUp: ReasonAdjusted}, err
 	}
-	return settlement{usedUp: fmt.Sprintf("events gave %d cents for its transaction, which brought %d", credited, known.cents)}, err
+	return settlement{usedUp: fmt.Sprintf("events gave %d cents for its transaction, which brought %d", credited, brought)}, err
+}
+
+// paid is a payment as the event about it names it.
+func (w *work) paid(p mpp.Payment) core.Payment {
+	return core.Payment{Method: p.Method, Network: w.network.Network(), Transaction: p.Reference, Payer: p.Payer, Payee: p.Payee, Binding: p.Binding}
 }
 
 // received is what the transaction of a settled payment brought its own payee, in cents.
@@ -149,57 +134,23 @@ func (w *work) received(o mpp.Outcome) int64 { return max(o.Received, w.reservat
 // if the operator has adjusted its transaction. Any other reason needs the operator's attention.
 const ReasonAdjusted = "the operator has adjusted its transaction"
 
-// restoredEvents gives the events that came back from an edge and may be for the payment
-// of w. Of equal payments each takes one, if the events do not say what binds them. An event
-// from before the challenge cannot be for it.
-func (w *work) restoredEvents(v *ledger.View) ([]ledger.Restored, error) {
-	asked := w.payment.ValidBefore.Add(-ChallengeLife) // or later
-	events, err := v.Restored(w.reservation.Payer, asked)
-	return slices.DeleteFunc(events, func(e ledger.Restored) bool {
-		other := e.Payment.Binding != "" && w.payment.Binding != "" && e.Payment.Binding != w.payment.Binding
-		return other || e.Payment.Network != w.network.Network() || e.Cents != w.reservation.Cents || w.order.carriedOut(v.State(), e.Event) == ""
-	}), err
-}
-
-// evidence asks the network for what [work.settlement] needs: which transactions of
-// restored events are gone, and what the payment's transaction brought all payees that
-// the ring ever had. One transaction can pay several payees, and events name none.
-func (s *Service) evidence(w *work, o mpp.Outcome) (e evidence, err error) {
-	var events []ledger.Restored
-	s.Ledger.View(func(v *ledger.View) { events, err = w.restoredEvents(v) })
-	if err != nil {
-		return e, err
-	}
-	e.gone = map[string]bool{}
-	if o.Reference == "" {
-		events = nil
-	}
-	for _, r := range events {
-		_, err := w.network.received(s.ctx, r.Payment.Transaction, 1)
-		if err != nil && !errors.Is(err, mpp.ErrNoTransfer) {
-			return e, err
-		}
-		e.gone[r.Payment.Transaction] = err != nil
-	}
-	s.Ledger.View(func(v *ledger.View) { _, err = w.settlement(v, o, e) })
-	if !errors.Is(err, errEvidence) {
-		return e, err
-	}
+// broughtAll asks the network what the payment's transaction brought all payees that the ring
+// ever had, in cents. One transaction can pay several payees, and events name none.
+func (s *Service) broughtAll(w *work, o mpp.Outcome) (cents int64, err error) {
 	t, err := w.network.received(s.ctx, settledBy(w, o), everything)
 	if err == nil && t.Cents < w.received(o) {
 		err = fmt.Errorf("all payees together got %d cents, and that of the payment %d", t.Cents, w.received(o))
 	}
 	if err != nil {
-		return e, fmt.Errorf("paid: what %s brought in all is not known: %w", settledBy(w, o), err)
+		return 0, fmt.Errorf("paid: what %s brought in all is not known: %w", settledBy(w, o), err)
 	}
-	e.cents = t.Cents
-	return e, nil
+	return t.Cents, nil
 }
 
 // apply stores what a settled payment comes to, in one turn of the writer: the event and
 // the answer to its request, the event that it has already, or that it has no effect. It
-// may fail with errEvidence.
-func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger.Reservation, err error) {
+// may fail with errBrought.
+func (s *Service) apply(w *work, o mpp.Outcome, brought int64) (applied *ledger.Reservation, err error) {
 	err = s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
 		r, err := tx.Get(w.reservation.ID)
 		if err != nil {
@@ -208,13 +159,13 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 		if applied = r; r.State == ledger.Applied {
 			return nil
 		}
-		is, err := w.settlement(tx.View(), o, known)
+		is, err := w.settlement(tx.View(), o, brought)
 		if err == nil && is == (settlement{}) && !r.Lapsed.IsZero() {
 			// Others may have what it held.
 			err = w.order.check(tx.View())
 			if never, ok := errors.AsType[*Problem](err); ok && noEffect(tx.View(), never) {
 				if !o.Deep {
-					return errEvidence // its block may yet be dropped
+					return errBrought // its block may yet be dropped
 				}
 				is.usedUp, err = string(never.Code), nil
 			}
@@ -226,7 +177,8 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 		paid.Reference, r.Outcome = settledBy(w, o), mpp.Settled.String()
 		if is.restored != nil {
 			// If the money came in another transaction, [Service.confirm] finds it.
-			paid.Reference = is.restored.Payment.Transaction
+			its, _ := core.PaymentOf(is.restored)
+			paid.Reference = its.Transaction
 		}
 		if err := setPayment(r, paid); err != nil {
 			return err
@@ -234,7 +186,8 @@ func (s *Service) apply(w *work, o mpp.Outcome, known evidence) (applied *ledger
 		switch {
 		case is.restored != nil:
 			r.State, r.Reason = ledger.Applied, "its event was restored"
-			r.Seq, r.Member = is.restored.Seq, w.order.carriedOut(tx.State(), is.restored.Event)
+			r.Seq, r.Member = is.seq, core.MemberOf(is.restored)
+			tx.Claim(w.paid(paid), is.seq)
 		case is.usedUp != "":
 			r.Reason = is.usedUp
 			err = end(r, paid)
@@ -265,9 +218,7 @@ func noEffect(v *ledger.View, why *Problem) bool {
 
 // carryOut appends the event that was paid for, and puts its number and the answer into r.
 func (w *work) carryOut(tx *ledger.Tx, r *ledger.Reservation, paid mpp.Payment) error {
-	e, err := w.order.carryOut(tx, core.Payment{
-		Method: paid.Method, Network: w.network.Network(), Transaction: paid.Reference, Payer: paid.Payer,
-		Payee: paid.Payee, Binding: paid.Binding})
+	e, err := w.order.carryOut(tx, w.paid(paid))
 	if err != nil {
 		return err
 	}

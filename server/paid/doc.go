@@ -61,23 +61,24 @@
 // # Settled payments
 //
 // A settled payment can have its event already: after a restored backup, events come back
-// from edges without their reservations ([ledger.Restored]). And its money can be used up:
+// from edges without their reservations ([ledger.View.Restored]). And its money can be used up:
 // one transaction can hold several payments, and the operator can credit a transaction to
 // a member. [work.settlement] takes the first case that holds:
 //
 //	what the ledger and the network say              what the payment comes to
 //	----------------------------------------------   -----------------------------
-//	a restored event names its transaction, or       applied, by that event
-//	  what binds it to its challenge
-//	a restored event names a transaction that is     applied, by that event
-//	  not on the network any more
+//	a restored event has its network, payer and      applied, by that event
+//	  binding
 //	its transaction brought enough for all that      applied, by a new event
 //	  events gave, and for this payment
 //	the operator has adjusted its transaction        failed, [ReasonAdjusted]
 //	otherwise                                        failed, a matter for the operator
 //
-// The network is asked for the second case, and for what the transaction brought all
-// payees; the payment stays open until its block is final.
+// The binding is a function of what was signed: the memo of a transfer, or the nonce of an
+// authorisation. Every payment method names one, and no other payment of the account has it.
+//
+// The network is asked for what the transaction brought all payees; the payment stays open
+// until its block is final.
 //
 // A payment that was refused, has settled nevertheless, and can have no effect is stored
 // as failed at once, for the operator ([Service.settleSeen]). So is one of x402 that has
