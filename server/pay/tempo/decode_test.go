@@ -137,13 +137,15 @@ func TestDecodeRefuses(t *testing.T) {
 		{"call with value", verify, "no value", func(d *d) { d.Value = uint64(1) }},
 		{"call that creates", verify, "malformed", func(d *d) { d.Calls = []any{[]any{[]byte{}, uint64(0), calldata}} }},
 		{"call of two parts", verify, "malformed", func(d *d) { d.Calls = []any{[]any{token, uint64(0)}} }},
-		{"access list", verify, "must be empty", func(d *d) { d.AccessList = []any{[]any{token, []any{}}} }},
+		{"access list of no contract", verify, "access list is malformed", func(d *d) { d.AccessList = []any{[]any{[]byte{1}, []any{}}} }},
+		{"access list of no slot", verify, "access list is malformed", func(d *d) { d.AccessList = []any{[]any{token, []any{[]byte{1}}}} }},
+		{"access list of three parts", verify, "access list is malformed", func(d *d) { d.AccessList = []any{[]any{token, []any{}, uint64(0)}} }},
+		{"no access list", verify, "access list is malformed", func(d *d) { d.AccessList = []byte{} }},
 		{"authorization list", verify, "must be empty", func(d *d) { d.AuthorizationList = []any{[]any{}} }},
 		{"fee token no address", verify, "fee token", func(d *d) { d.FeeToken = []byte{1} }},
 		{"gas without measure", verify, "gas is out of range", func(d *d) { d.Gas = uint64(1_000_000_000_000) }},
 		{"gas above the bound", verify, "gas is out of range", func(d *d) { d.Gas = uint64(maxGas + 1) }},
 		{"gas below any transaction's", verify, "gas is out of range", func(d *d) { d.Gas = uint64(minGas - 1) }},
-		{"no fee", verify, "offers no fee", func(d *d) { d.MaxFee, d.MaxPriorityFee = uint64(0), uint64(0) }},
 		{"keychain of the old form", verify, "no longer", func(d *d) {
 			d.Sign = func(digest []byte) []byte {
 				return append(append([]byte{3}, w.Address().Bytes()...), w.Sign(digest)...)
@@ -258,6 +260,10 @@ func TestDecodeAccepts(t *testing.T) {
 		"client's memo":   func(d *paytest.TempoDraft) { copy(d.Memo[15:25], "our client") },
 		"source in lower": func(d *paytest.TempoDraft) { d.Source = strings.ToLower(d.Source) },
 		"fee of 16 bytes": func(d *paytest.TempoDraft) { d.MaxFee = bytes.Repeat([]byte{1}, 16) },
+		"no fee":          func(d *paytest.TempoDraft) { d.MaxFee, d.MaxPriorityFee = uint64(0), uint64(0) },
+		"access list": func(d *paytest.TempoDraft) {
+			d.AccessList = []any{[]any{token, [][]byte{make([]byte, 32)}}, []any{stranger, []any{}}}
+		},
 	} {
 		if _, err := take(m, wallet(7).Pay(c, change), now); err != nil {
 			t.Errorf("%s: %v", name, err)

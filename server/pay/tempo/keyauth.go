@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"maps"
 	"math/big"
-	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -15,7 +14,8 @@ import (
 )
 
 // permission is what the account's own key lets an access key do. It comes
-// along with the first transaction that the access key signs:
+// along with the first transaction that the access key signs, or with one that the
+// account's own key signs:
 //
 //	[[chainId, keyType, keyId, expiry?, limits?, calls?, witness?], signature]
 //
@@ -27,8 +27,8 @@ type permission struct {
 	KeyType uint8 // an index of kinds
 	KeyID   common.Address
 	Expiry  uint64            `rlp:"optional"`           // Unix seconds; 0: never
-	Limits  *[]spendingLimit  `rlp:"optional,nilString"` // nil: none; empty: nothing may be spent
-	Calls   *[]permittedCalls `rlp:"optional,nilString"` // nil: all; empty: none
+	Limits  *[]spendingLimit  `rlp:"optional,nilString"` // nil: none; an empty list is not read
+	Calls   *[]permittedCalls `rlp:"optional,nilString"` // nil: all; an empty list is not read
 	Witness *common.Hash      `rlp:"optional,nilString"` // what else the account has signed with it (TIP-1053): a sign-in, say; nil: nothing
 }
 
@@ -58,15 +58,12 @@ var kinds = []string{"secp256k1", "p256", "webAuthn"}
 // readPermission checks the permission that a transaction brings along for the
 // access key that signed it. A permission that the chain does not take makes a
 // transaction that can never be mined but would hold a URL, so it is read as
-// the chain reads it: one spelling, nothing unknown.
-//
-// A transaction that the account signs itself may on the chain carry a
-// permission for any key. No client pays that way, and every flaw of such a
-// permission would be as fatal, so it is refused.
+// the chain reads it: one spelling, nothing unknown. What it lets another key spend does not
+// bound a transaction that the account signs itself.
 func (tx *transaction) readPermission(field []byte) error {
 	bad := mpp.Refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
 	parts, err := readList(field)
-	if err != nil || len(parts) != 2 || tx.accessKey == nil {
+	if err != nil || len(parts) != 2 {
 		return bad
 	}
 	var p permission
@@ -77,11 +74,13 @@ func (tx *transaction) readPermission(field []byte) error {
 	if again, err := rlp.EncodeToBytes(&p); err != nil || !bytes.Equal(again, parts[0]) {
 		return bad
 	}
+	own := tx.accessKey == nil
 	switch {
-	case p.ChainID != tx.chainID, p.KeyID != *tx.accessKey,
-		int(p.KeyType) != slices.Index(kinds, tx.keyKind),
+	case p.ChainID != tx.chainID, int(p.KeyType) >= len(kinds),
+		own && p.KeyID == (common.Address{}),
+		!own && (p.KeyID != *tx.accessKey || kinds[p.KeyType] != tx.keyKind),
 		p.Expiry != 0 && p.Expiry < tx.validBefore,
-		p.Limits != nil && !tx.within(*p.Limits),
+		p.Limits != nil && !tx.within(*p.Limits, own),
 		p.Calls != nil && !distinct(*p.Calls):
 		return bad
 	}
@@ -100,9 +99,9 @@ func (tx *transaction) readPermission(field []byte) error {
 }
 
 // within says that the limits are the chain's, one to a token and below 2¹²⁸,
-// and leave room for the payment and its fee. The chain refuses a key that
-// cannot pay the fee; the rest would be mined and revert.
-func (tx *transaction) within(limits []spendingLimit) bool {
+// and leave room for the payment and its fee, unless the account signs with its own key. The
+// chain refuses a key that cannot pay the fee; the rest would be mined and revert.
+func (tx *transaction) within(limits []spendingLimit, own bool) bool {
 	left := make(map[common.Address]*big.Int)
 	for _, l := range limits {
 		if left[l.Token] != nil || l.Limit.BitLen() > 128 {
@@ -111,7 +110,7 @@ func (tx *transaction) within(limits []spendingLimit) bool {
 		left[l.Token] = l.Limit
 	}
 	for token, spent := range tx.spends() {
-		if left[token] == nil || left[token].Cmp(spent) < 0 {
+		if !own && (left[token] == nil || left[token].Cmp(spent) < 0) {
 			return false
 		}
 	}
@@ -128,7 +127,7 @@ func (tx *transaction) spends() map[common.Address]*big.Int {
 	spent := map[common.Address]*big.Int{tx.token: new(big.Int).SetUint64(tx.amount)}
 	feeToken := tx.token
 	if tx.swap != nil {
-		spent[tx.swap.sold] = new(big.Int).SetUint64(tx.swap.approved)
+		spent[tx.swap.sold] = new(big.Int).Set(tx.swap.approved)
 		feeToken = firstToken
 	}
 	if len(tx.feeToken) != 0 {

@@ -114,9 +114,6 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if tx.gas < minGas || tx.gas > maxGas {
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonGas, "the transaction's gas is out of range")
 	}
-	if tx.maxFee.Sign() == 0 {
-		return mpp.Payment{}, mpp.Refuse(mpp.ReasonFee, "the transaction offers no fee")
-	}
 	payer, err := m.Signer(c.Source, tx.sender)
 	if err != nil {
 		return mpp.Payment{}, err

@@ -113,7 +113,7 @@ func TestDecodeReferenceClient(t *testing.T) {
 			if common.Hash(tx.memo) != v.Memo || tx.validAfter != v.ValidAfter || tx.gas != v.Gas || tx.maxFee.Int64() != v.MaxFeePerGas || tx.amount != 1_000_000 {
 				t.Errorf("transaction %+v", tx)
 			}
-			if swaps := v.Name == "swap"; swaps != (tx.swap != nil) || swaps && *tx.swap != (swap{sold: alpha, approved: 1_010_101, most: 1_010_101}) {
+			if swaps := v.Name == "swap"; swaps != (tx.swap != nil) || swaps && (tx.swap.sold != alpha || tx.swap.approved.Int64() != 1_010_101 || tx.swap.most != 1_010_101) {
 				t.Errorf("swap %+v", tx.swap)
 			}
 			if keychain := v.Signature == "keychain"; keychain != (tx.accessKey != nil) {

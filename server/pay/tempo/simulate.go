@@ -45,8 +45,8 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		questions = append(questions, rpc.BatchElem{Method: "eth_simulateV1", Args: []any{successively(tx), "latest"}, Result: &blocks})
 	}
 	var left []hexutil.Bytes // of each token that the transaction moves
-	if tx.accessKey != nil {
-		account, key := node.Word(tx.sender), node.Word(*tx.accessKey)
+	if tx.key() != nil {
+		account, key := node.Word(tx.sender), node.Word(*tx.key())
 		questions = append(questions, node.Question(&known, keychain, "getKey(address,address)", account, key))
 		left = make([]hexutil.Bytes, len(tx.moved()))
 		for i, token := range tx.moved() {
@@ -91,7 +91,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		}
 		return err
 	}
-	if tx.accessKey != nil {
+	if tx.key() != nil {
 		if err := tx.checkKey(known, left, newest.Time()); err != nil {
 			return err
 		}
@@ -170,6 +170,9 @@ func envelope(tx *transaction) map[string]any {
 	if len(tx.feeToken) != 0 {
 		e["feeToken"] = hexutil.Bytes(tx.feeToken)
 	}
+	if len(tx.accessList) != 0 {
+		e["accessList"] = tx.accessList
+	}
 	// What stands in for the signature: without these the node reckons with the
 	// gas of a secp256k1 key of the account's own.
 	if tx.keyKind != kinds[0] || tx.accessKey != nil {
@@ -194,6 +197,15 @@ func transfer(tx *transaction) map[string]any {
 
 // keychain is the precompile that knows the access keys of all accounts.
 var keychain = common.HexToAddress("0xaaaaaaaa00000000000000000000000000000000")
+
+// key is the access key that the keychain is asked about: the one that signed, or the one that
+// the account permits; nil for neither.
+func (tx *transaction) key() *common.Address {
+	if tx.accessKey == nil && tx.permission != nil {
+		return &tx.permission.KeyID
+	}
+	return tx.accessKey
+}
 
 // checkKey reads what the keychain says of the access key: five words, which
 // are kind, key, expiry, whether limits apply, whether it is revoked; and, in

@@ -27,7 +27,8 @@ type transaction struct {
 	maxPriorityFee, maxFee  *big.Int // per gas
 	gas                     uint64
 	calls                   []call // the last is the transfer
-	swap                    *swap  // nil: there is none before the transfer
+	accessList              []accessed
+	swap                    *swap // nil: there is none before the transfer
 	token                   common.Address
 	nonceKey                []byte // of its lane, without leading zeros
 	nonce                   uint64
@@ -52,6 +53,12 @@ type call struct {
 	data []byte
 }
 
+// accessed is a contract whose storage slots the transaction pays for in advance (EIP-2930).
+type accessed struct {
+	Address common.Address `json:"address"`
+	Slots   []common.Hash  `json:"storageKeys"`
+}
+
 // typeByte starts every Tempo transaction (EIP-2718).
 const typeByte = 0x76
 
@@ -69,9 +76,6 @@ const (
 	fieldAuthList   = 12
 	fieldKeyAuth    = 13 // or the signature, when there is no key authorization
 )
-
-// emptyList is the encoding of a list without members.
-var emptyList = []byte{0xc0}
 
 // readTransaction decodes raw, refuses everything that this service does not
 // take, recovers the sender, and makes the canonical form: a transaction has
@@ -147,8 +151,11 @@ func (tx *transaction) readFields(fields [][]byte) error {
 	if tx.calls, err = readCalls(fields[fieldCalls]); err != nil {
 		return err
 	}
-	if !bytes.Equal(fields[fieldAccessList], emptyList) || !bytes.Equal(fields[fieldAuthList], emptyList) {
-		return mpp.Refuse(mpp.ReasonForm, "access and authorization lists must be empty")
+	if rlp.DecodeBytes(fields[fieldAccessList], &tx.accessList) != nil {
+		return mpp.Refuse(mpp.ReasonForm, "the access list is malformed")
+	}
+	if !bytes.Equal(fields[fieldAuthList], []byte{0xc0}) {
+		return mpp.Refuse(mpp.ReasonForm, "the authorization list must be empty")
 	}
 	if tx.nonceKey, err = readString(fields[fieldNonceKey]); err != nil {
 		return err
