@@ -139,8 +139,6 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	switch {
 	case a.to != recipient:
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonRecipient, "the authorisation pays somebody else")
-	case a.from == recipient:
-		return mpp.Payment{}, mpp.Refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
 	case a.value != node.Units(cents):
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonAmount, "the authorisation pays another amount")
 	case !bearer && a.nonce != challengeNonce(c.Challenge):
@@ -151,13 +149,13 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if plain := a.spelt(); plain.byKey(m.domain) {
 		a = &plain
 	}
-	payer, err := m.Signer(c.Source, a.from)
+	payer, err := m.to(a).Signer(c.Source, a.from)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.replayKey(a),
-		Payer: payer, Payee: m.payee(a), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
+		Payer: payer, Payee: m.to(a).Payee(), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
 		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer, Contract: !a.byKey(m.domain),
 	}, nil
 }
@@ -168,11 +166,11 @@ func (m *Method) replayKey(a *authorization) string {
 	return m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex()
 }
 
-// payee is whom an authorisation pays: today's recipient, or an earlier one.
-func (m *Method) payee(a *authorization) string {
-	signed := m.Payments
-	signed.Recipient = a.to
-	return signed.Payee()
+// to are the payments to whom an authorisation pays: today's recipient, or an earlier one.
+func (m *Method) to(a *authorization) node.Payments {
+	p := m.Payments
+	p.Recipient = a.to
+	return p
 }
 
 // PaysGas says that this service pays for the gas of what it submits.
@@ -208,7 +206,7 @@ func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 	}
 	good := a.byKey(m.domain)
 	if a.contract = p.Contract; a.contract {
-		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.payee(a) && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
+		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.to(a).Payee() && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
 	}
 	if !good {
 		return nil, fmt.Errorf("evm: stored payment %s is not of this chain and token", p.Reference)

@@ -51,9 +51,12 @@ func (p Payments) Network() string { return p.Method + ":" + strconv.FormatUint(
 // Pace is the usual time between two blocks; see [Node.Pace].
 func (p Payments) Pace() time.Duration { return p.Node.Pace() }
 
-// Signer names the account that has signed a credential. Another source than it is refused
-// with a *[mpp.Rejection].
+// Signer names the account that has signed a credential. Another source than it, and the
+// recipient itself, are refused with a *[mpp.Rejection].
 func (p Payments) Signer(source string, account common.Address) (payer string, err error) {
+	if account == p.Recipient {
+		return "", mpp.Refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
+	}
 	payer = p.Payer(account)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if source != "" && !strings.EqualFold(source, payer) {
@@ -67,14 +70,15 @@ func (p Payments) Payee() string { return LowerHex(p.Token) + "/" + LowerHex(p.R
 
 // Received is [Payments.By] for another payee, in the form of [Payments.Payee].
 func (p Payments) Received(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
-	p, err := p.at(payee)
+	p, err := p.At(payee)
 	if err != nil {
 		return mpp.Transfer{}, err
 	}
 	return p.By(ctx, reference)
 }
 
-func (p Payments) at(payee string) (Payments, error) {
+// At gives the payments to another payee, in the form of [Payments.Payee].
+func (p Payments) At(payee string) (Payments, error) {
 	token, account, _ := strings.Cut(payee, "/")
 	if !common.IsHexAddress(token) || !common.IsHexAddress(account) {
 		return p, fmt.Errorf("node: %q is no payee", payee)

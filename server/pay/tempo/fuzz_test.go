@@ -373,8 +373,8 @@ func FuzzReceipt(f *testing.F) {
 	f.Add(honest(func(_ fields, logs []fields) { logs[2]["data"] = "0x" }))
 	f.Add([]byte(`{"logs":[null,{}],"status":null}`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		var r *receipt
-		if json.Unmarshal(answer, &r) != nil || r == nil || r.check(tx) != nil || !r.paid(tx) {
+		var r *node.Receipt
+		if json.Unmarshal(answer, &r) != nil || r == nil || tx.check(r) != nil || !tx.paidIn(r) {
 			return
 		}
 		// The same text, by its words alone.

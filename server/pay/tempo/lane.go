@@ -154,7 +154,7 @@ func (m *Method) firstUsed(ctx context.Context, tx *transaction, from, last uint
 		case err != nil:
 			return 0, err
 		case newest.Height() < last+m.Depth:
-			return 0, errWentBack
+			return 0, node.ErrWentBack
 		case used:
 			high = block
 		default:
@@ -163,5 +163,3 @@ func (m *Method) firstUsed(ctx context.Context, tx *transaction, from, last uint
 	}
 	return low, nil
 }
-
-var errWentBack = node.Unavailable(errors.New("the node has gone back before the block that decides"))

@@ -114,12 +114,12 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if tx.gas < minGas || tx.gas > maxGas {
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonGas, "the transaction's gas is out of range")
 	}
-	payer, err := m.Signer(c.Source, tx.sender)
+	signed := m.Payments
+	signed.Token, signed.Recipient = currency, recipient
+	payer, err := signed.Signer(c.Source, tx.sender)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
-	signed := m.Payments
-	signed.Token, signed.Recipient = currency, recipient
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.replayKey(tx),
 		Payer: payer, Payee: signed.Payee(), Binding: common.Hash(tx.memo).Hex(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
