@@ -280,7 +280,7 @@ func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
 		Type string `json:"type"`
 		spelled
 		Signature string `json:"signature"`
-	}{"authorization", transfer, ""}, m.Account+payer.Hex())
+	}{"authorization", transfer, ""}, node.Accounts(m.cfg.ChainID)+payer.Hex())
 	domain := m.TokenDomain()
 	domain.Contract = token.Hex()
 	return mpp.ToSign{

@@ -22,7 +22,6 @@ type Payments struct {
 	Node             *Node
 	Token, Recipient common.Address
 	Depth            uint64 // blocks on top after which a block is taken to stay
-	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
 	Method           string
 }
 
@@ -37,7 +36,7 @@ func Connect(method, address string, chain uint64, token, recipient common.Addre
 	case recipient == (common.Address{}):
 		return p, errors.New(method + ": the recipient is missing")
 	}
-	p = Payments{Token: token, Recipient: recipient, Depth: depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", chain), Method: method}
+	p = Payments{Token: token, Recipient: recipient, Depth: depth, Method: method}
 	p.Node, err = Dial(address, chain, timeout)
 	return p, err
 }
@@ -90,8 +89,11 @@ func (p Payments) At(payee string) (Payments, error) {
 // LowerHex spells an address without the checksum that its case can carry.
 func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
 
+// Accounts is what stands before an address to name an account on a chain: "did:pkh:eip155:1:".
+func Accounts(chain uint64) string { return "did:pkh:eip155:" + strconv.FormatUint(chain, 10) + ":" }
+
 // Payer names an account as payments of it do.
-func (p Payments) Payer(account [20]byte) string { return p.Account + LowerHex(account) }
+func (p Payments) Payer(account [20]byte) string { return Accounts(p.Node.chain) + LowerHex(account) }
 
 // In is what the transaction of a receipt that passed [Receipt.Check] brought the
 // recipient, in whole cents.
@@ -110,7 +112,7 @@ func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) 
 			continue
 		}
 		if t.Payer == "" {
-			t.Payer = p.Account + "0x" + hex.EncodeToString(l.Topics[1][12:])
+			t.Payer = p.Payer([20]byte(l.Topics[1][12:]))
 		}
 		senders[l.Topics[1]] = true
 		units.Add(units, new(big.Int).SetBytes(l.Data))

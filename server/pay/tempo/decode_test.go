@@ -345,3 +345,14 @@ func FuzzDecodeTransaction(f *testing.F) {
 		}
 	})
 }
+
+// An account that pays itself brings nothing, today's recipient or an earlier one.
+func TestTheRecipientCannotPayItself(t *testing.T) {
+	before := newMethod(t, Config{Currency: token, Recipient: wallet(7).Address()})
+	for name, m := range map[string]*Method{"today": before, "earlier": newMethod(t, Config{Currency: token, Recipient: recipient})} {
+		_, err := take(m, wallet(7).Pay(challenge(t, before)), now)
+		if no, refused := errors.AsType[*mpp.Rejection](err); !refused || no.Reason != mpp.ReasonSigner {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

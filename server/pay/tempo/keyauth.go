@@ -2,6 +2,7 @@ package tempo
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"math/big"
 
@@ -22,15 +23,24 @@ import (
 // signed over Keccak-256 of the inner list. An absent member is left out at the
 // end of the list and is the empty string before another. The chain knows more
 // members (administrators, the account); a payment has no use for them.
+//
+// Its JSON is what nodes take in a simulation.
 type permission struct {
-	ChainID uint64
-	KeyType uint8 // an index of kinds
-	KeyID   common.Address
-	Expiry  uint64            `rlp:"optional"`           // Unix seconds; 0: never
-	Limits  *[]spendingLimit  `rlp:"optional,nilString"` // nil: none; an empty list is not read
-	Calls   *[]permittedCalls `rlp:"optional,nilString"` // nil: all; an empty list is not read
-	Witness *common.Hash      `rlp:"optional,nilString"` // what else the account has signed with it (TIP-1053): a sign-in, say; nil: nothing
+	ChainID   hexutil.Uint64    `json:"chainId"`
+	KeyType   keyType           `json:"keyType"`
+	KeyID     common.Address    `json:"keyId"`
+	Expiry    hexutil.Uint64    `json:"expiry,omitzero" rlp:"optional"`                  // Unix seconds; 0: never
+	Limits    *[]spendingLimit  `json:"limits,omitempty" rlp:"optional,nilString"`       // nil: none; an empty list is not read
+	Calls     *[]permittedCalls `json:"allowedCalls,omitempty" rlp:"optional,nilString"` // nil: all; an empty list is not read
+	Witness   *common.Hash      `json:"witness,omitempty" rlp:"optional,nilString"`      // what else the account has signed with it (TIP-1053): a sign-in, say; nil: nothing
+	Signature map[string]any    `json:"signature" rlp:"-"`                               // by the account
 }
+
+// keyType is the number of a kind of key, an index of kinds.
+type keyType uint8
+
+// MarshalText names the kind.
+func (t keyType) MarshalText() ([]byte, error) { return []byte(kinds[t]), nil }
 
 // spendingLimit bounds what a key may spend of a token, in all or in a period.
 type spendingLimit struct {
@@ -39,18 +49,33 @@ type spendingLimit struct {
 	Period uint64 `rlp:"optional"` // seconds; 0: once for all
 }
 
+// MarshalJSON writes numbers as nodes take them.
+func (l spendingLimit) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Token  common.Address `json:"token"`
+		Limit  *hexutil.Big   `json:"limit"`
+		Period hexutil.Uint64 `json:"period,omitzero"`
+	}{l.Token, (*hexutil.Big)(l.Limit), hexutil.Uint64(l.Period)})
+}
+
 // permittedCalls lets a key call a contract: all of it if there are no rules.
 type permittedCalls struct {
-	Target common.Address
-	Rules  []permittedFunction
+	Target common.Address      `json:"target"`
+	Rules  []permittedFunction `json:"selectorRules,omitempty"`
 }
 
 // permittedFunction lets a key call one function, for any recipient if none is
 // named.
 type permittedFunction struct {
-	Selector   [4]byte
-	Recipients []common.Address
+	Selector   function         `json:"selector"`
+	Recipients []common.Address `json:"recipients,omitempty"`
 }
+
+// function names a function.
+type function [4]byte
+
+// MarshalText writes it in hexadecimal.
+func (f function) MarshalText() ([]byte, error) { return hexutil.Bytes(f[:]).MarshalText() }
 
 // kinds are the kinds of keys in the order of their numbers on the chain.
 var kinds = []string{"secp256k1", "p256", "webAuthn"}
@@ -76,10 +101,10 @@ func (tx *transaction) readPermission(field []byte) error {
 	}
 	own := tx.accessKey == nil
 	switch {
-	case p.ChainID != tx.chainID, int(p.KeyType) >= len(kinds),
+	case uint64(p.ChainID) != tx.chainID, int(p.KeyType) >= len(kinds),
 		own && p.KeyID == (common.Address{}),
 		!own && (p.KeyID != *tx.accessKey || kinds[p.KeyType] != tx.keyKind),
-		p.Expiry != 0 && p.Expiry < tx.validBefore,
+		p.Expiry != 0 && uint64(p.Expiry) < tx.validBefore,
 		p.Limits != nil && !tx.within(*p.Limits, own),
 		p.Calls != nil && !distinct(*p.Calls):
 		return bad
@@ -94,7 +119,8 @@ func (tx *transaction) readPermission(field []byte) error {
 	if err != nil || by.sender != tx.sender || !bytes.Equal(by.canonical, sig) {
 		return bad
 	}
-	tx.permission, tx.permissionBy = &p, by
+	p.Signature = by.rpc()
+	tx.permission = &p
 	return nil
 }
 
@@ -177,49 +203,4 @@ func distinct(calls []permittedCalls) bool {
 		}
 	}
 	return len(targets) == 1+len(calls)
-}
-
-// rpc is the permission as nodes take it in a simulation.
-func (p *permission) rpc(by signed) map[string]any {
-	out := map[string]any{
-		"chainId": hexutil.Uint64(p.ChainID), "keyType": kinds[p.KeyType], "keyId": p.KeyID,
-		"expiry": nil, "signature": by.rpc(),
-	}
-	if p.Expiry != 0 {
-		out["expiry"] = hexutil.Uint64(p.Expiry)
-	}
-	if p.Limits != nil {
-		limits := []map[string]any{}
-		for _, l := range *p.Limits {
-			limit := map[string]any{"token": l.Token, "limit": (*hexutil.Big)(l.Limit)}
-			if l.Period != 0 {
-				limit["period"] = hexutil.Uint64(l.Period)
-			}
-			limits = append(limits, limit)
-		}
-		out["limits"] = limits
-	}
-	if p.Calls != nil {
-		calls := []map[string]any{}
-		for _, c := range *p.Calls {
-			call := map[string]any{"target": c.Target}
-			var rules []map[string]any
-			for _, f := range c.Rules {
-				rule := map[string]any{"selector": hexutil.Bytes(f.Selector[:])}
-				if len(f.Recipients) != 0 {
-					rule["recipients"] = f.Recipients
-				}
-				rules = append(rules, rule)
-			}
-			if rules != nil {
-				call["selectorRules"] = rules
-			}
-			calls = append(calls, call)
-		}
-		out["allowedCalls"] = calls
-	}
-	if p.Witness != nil {
-		out["witness"] = p.Witness.Hex()
-	}
-	return out
 }

@@ -185,7 +185,7 @@ func envelope(tx *transaction) map[string]any {
 		e["keyId"] = tx.accessKey
 	}
 	if tx.permission != nil {
-		e["keyAuthorization"] = tx.permission.rpc(tx.permissionBy)
+		e["keyAuthorization"] = tx.permission
 	}
 	return e
 }

@@ -184,7 +184,12 @@ func TestSimulationNamesTheWitness(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(envelope(tx)["keyAuthorization"].(map[string]any)["witness"]); got != want {
+		text, err := json.Marshal(envelope(tx)["keyAuthorization"])
+		var told map[string]any
+		if err != nil || json.Unmarshal(text, &told) != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(told["witness"]); got != want {
 			t.Errorf("the node is told %s, want %s", got, want)
 		}
 	}

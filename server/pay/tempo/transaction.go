@@ -42,7 +42,6 @@ type transaction struct {
 	assertion               int             // bytes of WebAuthn data, when that is the kind
 	accessKey               *common.Address // the key that signed for sender, if not its own
 	permission              *permission     // that key's, if it came along
-	permissionBy            signed          // the permission's signature
 	raw                     []byte          // canonical
 	hash                    common.Hash     // of raw
 }
