@@ -45,7 +45,7 @@
 //	a memo for another challenge or realm            wrong_challenge     once
 //	another type than 0x76: the draft has no other   unsupported_form    once
 //	another spelling, trailing bytes                 unsupported_form    once
-//	more than 6 KiB, lists of more than 64 members   unsupported_form    bounds
+//	more than 6 KiB                                  unsupported_form    bounds
 //	no signature, malformed fields, a value          unsupported_form    chain
 //	fees to be paid by the ring                      unsupported_form    bounds
 //	authorization lists: their signatures have       unsupported_form    once

@@ -87,16 +87,16 @@ var kinds = []string{"secp256k1", "p256", "webAuthn"}
 // bound a transaction that the account signs itself.
 func (tx *transaction) readPermission(field []byte) error {
 	bad := mpp.Refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
-	parts, err := readList(field)
-	if err != nil || len(parts) != 2 {
-		return bad
+	var parts struct {
+		Terms     rlp.RawValue
+		Signature []byte
 	}
 	var p permission
-	if rlp.DecodeBytes(parts[0], &p) != nil {
+	if rlp.DecodeBytes(field, &parts) != nil || rlp.DecodeBytes(parts.Terms, &p) != nil {
 		return bad
 	}
 	// The decoder takes absent members that are spelt out; the chain does not.
-	if again, err := rlp.EncodeToBytes(&p); err != nil || !bytes.Equal(again, parts[0]) {
+	if again, err := rlp.EncodeToBytes(&p); err != nil || !bytes.Equal(again, parts.Terms) {
 		return bad
 	}
 	own := tx.accessKey == nil
@@ -109,14 +109,10 @@ func (tx *transaction) readPermission(field []byte) error {
 		p.Calls != nil && !distinct(*p.Calls):
 		return bad
 	}
-	sig, err := readString(parts[1])
-	if err != nil {
-		return bad
-	}
 	// Another spelling of this signature would change the bytes that the
 	// access key has signed, once the chain has spelt it its own way.
-	by, err := readPrimitive(sig, crypto.Keccak256Hash(parts[0]))
-	if err != nil || by.sender != tx.sender || !bytes.Equal(by.canonical, sig) {
+	by, err := readPrimitive(parts.Signature, crypto.Keccak256Hash(parts.Terms))
+	if err != nil || by.sender != tx.sender || !bytes.Equal(by.canonical, parts.Signature) {
 		return bad
 	}
 	p.Signature = by.rpc()

@@ -154,7 +154,7 @@ var laterForks = []struct {
 func envelope(tx *transaction) map[string]any {
 	var calls []map[string]any
 	for _, c := range tx.calls {
-		calls = append(calls, map[string]any{"to": c.to, "value": "0x0", "data": hexutil.Bytes(c.data)})
+		calls = append(calls, map[string]any{"to": c.To, "value": "0x0", "data": hexutil.Bytes(c.Data)})
 	}
 	e := map[string]any{
 		"type": "0x76", "chainId": hexutil.Uint64(tx.chainID), "from": tx.sender, "calls": calls,
@@ -192,7 +192,7 @@ func envelope(tx *transaction) map[string]any {
 
 // transfer is the bare call of a transaction without a swap, which every node executes.
 func transfer(tx *transaction) map[string]any {
-	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.calls[0].data), "gas": hexutil.Uint64(tx.gas)}
+	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.calls[0].Data), "gas": hexutil.Uint64(tx.gas)}
 }
 
 // keychain is the precompile that knows the access keys of all accounts.

@@ -110,7 +110,7 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, _ := readTransaction(p.Raw)
-	data := hexutil.Encode(tx.calls[0].data)
+	data := hexutil.Encode(tx.calls[0].Data)
 	sender, to := node.LowerHex(tx.sender), node.LowerHex(token)
 	want := []string{
 		fmt.Sprintf(`{"accessList":[{"address":"%s","storageKeys":["0x%064x"]}],"calls":[{"data":"%s","to":"%s","value":"0x0"}],"chainId":"0xa5bf","feeToken":"%s","from":"%s","gas":"0x1e8480","maxFeePerGas":"0x174876e800","maxPriorityFeePerGas":"0x3b9aca00","nonce":"0x0","nonceKey":"0x%s","type":"0x76","validAfter":"%s","validBefore":"%s"}`,
@@ -493,8 +493,8 @@ func TestSimulateSwap(t *testing.T) {
 	}
 	var whole, singly []string
 	for _, c := range tx.calls {
-		whole = append(whole, fmt.Sprintf(`{"data":"%s","to":"%s","value":"0x0"}`, hexutil.Encode(c.data), node.LowerHex(c.to)))
-		singly = append(singly, fmt.Sprintf(`{"data":"%s","from":"%s","to":"%s"}`, hexutil.Encode(c.data), node.LowerHex(tx.sender), node.LowerHex(c.to)))
+		whole = append(whole, fmt.Sprintf(`{"data":"%s","to":"%s","value":"0x0"}`, hexutil.Encode(c.Data), node.LowerHex(c.To)))
+		singly = append(singly, fmt.Sprintf(`{"data":"%s","from":"%s","to":"%s"}`, hexutil.Encode(c.Data), node.LowerHex(tx.sender), node.LowerHex(c.To)))
 	}
 	if len(sent) != 2 || !strings.HasPrefix(sent[0], `{"calls":[`+strings.Join(whole, ",")+`],"chainId"`) ||
 		sent[1] != `{"blockStateCalls":[{"calls":[`+strings.Join(singly, ",")+`]}]}` {

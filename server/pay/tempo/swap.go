@@ -47,12 +47,12 @@ var (
 // readSwap reads the two calls before the transfer, and holds them to it.
 func (tx *transaction) readSwap() (*swap, error) {
 	approval, order := tx.calls[0], tx.calls[1]
-	allows, ok := readWords(approval.data, approveSelector, 2)
-	if !ok || !bytes.HasPrefix(approval.to[:], tokenPrefix) {
+	allows, ok := readWords(approval.Data, approveSelector, 2)
+	if !ok || !bytes.HasPrefix(approval.To[:], tokenPrefix) {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the first of three calls must be approve, of the token that is sold")
 	}
-	orders, ok := readWords(order.data, swapSelector, 4)
-	if !ok || order.to != exchange {
+	orders, ok := readWords(order.Data, swapSelector, 4)
+	if !ok || order.To != exchange {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the second of three calls must be swapExactAmountOut, of Tempo's exchange")
 	}
 	spender, ok1 := allows[0].address()
@@ -63,7 +63,7 @@ func (tx *transaction) readSwap() (*swap, error) {
 	switch {
 	case !ok1 || spender != exchange:
 		return nil, mpp.Refuse(mpp.ReasonForm, "the approval must be for Tempo's exchange")
-	case !ok2 || sold != approval.to:
+	case !ok2 || sold != approval.To:
 		return nil, mpp.Refuse(mpp.ReasonToken, "the swap must sell the token that is approved")
 	case !ok3 || bought != tx.token || sold == bought:
 		return nil, mpp.Refuse(mpp.ReasonToken, "the swap must buy the token that is paid, for another")
@@ -107,7 +107,7 @@ func (w word) units() (uint64, bool) {
 func successively(tx *transaction) map[string]any {
 	var calls []map[string]any
 	for _, c := range tx.calls {
-		calls = append(calls, map[string]any{"from": tx.sender, "to": c.to, "data": hexutil.Bytes(c.data)})
+		calls = append(calls, map[string]any{"from": tx.sender, "to": c.To, "data": hexutil.Bytes(c.Data)})
 	}
 	return map[string]any{"blockStateCalls": []map[string]any{{"calls": calls}}}
 }
