@@ -101,10 +101,10 @@ func (tx *transaction) readPermission(field []byte) error {
 	}
 	own := tx.accessKey == nil
 	switch {
-	case uint64(p.ChainID) != tx.chainID, int(p.KeyType) >= len(kinds),
+	case uint64(p.ChainID) != tx.ChainID, int(p.KeyType) >= len(kinds),
 		own && p.KeyID == (common.Address{}),
 		!own && (p.KeyID != *tx.accessKey || kinds[p.KeyType] != tx.keyKind),
-		p.Expiry != 0 && uint64(p.Expiry) < tx.validBefore,
+		p.Expiry != 0 && uint64(p.Expiry) < tx.ValidBefore,
 		p.Limits != nil && !tx.within(*p.Limits, own),
 		p.Calls != nil && !distinct(*p.Calls):
 		return bad
@@ -144,7 +144,7 @@ func (tx *transaction) within(limits []spendingLimit, own bool) bool {
 // is taken to be the one that the chain takes without a setting: the currency, or, with a
 // swap, the first of all tokens.
 func (tx *transaction) spends() map[common.Address]*big.Int {
-	fee := new(big.Int).Mul(new(big.Int).SetUint64(tx.gas), tx.maxFee)
+	fee := new(big.Int).Mul(new(big.Int).SetUint64(tx.Gas), tx.MaxFee)
 	fee.Add(fee, big.NewInt(feeScale-1)).Div(fee, big.NewInt(feeScale))
 	spent := map[common.Address]*big.Int{tx.token: new(big.Int).SetUint64(tx.amount)}
 	feeToken := tx.token
@@ -152,8 +152,8 @@ func (tx *transaction) spends() map[common.Address]*big.Int {
 		spent[tx.swap.sold] = new(big.Int).Set(tx.swap.approved)
 		feeToken = firstToken
 	}
-	if len(tx.feeToken) != 0 {
-		feeToken = common.Address(tx.feeToken)
+	if len(tx.FeeToken) != 0 {
+		feeToken = common.Address(tx.FeeToken)
 	}
 	if spent[feeToken] == nil {
 		spent[feeToken] = new(big.Int)

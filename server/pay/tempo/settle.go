@@ -120,8 +120,8 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 // validBefore, or by which its nonce was used. It gives nil if there is none yet, and then
 // when that is due, if that is known.
 func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) (after *node.Block, due time.Time, err error) {
-	if tx.validBefore != 0 {
-		if after, due, err = m.Node.DeepAfter(ctx, newest, tx.validBefore, m.Depth); err != nil || after != nil {
+	if tx.ValidBefore != 0 {
+		if after, due, err = m.Node.DeepAfter(ctx, newest, tx.ValidBefore, m.Depth); err != nil || after != nil {
 			return after, due, err
 		}
 	}
@@ -149,7 +149,7 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outc
 		switch {
 		case err != nil || after == nil:
 			return mpp.Outcome{Detail: "not mined yet"}, err
-		case tx.expiring() && uint64(*newest.Timestamp) < tx.validBefore+receiptsFor:
+		case tx.expiring() && uint64(*newest.Timestamp) < tx.ValidBefore+receiptsFor:
 			return mpp.Outcome{State: mpp.Gone, Over: newest.Time(), Detail: "not mined in its time"}, nil
 		}
 		return m.final(ctx, p, tx, after)
@@ -190,7 +190,7 @@ func (m *Method) settled(ctx context.Context, newest *node.Block, got *node.Rece
 // block after shows, but may have been.
 func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, after *node.Block) (mpp.Outcome, error) {
 	elsewhere, to, err := m.elsewhere(ctx, p, tx, after.Height())
-	if err == nil && elsewhere == nil && tx.validBefore == 0 && to < after.Height() {
+	if err == nil && elsewhere == nil && tx.ValidBefore == 0 && to < after.Height() {
 		// Its nonce may have been used after everything that was searched.
 		var used uint64
 		if used, err = m.firstUsed(ctx, tx, to, after.Height()); err == nil && used > to {
@@ -218,7 +218,7 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 		return replaced(elsewhere), nil
 	}
 	o := unpaid(got)
-	if got == nil && tx.validBefore != 0 && uint64(*after.Timestamp) >= tx.validBefore {
+	if got == nil && tx.ValidBefore != 0 && uint64(*after.Timestamp) >= tx.ValidBefore {
 		o.Over = newest.Time()
 	}
 	return o, nil

@@ -98,10 +98,10 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	}
 	// Nodes lift the block's limit in a simulation, and not every one compares
 	// the cap; a transaction beyond either would wait in vain until validBefore.
-	if newest.GasLimit != nil && tx.gas > uint64(*newest.GasLimit) {
+	if newest.GasLimit != nil && tx.Gas > uint64(*newest.GasLimit) {
 		return mpp.Refuse(mpp.ReasonGas, "the transaction's gas does not fit a block")
 	}
-	if newest.BaseFee != nil && tx.maxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
+	if newest.BaseFee != nil && tx.MaxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
 		return mpp.Refuse(mpp.ReasonFee, "the fee cap is below the network's base fee")
 	}
 	return nil
@@ -153,25 +153,25 @@ var laterForks = []struct {
 // envelope is the transaction as Tempo nodes take it for eth_call.
 func envelope(tx *transaction) map[string]any {
 	var calls []map[string]any
-	for _, c := range tx.calls {
+	for _, c := range tx.Calls {
 		calls = append(calls, map[string]any{"to": c.To, "value": "0x0", "data": hexutil.Bytes(c.Data)})
 	}
 	e := map[string]any{
-		"type": "0x76", "chainId": hexutil.Uint64(tx.chainID), "from": tx.sender, "calls": calls,
-		"gas": hexutil.Uint64(tx.gas), "maxFeePerGas": (*hexutil.Big)(tx.maxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.maxPriorityFee),
-		"nonceKey": (*hexutil.Big)(new(big.Int).SetBytes(tx.nonceKey)), "nonce": hexutil.Uint64(tx.nonce),
+		"type": "0x76", "chainId": hexutil.Uint64(tx.ChainID), "from": tx.sender, "calls": calls,
+		"gas": hexutil.Uint64(tx.Gas), "maxFeePerGas": (*hexutil.Big)(tx.MaxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.MaxPriorityFee),
+		"nonceKey": (*hexutil.Big)(new(big.Int).SetBytes(tx.NonceKey)), "nonce": hexutil.Uint64(tx.Nonce),
 	}
-	if tx.validBefore != 0 {
-		e["validBefore"] = hexutil.Uint64(tx.validBefore)
+	if tx.ValidBefore != 0 {
+		e["validBefore"] = hexutil.Uint64(tx.ValidBefore)
 	}
-	if tx.validAfter != 0 {
-		e["validAfter"] = hexutil.Uint64(tx.validAfter)
+	if tx.ValidAfter != 0 {
+		e["validAfter"] = hexutil.Uint64(tx.ValidAfter)
 	}
-	if len(tx.feeToken) != 0 {
-		e["feeToken"] = hexutil.Bytes(tx.feeToken)
+	if len(tx.FeeToken) != 0 {
+		e["feeToken"] = hexutil.Bytes(tx.FeeToken)
 	}
-	if len(tx.accessList) != 0 {
-		e["accessList"] = tx.accessList
+	if len(tx.AccessList) != 0 {
+		e["accessList"] = tx.AccessList
 	}
 	// What stands in for the signature: without these the node reckons with the
 	// gas of a secp256k1 key of the account's own.
@@ -192,7 +192,7 @@ func envelope(tx *transaction) map[string]any {
 
 // transfer is the bare call of a transaction without a swap, which every node executes.
 func transfer(tx *transaction) map[string]any {
-	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.calls[0].Data), "gas": hexutil.Uint64(tx.gas)}
+	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.Calls[0].Data), "gas": hexutil.Uint64(tx.Gas)}
 }
 
 // keychain is the precompile that knows the access keys of all accounts.
@@ -229,7 +229,7 @@ func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes, now time.Tim
 	}
 	known := key.Cmp(new(big.Int).SetBytes(tx.accessKey[:])) == 0 && !revoked &&
 		kind.Cmp(big.NewInt(int64(slices.Index(kinds, tx.keyKind)))) == 0 &&
-		expiry.Cmp(new(big.Int).SetUint64(max(tx.validBefore, uint64(now.Unix())+1))) >= 0
+		expiry.Cmp(new(big.Int).SetUint64(max(tx.ValidBefore, uint64(now.Unix())+1))) >= 0
 	if !known {
 		return mpp.Refuse(mpp.ReasonKey, "the account has no such access key")
 	}

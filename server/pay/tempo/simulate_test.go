@@ -110,7 +110,7 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, _ := readTransaction(p.Raw)
-	data := hexutil.Encode(tx.calls[0].Data)
+	data := hexutil.Encode(tx.Calls[0].Data)
 	sender, to := node.LowerHex(tx.sender), node.LowerHex(token)
 	want := []string{
 		fmt.Sprintf(`{"accessList":[{"address":"%s","storageKeys":["0x%064x"]}],"calls":[{"data":"%s","to":"%s","value":"0x0"}],"chainId":"0xa5bf","feeToken":"%s","from":"%s","gas":"0x1e8480","maxFeePerGas":"0x174876e800","maxPriorityFeePerGas":"0x3b9aca00","nonce":"0x0","nonceKey":"0x%s","type":"0x76","validAfter":"%s","validBefore":"%s"}`,
@@ -492,7 +492,7 @@ func TestSimulateSwap(t *testing.T) {
 		t.Fatal(err)
 	}
 	var whole, singly []string
-	for _, c := range tx.calls {
+	for _, c := range tx.Calls {
 		whole = append(whole, fmt.Sprintf(`{"data":"%s","to":"%s","value":"0x0"}`, hexutil.Encode(c.Data), node.LowerHex(c.To)))
 		singly = append(singly, fmt.Sprintf(`{"data":"%s","from":"%s","to":"%s"}`, hexutil.Encode(c.Data), node.LowerHex(tx.sender), node.LowerHex(c.To)))
 	}

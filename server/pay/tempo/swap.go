@@ -46,7 +46,7 @@ var (
 
 // readSwap reads the two calls before the transfer, and holds them to it.
 func (tx *transaction) readSwap() (*swap, error) {
-	approval, order := tx.calls[0], tx.calls[1]
+	approval, order := tx.Calls[0], tx.Calls[1]
 	allows, ok := readWords(approval.Data, approveSelector, 2)
 	if !ok || !bytes.HasPrefix(approval.To[:], tokenPrefix) {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the first of three calls must be approve, of the token that is sold")
@@ -106,7 +106,7 @@ func (w word) units() (uint64, bool) {
 // other, for nodes that execute no transaction with several calls.
 func successively(tx *transaction) map[string]any {
 	var calls []map[string]any
-	for _, c := range tx.calls {
+	for _, c := range tx.Calls {
 		calls = append(calls, map[string]any{"from": tx.sender, "to": c.To, "data": hexutil.Bytes(c.Data)})
 	}
 	return map[string]any{"blockStateCalls": []map[string]any{{"calls": calls}}}
@@ -131,7 +131,7 @@ func (tx *transaction) swaps(err error, blocks []simulatedBlock) error {
 	if err != nil {
 		return node.Refused(err)
 	}
-	if len(blocks) != 1 || len(blocks[0].Calls) != len(tx.calls) {
+	if len(blocks) != 1 || len(blocks[0].Calls) != len(tx.Calls) {
 		return node.Unavailable(errors.New("the node has not simulated all calls of a swap"))
 	}
 	for _, c := range blocks[0].Calls {
@@ -144,7 +144,7 @@ func (tx *transaction) swaps(err error, blocks []simulatedBlock) error {
 			return mpp.Refuse(mpp.ReasonReverted, "the swap or the payment after it would not go through")
 		}
 	}
-	if !tx.shows(blocks[0].Calls[len(tx.calls)-1].Logs) {
+	if !tx.shows(blocks[0].Calls[len(tx.Calls)-1].Logs) {
 		return mpp.Refuse(mpp.ReasonReverted, "the payment after the swap would not go through")
 	}
 	return nil

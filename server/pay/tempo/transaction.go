@@ -14,50 +14,34 @@ import (
 
 // transaction is the one kind of Tempo transaction that pays here: a
 // transferWithMemo, alone or after the two calls of a [swap], paid for by its sender.
-// On the wire it is
-//
-//	0x76 ‖ RLP[chainId, maxPriorityFeePerGas, maxFeePerGas, gas,
-//	           calls[[to, value, data], …], accessList, nonceKey, nonce,
-//	           validBefore, validAfter, feeToken, feePayerSignature,
-//	           authorizationList, keyAuthorization?, signature]
-//
-// and the signature covers Keccak-256 of the type byte and the list without
-// the signature.
 type transaction struct {
-	chainID                 uint64
-	maxPriorityFee, maxFee  *big.Int // per gas
-	gas                     uint64
-	calls                   []call // the last is the transfer
-	accessList              []accessed
-	swap                    *swap // nil: there is none before the transfer
-	token                   common.Address
-	nonceKey                []byte // of its lane, without leading zeros
-	nonce                   uint64
-	validBefore, validAfter uint64 // Unix seconds; 0: none
-	feeToken                []byte // 20 bytes, or empty: the chain chooses
-	recipient               common.Address
-	amount                  uint64 // base units
-	memo                    memo
-	sender                  common.Address
-	keyKind                 string          // kind of the key that signed, one of kinds
-	assertion               int             // bytes of WebAuthn data, when that is the kind
-	accessKey               *common.Address // the key that signed for sender, if not its own
-	permission              *permission     // that key's, if it came along
-	raw                     []byte          // canonical
-	hash                    common.Hash     // of raw
+	wire
+	swap       *swap // nil: there is none before the transfer
+	token      common.Address
+	recipient  common.Address
+	amount     uint64 // base units
+	memo       memo
+	sender     common.Address
+	keyKind    string          // kind of the key that signed, one of kinds
+	assertion  int             // bytes of WebAuthn data, when that is the kind
+	accessKey  *common.Address // the key that signed for sender, if not its own
+	permission *permission     // that key's, or another one's, if it came along
+	raw        []byte          // canonical
+	hash       common.Hash     // of raw
 }
 
-// wire is a transaction as it is on the wire, without its type byte.
+// wire is a transaction as it is on the wire, after its type byte. The signature covers Keccak-256
+// of the type byte and the list without the signature.
 type wire struct {
 	ChainID                     uint64
-	MaxPriorityFee, MaxFee      *big.Int
+	MaxPriorityFee, MaxFee      *big.Int // per gas
 	Gas                         uint64
-	Calls                       []call
+	Calls                       []call // the last is the transfer
 	AccessList                  []accessed
-	NonceKey                    []byte
+	NonceKey                    []byte // of its lane, without leading zeros
 	Nonce                       uint64
-	ValidBefore, ValidAfter     uint64
-	FeeToken                    []byte
+	ValidBefore, ValidAfter     uint64 // Unix seconds; 0: none
+	FeeToken                    []byte // 20 bytes, or empty: the chain chooses
 	FeePayer, AuthorizationList rlp.RawValue
 	Tail                        []rlp.RawValue `rlp:"tail"` // the key authorization, if there is one, and the signature
 }
@@ -107,33 +91,30 @@ func readTransaction(raw []byte) (*transaction, error) {
 	default:
 		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction must be of type 0x76")
 	}
-	var w wire
-	if err := rlp.DecodeBytes(raw[1:], &w); err != nil {
+	tx := new(transaction)
+	if rlp.DecodeBytes(raw[1:], &tx.wire) != nil {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction is not the canonical RLP of its fields")
 	}
 	// A list at the end is a key authorization that is not signed.
-	last := len(w.Tail) - 1
-	if last < 0 || w.Tail[last][0] >= 0xc0 {
+	tail := tx.Tail
+	last := len(tail) - 1
+	if last < 0 || tail[last][0] >= 0xc0 {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction is not signed")
 	}
 	if last > 1 {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the transaction has a wrong number of fields")
 	}
-	tx := &transaction{
-		chainID: w.ChainID, maxPriorityFee: w.MaxPriorityFee, maxFee: w.MaxFee, gas: w.Gas, calls: w.Calls, accessList: w.AccessList,
-		nonceKey: w.NonceKey, nonce: w.Nonce, validBefore: w.ValidBefore, validAfter: w.ValidAfter, feeToken: w.FeeToken,
-	}
-	if err := tx.checkFields(&w); err != nil {
+	if err := tx.checkFields(); err != nil {
 		return nil, err
 	}
 	if err := tx.readPayment(); err != nil {
 		return nil, err
 	}
-	if err := tx.readSignature(&w); err != nil {
+	if err := tx.readSignature(); err != nil {
 		return nil, err
 	}
 	if last == 1 {
-		if err := tx.readPermission(w.Tail[0]); err != nil {
+		if err := tx.readPermission(tail[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -142,21 +123,21 @@ func readTransaction(raw []byte) (*transaction, error) {
 }
 
 // checkFields refuses fields that no payment has, or that the chain does not take.
-func (tx *transaction) checkFields(w *wire) error {
+func (tx *transaction) checkFields() error {
 	switch {
-	case tx.maxPriorityFee.Cmp(tx.maxFee) > 0:
+	case tx.MaxPriorityFee.Cmp(tx.MaxFee) > 0:
 		return mpp.Refuse(mpp.ReasonForm, "the priority fee exceeds the fee cap")
-	case tx.maxFee.BitLen() > 128:
+	case tx.MaxFee.BitLen() > 128:
 		return mpp.Refuse(mpp.ReasonForm, "the transaction's fee is out of range")
-	case len(tx.calls) != 1 && len(tx.calls) != 3:
+	case len(tx.Calls) != 1 && len(tx.Calls) != 3:
 		return mpp.Refuse(mpp.ReasonForm, "the transaction must make exactly one call, the transfer, or three: approve, swapExactAmountOut and the transfer")
-	case slices.ContainsFunc(tx.calls, func(c call) bool { return c.Value != 0 }):
+	case slices.ContainsFunc(tx.Calls, func(c call) bool { return c.Value != 0 }):
 		return mpp.Refuse(mpp.ReasonForm, "the transaction's calls must carry no value")
-	case !bytes.Equal(w.AuthorizationList, rlp.EmptyList):
+	case !bytes.Equal(tx.AuthorizationList, rlp.EmptyList):
 		return mpp.Refuse(mpp.ReasonForm, "the authorization list must be empty")
-	case len(tx.feeToken) != 0 && len(tx.feeToken) != common.AddressLength:
+	case len(tx.FeeToken) != 0 && len(tx.FeeToken) != common.AddressLength:
 		return mpp.Refuse(mpp.ReasonForm, "the fee token is no address")
-	case !bytes.Equal(w.FeePayer, rlp.EmptyString):
+	case !bytes.Equal(tx.FeePayer, rlp.EmptyString):
 		return mpp.Refuse(mpp.ReasonForm, "this service pays no fees for others")
 	}
 	return tx.checkLane()
@@ -164,9 +145,9 @@ func (tx *transaction) checkFields(w *wire) error {
 
 // readPayment reads what the calls do.
 func (tx *transaction) readPayment() (err error) {
-	last := tx.calls[len(tx.calls)-1]
+	last := tx.Calls[len(tx.Calls)-1]
 	tx.token = last.To
-	if tx.recipient, tx.amount, tx.memo, err = readTransfer(last.Data); err != nil || len(tx.calls) == 1 {
+	if tx.recipient, tx.amount, tx.memo, err = readTransfer(last.Data); err != nil || len(tx.Calls) == 1 {
 		return err
 	}
 	tx.swap, err = tx.readSwap()
@@ -175,13 +156,13 @@ func (tx *transaction) readPayment() (err error) {
 
 // readSignature recovers who signed, and puts the canonical transaction together: the fields
 // as they are, which have been found canonical, and the canonical signature.
-func (tx *transaction) readSignature(w *wire) error {
-	last := len(w.Tail) - 1
+func (tx *transaction) readSignature() error {
+	last := len(tx.Tail) - 1
 	var sig []byte
-	if rlp.DecodeBytes(w.Tail[last], &sig) != nil {
+	if rlp.DecodeBytes(tx.Tail[last], &sig) != nil {
 		return mpp.Refuse(mpp.ReasonForm, "the transaction is not the canonical RLP of its fields")
 	}
-	signed, err := readSignature(sig, crypto.Keccak256Hash(w.encode(w.Tail[:last]...)))
+	signed, err := readSignature(sig, crypto.Keccak256Hash(tx.encode(tx.Tail[:last]...)))
 	if err != nil {
 		return err
 	}
@@ -193,7 +174,7 @@ func (tx *transaction) readSignature(w *wire) error {
 	if err != nil {
 		return mpp.Refuse(mpp.ReasonForm, "the signature does not encode")
 	}
-	tx.raw = w.encode(append(w.Tail[:last:last], encoded)...)
+	tx.raw = tx.encode(append(tx.Tail[:last:last], encoded)...)
 	return nil
 }
 
