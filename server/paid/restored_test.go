@@ -94,6 +94,12 @@ func TestRestoredReservationHasNoSecondEffect(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			r.has(amounts{"open": 0, op.slug: total, "all": 100 + cents})
 			r.post(op.op, op.body, credential).is(409, api.CredentialReused)
+			its, _ := core.PaymentOf(r.last())
+			r.look(func(v *ledger.View) {
+				if _, left, err := v.Restored(its); left != nil || err != nil {
+					t.Errorf("another payment could take the event: %v", err)
+				}
+			})
 			a, err := r.books.Audit(context.Background())
 			if err != nil || len(a.Findings) != 0 || a.Applied != 2 {
 				t.Errorf("%v, %+v", err, a)
