@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
 )
 
 // Rows of the store. Numbers are 8 bytes, big endian, so that they sort.
@@ -27,8 +29,9 @@ import (
 //	'c' id                    nothing; applied, and not confirmed at depth yet
 //	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment;
 //	                          tx is the one that it names or that moved the money in the end
-//	'b' payer 0 seq           nothing; the event came back from an edge, about a payment of which
-//	                          no reservation is known to be the one
+//	'b' network 0 payer 0 binding 0 seq
+//	                          nothing; the event came back from an edge, about a payment that has
+//	                          no reservation yet
 //	'y' payer                 nothing; an event names a payment by this account, in lower case
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; an earlier version took payments there to this payee; see [Tx.AnnouncePayees]
@@ -91,8 +94,8 @@ func changeKey(slug string, seq ...uint64) []byte {
 	return numbered(rowKey(prefixChange, slug, ""), seq)
 }
 
-func restoredKey(payer string, seq ...uint64) []byte {
-	return numbered(rowKey(prefixRestored, payer, ""), seq)
+func restoredKey(p core.Payment, seq ...uint64) []byte {
+	return numbered(rowKey(prefixRestored, p.Network, p.Payer, p.Binding, ""), seq)
 }
 
 func paymentKey(network, transaction string, seq ...uint64) []byte {

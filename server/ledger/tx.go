@@ -157,11 +157,17 @@ func (tx *Tx) Adopt(r Record) error {
 	if err != nil {
 		return err
 	}
-	if p, _ := core.PaymentOf(e); p.Transaction != "" {
-		tx.rows[string(restoredKey(p.Payer, seq))] = []byte{}
+	if _, adjusted := e.(*core.Adjusted); adjusted {
+		return nil // an adjustment is no payment's own event
+	}
+	if p, _ := core.PaymentOf(e); p.Binding != "" {
+		tx.rows[string(restoredKey(p, seq))] = []byte{}
 	}
 	return nil
 }
+
+// Claim notes that an event that [View.Restored] gave has its reservation.
+func (tx *Tx) Claim(p core.Payment, seq uint64) { tx.rows[string(restoredKey(p, seq))] = nil }
 
 // add adds an event with its rows.
 func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {

@@ -193,9 +193,6 @@ func (tx *Tx) Update(r *Reservation) error {
 			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
 		} else {
 			tx.rows[string(rowKey(prefixPaid, stored.Member, r.ID))] = []byte{}
-			if err := tx.claimRestored(stored.Payer, stored.Seq); err != nil {
-				return err
-			}
 		}
 	}
 	if stored.State == Applied {
@@ -209,19 +206,6 @@ func (tx *Tx) Update(r *Reservation) error {
 	tx.reindex(old, &stored)
 	*r = stored
 	return nil
-}
-
-// claimRestored notes that a restored event has its reservation. Hardly any event is a
-// restored one. A row that does not exist is not deleted, because a store may keep a mark
-// for each deletion, which [View.Restored] would have to skip.
-func (tx *Tx) claimRestored(payer string, seq uint64) error {
-	key := restoredKey(payer, seq)
-	_, err := tx.get(key)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	tx.rows[string(key)] = nil
-	return err
 }
 
 // reindex changes the index at once, so that this turn sees its own work.

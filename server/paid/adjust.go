@@ -210,7 +210,7 @@ func (s *Service) withoutEffect(transaction string, named []mpp.Bound) (some []*
 	err = s.Each(func(r *ledger.Reservation) bool {
 		p, err := StoredPayment(r)
 		diverted := r.Outcome == mpp.Mismatched.String()
-		by := strings.EqualFold(p.Reference, transaction) || diverted && p.Binding != "" && slices.Contains(named, mpp.Bound{Payer: p.Payer, Binding: p.Binding})
+		by := strings.EqualFold(p.Reference, transaction) || diverted && slices.Contains(named, p.Bound())
 		if err == nil && r.State == ledger.Failed && by && (diverted || r.Outcome == mpp.Settled.String()) {
 			some = append(some, r)
 		}

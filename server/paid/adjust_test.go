@@ -217,7 +217,7 @@ func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
 func TestAPaymentMovesDeeperThanTheDepth(t *testing.T) {
 	for _, nameless := range []bool{false, true} {
 		inRing(t, fmt.Sprintf("nameless %t", nameless), func(t *testing.T, r *ring) {
-			r.network.change(func() { r.network.binds, r.network.nameless = true, nameless })
+			r.network.change(func() { r.network.nameless = nameless })
 			r.join(ada, "alice")
 			r.join(bob, "bob")
 			synctest.Wait()
@@ -263,7 +263,6 @@ func TestADivertedPaymentIsPutRight(t *testing.T) {
 	for _, by := range []string{"", "0xb0b"} {
 		inAdasRing(t, by, func(t *testing.T, r *ring) {
 			r.network.change(func() {
-				r.network.binds = true
 				r.network.fates["carol"] = fate{state: mpp.Mismatched}
 			})
 			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "carol", 150)).is(409, api.PaymentMismatch)

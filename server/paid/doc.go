@@ -85,7 +85,7 @@
 // Effects: reserve stores a row before it is sent, and keep one that can have no effect, for the operator.
 // Send sends the payment (again): the same bytes have the same hash, so that cannot pay twice. Inquire asks
 // what its transaction brought all payees. Carry out appends its event, and adopt takes the one that came back
-// from an edge without its row ([ledger.Restored]). The event, the answer and the row are stored in one turn of the
+// from an edge without its row ([ledger.View.Restored]). The event, the answer and the row are stored in one turn of the
 // writer, in which the step is taken anew by what the ledger says then.
 //
 // That a payment has settled is not stored by itself: after a crash its network is asked again. The answer to an

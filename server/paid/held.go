@@ -142,7 +142,7 @@ func (s *Service) settle(w *work) error {
 	var paid bool
 	var err error
 	s.Ledger.View(func(v *ledger.View) {
-		if err = w.knownAs(s, v); err == nil {
+		if err = w.knownAs(v); err == nil {
 			paid, err = v.HasPaid(w.payment.Payer)
 		}
 	})

@@ -77,7 +77,6 @@ func TestHistories(t *testing.T) {
 				if r.capacity, r.elsewhere = 1000, seed%2 == 0; seed%3 == 0 {
 					r.capacity = 8 // the ring fills up
 				}
-				r.network.binds = true
 			}), random: rand.New(rand.NewPCG(seed, 0))}
 			h.join(ada, "alice")
 			for range 60 {

@@ -1,7 +1,6 @@
 package paid_test
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,7 +39,6 @@ type network struct {
 	gas       bool                                     // the service pays for what it sends
 	exact     bool                                     // x402 clients can pay, too
 	nameless  bool                                     // the token names no payments
-	binds     bool                                     // payments say what binds them to their challenges
 	submitted map[string]bool                          // by reference, where it does
 	step      func()                                   // called when the service has stored a submission
 	oldest    time.Time                                // of the blocks that it still has
@@ -475,7 +473,7 @@ func (n node) bound(p mpp.Payment) []mpp.Bound {
 	if n.nameless {
 		return nil
 	}
-	return []mpp.Bound{{Payer: p.Payer, Binding: cmp.Or(p.Binding, p.Reference)}}
+	return []mpp.Bound{{Payer: p.Payer, Binding: p.Binding}}
 }
 
 func (n node) Payee() string {
@@ -576,13 +574,7 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	}
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
-	binding := ""
-	m.mu.Lock()
-	if m.binds {
-		binding = "of " + c.Challenge.ID
-	}
-	m.mu.Unlock()
-	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload, Binding: binding,
+	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload, Binding: "of " + c.Challenge.ID,
 		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before, Endless: t.ValidBefore == 0, Nonce: t.Nonce,
 		Bearer: c.Challenge.Intent == x402.Intent}, nil
 }

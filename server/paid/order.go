@@ -59,9 +59,6 @@ type purchase interface {
 	// carryOut appends the event and renders the answer. It runs in a turn of the writer
 	// after the payment has settled.
 	carryOut(tx *ledger.Tx, payment core.Payment) (result, error)
-	// carriedOut gives the member of e if carryOut may have appended e for this order,
-	// by all that is still known of it, and "" otherwise.
-	carriedOut(st *core.State, e core.Event) (slug string)
 }
 
 // load rebuilds an order from its reservation, and from nothing else: the configuration may
@@ -168,7 +165,7 @@ func (s *Service) check(body []byte, measure func(o *registration) error) (d Dra
 	}
 	s.Ledger.View(func(v *ledger.View) {
 		st := v.State()
-		d.Slug = o.slug(st, "")
+		d.Slug = o.slug(st)
 		if d.Refusal == nil {
 			row := core.Ordinal(st.Rows())
 			d.Rank = 1 + sort.Search(st.Rows(), func(above int) bool { return st.TotalForRank(row, above+1) <= d.Price })
@@ -435,7 +432,7 @@ func (o *registration) subject(r *ledger.Reservation) {
 }
 
 func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (result, error) {
-	slug := o.slug(tx.State(), "")
+	slug := o.slug(tx.State())
 	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
 		Score: eventScore(o.Score)}
 	event.Score.Given = !o.unscored
@@ -482,29 +479,11 @@ func eventScore(s score.Result) core.Score {
 	return e
 }
 
-// carriedOut recognises the member by its URL. If that is redacted, or the member has moved
-// since, it compares the slug with the one that the order would have got.
-func (o *registration) carriedOut(st *core.State, e core.Event) string {
-	j, ok := e.(*core.Joined)
-	if !ok || j.Kind != o.Kind || j.Category != o.Category || j.Fee != o.Fee || j.Bid != o.Bid {
-		return ""
-	}
-	at, ok := st.BySlug([]byte(j.Slug))
-	if !ok {
-		return ""
-	}
-	if m := st.Member(at); m.URL == o.URL || (m.Redacted || m.Changed > 0) && o.slug(st, j.Slug) == j.Slug {
-		return j.Slug
-	}
-	return ""
-}
-
-// slug is the slug that the member gets if it joins now. The slug free counts as not
-// taken.
-func (o *registration) slug(st *core.State, free string) string {
+// slug is the slug that the member gets if it joins now.
+func (o *registration) slug(st *core.State) string {
 	return form.UniqueSlug(form.SlugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
 		_, taken := st.BySlug([]byte(slug))
-		return taken && slug != free
+		return taken
 	})
 }
 
@@ -611,13 +590,6 @@ func (o *bid) decide(context.Context, string) error { return nil }
 func (o *bid) cents() int64                         { return o.Amount }
 func (o *bid) describe() string                     { return "Bid " + form.FormatUSD(o.Amount) + " USD on " + o.Slug }
 func (o *bid) subject(r *ledger.Reservation)        { r.Member, r.OnlyIfRank = o.Slug, o.OnlyIfRank }
-
-func (o *bid) carriedOut(_ *core.State, e core.Event) string {
-	if b, ok := e.(*core.Bid); ok && b.Member == o.Slug && b.Amount == o.Amount {
-		return o.Slug
-	}
-	return ""
-}
 
 func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (result, error) {
 	event := &core.Bid{Stamp: tx.Stamp(), Member: o.Slug, Amount: o.Amount, Payment: payment}

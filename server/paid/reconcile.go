@@ -1,7 +1,6 @@
 package paid
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -370,5 +369,5 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 // brought says whether a payment brought a transfer, or a part of it.
 func brought(r *ledger.Reservation, t mpp.Transfer) bool {
 	p, err := StoredPayment(r)
-	return err == nil && (p.Reference == t.Reference || slices.Contains(t.Bound, mpp.Bound{Payer: p.Payer, Binding: cmp.Or(p.Binding, p.Reference)}))
+	return err == nil && (p.Reference == t.Reference || slices.Contains(t.Bound, p.Bound()))
 }

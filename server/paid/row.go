@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/pay/mpp"
@@ -95,12 +96,13 @@ type claimed struct {
 
 // books are what the ledger says of the money of a payment that has settled.
 type books struct {
-	event      *ledger.Restored // that is about this payment, and came back from an edge without it
-	given      int64            // cents that events gave for its transaction
-	brought    int64            // cents that its transaction brought all payees; 0: not asked
-	adjusted   bool             // the operator has adjusted the transaction
-	impossible *Problem         // why what it pays for cannot be done; nil if it can
-	never      bool             // nor at any later time
+	event      core.Event // that is about this payment, and came back from an edge without it; nil for none
+	seq        uint64     // of the event
+	given      int64      // cents that events gave for its transaction
+	brought    int64      // cents that its transaction brought all payees; 0: not asked
+	adjusted   bool       // the operator has adjusted the transaction
+	impossible *Problem   // why what it pays for cannot be done; nil if it can
+	never      bool       // nor at any later time
 }
 
 // effect is what a step asks for.
@@ -244,9 +246,10 @@ func (r row) paid(f facts) (row, effect) {
 	barred := !r.Lapsed.IsZero() && b.impossible != nil // others may have what it held
 	switch {
 	case b.event != nil:
-		r.State, r.Outcome, r.Reason, r.Seq = ledger.Applied, mpp.Settled.String(), "its event was restored", b.event.Seq
+		r.State, r.Outcome, r.Reason, r.Seq, r.Member = ledger.Applied, mpp.Settled.String(), "its event was restored", b.seq, core.MemberOf(b.event)
 		// If the money came in another transaction, [row.confirm] finds it.
-		r.payment.Reference = b.event.Payment.Transaction
+		its, _ := core.PaymentOf(b.event)
+		r.payment.Reference = its.Transaction
 		return r, adopt
 	case (short && b.brought == 0 || barred) && !o.Deep, barred && !short && !b.never:
 		return r, wait

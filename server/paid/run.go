@@ -127,9 +127,9 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 		case wait, inquire, send:
 			return nil
 		case carryOut:
-			err = carryOutPaid(tx, w.network, order, next)
+			err = w.carryOut(tx, order, next)
 		case adopt:
-			next.Member = order.carriedOut(tx.State(), f.books.event.Event)
+			tx.Claim(w.paid(next.payment), next.Seq)
 		}
 		if err == nil && next.State == ledger.Applied && now.state() == sent {
 			err = explainKept(tx, next.payment)
@@ -263,10 +263,9 @@ func (s *Service) bring(w *work, f *facts) error {
 func (w *work) booksOf(v *ledger.View, order purchase, r row, f facts) (b books, err error) {
 	b.brought = f.books.brought
 	transaction, network := r.settledBy(f.said), w.network.Network()
-	events, err := v.Restored(r.Payer, r.payment.ValidBefore.Add(-ChallengeLife)) // asked for then or later
-	for i, e := range events {
-		if e.Payment.Network == network && (e.Payment.Transaction == transaction || e.Payment.Binding != "" && e.Payment.Binding == r.payment.Binding) {
-			b.event = &events[i]
+	if b.seq, b.event, err = v.Restored(w.paid(r.payment)); b.event != nil {
+		if _, cents := core.PaymentOf(b.event); cents != r.Cents {
+			b.event = nil // it is of another payment
 		}
 	}
 	if err == nil {
@@ -291,11 +290,15 @@ func noEffect(v *ledger.View, why *Problem) bool {
 	return why.Final() || why.Code == api.RingFull && v.State().Rows() >= v.State().Capacity()
 }
 
-// carryOutPaid appends the event that was paid for, and puts its number and the answer into r.
-func carryOutPaid(tx *ledger.Tx, n *network, order purchase, r *row) error {
+// paid is a payment as the event about it names it.
+func (w *work) paid(p mpp.Payment) core.Payment {
+	return core.Payment{Method: p.Method, Network: w.network.Network(), Transaction: p.Reference, Payer: p.Payer, Payee: p.Payee, Binding: p.Binding}
+}
+
+// carryOut appends the event that was paid for, and puts its number and the answer into r.
+func (w *work) carryOut(tx *ledger.Tx, order purchase, r *row) error {
 	paid := r.payment
-	e, err := order.carryOut(tx, core.Payment{Method: paid.Method, Network: n.Network(), Transaction: paid.Reference, Payer: paid.Payer,
-		Payee: paid.Payee, Binding: paid.Binding})
+	e, err := order.carryOut(tx, w.paid(paid))
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/pay/mpp"
@@ -115,9 +116,11 @@ var stepFacts = map[string]func(*row, *facts){
 			r.Lapsed = stepNow
 		}
 	},
-	"settled":           func(_ *row, f *facts) { f.said = has(mpp.Settled, false) },
-	"settled for good":  func(_ *row, f *facts) { f.said = has(mpp.Settled, true) },
-	"its event is back": func(_ *row, f *facts) { f.said, f.books.event = has(mpp.Settled, false), &ledger.Restored{Seq: 7} },
+	"settled":          func(_ *row, f *facts) { f.said = has(mpp.Settled, false) },
+	"settled for good": func(_ *row, f *facts) { f.said = has(mpp.Settled, true) },
+	"its event is back": func(_ *row, f *facts) {
+		f.said, f.books.event = has(mpp.Settled, false), &core.Bid{Member: "ada", Amount: 100}
+	},
 	"settled, money given": func(_ *row, f *facts) {
 		f.said, f.books.given = has(mpp.Settled, false), 100
 	},

@@ -29,14 +29,15 @@ func (s *Service) unused(w *work) error {
 // by another copy of its credential that has been through since [Service.consumed]; none can be now, under
 // the claim. Or events account for its transaction, such as one that came back from an edge without its
 // row, or the operator's.
-func (w *work) knownAs(s *Service, v *ledger.View) error {
+func (w *work) knownAs(v *ledger.View) error {
 	keys := w.ReplayKeys
 	if w.payment.Bearer {
 		keys = append(slices.Clip(keys), keptKey(w.payment))
 	}
 	for _, k := range keys {
 		if r, err := v.ByReplayKey(k); err == nil {
-			return s.reused(r)
+			at, _ := rowOf(r) // without a reference if it cannot be read
+			return at.reused(v.State().Rules().BaseURL)
 		} else if !errors.Is(err, ledger.ErrNoReservation) {
 			return err
 		}

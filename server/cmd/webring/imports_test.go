@@ -74,7 +74,7 @@ var importLaw = map[string][]string{
 	"webring/server/paid/form":               {"std", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode", "github.com/mtibben/confusables", "github.com/shopspring/decimal", "golang.org/x/net/idna", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/edge/idn"},
 	"webring/server/paid/risk":               {"std", "webring/core", "webring/core/api", "webring/server/ledger", "webring/server/paid/form", "webring/server/sites/fetch", "webring/edge/share", "webring/server/sites/siteproof", "webring/edge/idn"},
 	"webring/server/pay/evm":                 {"std", "webring/server/pay/mpp", "webring/server/pay/node", "webring/server/pay/x402", "github.com/ethereum/go-ethereum/"},
-	"webring/server/pay/match":               {"std", "github.com/ethereum/go-ethereum/common", "webring/core", "webring/server/pay/mpp", "webring/server/pay/node"},
+	"webring/server/pay/match":               {"std", "webring/core", "webring/server/pay/mpp", "webring/server/pay/node"},
 	"webring/server/pay/mpp":                 {"std", "github.com/go-json-experiment/", "github.com/gowebpki/jcs"},
 	"webring/server/pay/node":                {"std", "webring/server/pay/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/pay/paytest":             {"std", "github.com/ethereum/go-ethereum/common", "github.com/ethereum/go-ethereum/common/hexutil", "github.com/ethereum/go-ethereum/crypto", "github.com/ethereum/go-ethereum/rlp", "webring/server/pay/mpp"},

@@ -471,7 +471,7 @@ func TestWhatAWalletSignsPays(t *testing.T) {
 	}
 	cred.Payload = json.RawMessage(strings.Replace(string(cred.Payload), `"signature":""`, `"signature":"`+signed.Signature+`"`, 1))
 	p, err := m.Decode(cred)
-	if err != nil || p.Cents != 100 || p.Payer != m.Account+strings.ToLower(wallet.Address().Hex()) {
+	if err != nil || p.Cents != 100 || p.Payer != node.Accounts(m.cfg.ChainID)+strings.ToLower(wallet.Address().Hex()) {
 		t.Errorf("%v: %d cents by %s", err, p.Cents, p.Payer)
 	}
 	if fields := sign.TypedData.Types["TransferWithAuthorization"]; "TransferWithAuthorization("+spelledOut(fields)+")" != transferName {

@@ -140,8 +140,6 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	switch {
 	case a.to != recipient:
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonRecipient, "the authorisation pays somebody else")
-	case a.from == recipient:
-		return mpp.Payment{}, mpp.Refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
 	case a.value != node.Units(cents):
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonAmount, "the authorisation pays another amount")
 	case !bearer && a.nonce != challengeNonce(c.Challenge):
@@ -152,13 +150,13 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if plain := a.spelt(); plain.byKey(m.domain) {
 		a = &plain
 	}
-	payer, err := m.Signer(c.Source, a.from)
+	payer, err := m.to(a).Signer(c.Source, a.from)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.replayKey(a),
-		Payer: payer, Payee: m.payee(a), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
+		Payer: payer, Payee: m.to(a).Payee(), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
 		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer, Contract: !a.byKey(m.domain),
 	}, nil
 }
@@ -169,11 +167,11 @@ func (m *Method) replayKey(a *authorization) string {
 	return m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex()
 }
 
-// payee is whom an authorisation pays: today's recipient, or an earlier one.
-func (m *Method) payee(a *authorization) string {
-	signed := m.Payments
-	signed.Recipient = a.to
-	return signed.Payee()
+// to are the payments to whom an authorisation pays: today's recipient, or an earlier one.
+func (m *Method) to(a *authorization) node.Payments {
+	p := m.Payments
+	p.Recipient = a.to
+	return p
 }
 
 // Unused refuses nothing: payments have no nonces that others could use.
@@ -212,7 +210,7 @@ func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 	}
 	good := a.byKey(m.domain)
 	if a.contract = p.Contract; a.contract {
-		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.payee(a) && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
+		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.to(a).Payee() && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
 	}
 	if !good {
 		return nil, fmt.Errorf("evm: stored payment %s is not of this chain and token", p.Reference)
@@ -286,7 +284,7 @@ func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error) 
 		Type string `json:"type"`
 		spelled
 		Signature string `json:"signature"`
-	}{"authorization", transfer, ""}, m.Account+payer.Hex())
+	}{"authorization", transfer, ""}, node.Accounts(m.cfg.ChainID)+payer.Hex())
 	domain := *m.TokenDomain()
 	domain.Contract = token.Hex()
 	return &mpp.ToSign{

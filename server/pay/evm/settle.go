@@ -181,7 +181,7 @@ func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Bloc
 	case err != nil:
 		return o, false, err
 	case newest.Height() < after.Height():
-		return o, false, node.Unavailable(errors.New("the node has gone back before the block that decides"))
+		return o, false, node.ErrWentBack
 	case known:
 		return m.find(ctx, a, newest, a.earliest(), true)
 	}
@@ -272,9 +272,7 @@ func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Blo
 	}
 	// One transaction can use several authorisations, and each pays the recipient that it
 	// was signed for, today's or an earlier one.
-	signed := m.Payments
-	signed.Recipient = a.to
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Received: signed.In(r), Detail: "used to pay us"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Received: m.to(a).In(r), Detail: "used to pay us"}, nil
 }
 
 // Events of tokens with EIP-3009; authorizer and nonce are indexed, and there is
@@ -340,9 +338,9 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	if err != nil {
 		return o, false, err
 	}
-	mark, err := m.mark(ctx, a, from, last, depth)
+	mark, head, r, err := m.mark(ctx, a, from, last, depth)
 	if err == nil && mark == nil && cancelled && last < newest.Height() {
-		mark, err = m.mark(ctx, a, last+1, newest.Height(), 0)
+		mark, head, r, err = m.mark(ctx, a, last+1, newest.Height(), 0)
 	}
 	if err != nil {
 		return o, false, err
@@ -353,25 +351,18 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	case mark == nil:
 		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, false, nil
 	}
-	newest, r, err := m.Node.ReceiptOf(ctx, *mark.TxHash)
-	if err != nil {
-		return o, false, err
-	}
-	if r == nil {
-		return o, false, node.Unavailable(errors.New("the node has an event and not its transaction"))
-	}
 	if *r.Status != 1 || !slices.ContainsFunc(r.Logs, func(l node.Log) bool { return a.marks(l, m.Token, mark.Topics[0]) }) {
 		return o, false, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))
 	}
 	if a.paidIn(r, m.Token) {
-		o, err = m.settled(ctx, a, newest, r)
+		o, err = m.settled(ctx, a, head, r)
 		return o, false, err
 	}
 	end := mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: "its nonce was used for another transfer, in " + r.Hash.Hex()}
 	if a.marks(*mark, m.Token, cancelledTopic) {
 		end = mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "cancelled by the payer, in " + r.Hash.Hex()}
 	}
-	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
+	if stays, err := m.Node.Stays(ctx, head, r, m.Depth); err != nil || !stays {
 		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err == nil, err
 	}
 	return end, true, nil
@@ -380,18 +371,10 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 // notInTime says that no event in the blocks that were searched explains what the token knows.
 const notInTime = "not used in its time"
 
-// mark gives the first event of the authorisation's nonce in these blocks, nil where
-// there is none.
-func (m *Method) mark(ctx context.Context, a *authorization, from, to, depth uint64) (mark *node.Log, err error) {
+// mark is [node.Node.First] for the events of the authorisation's nonce.
+func (m *Method) mark(ctx context.Context, a *authorization, from, to, depth uint64) (mark *node.Log, newest *node.Block, r *node.Receipt, err error) {
 	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(node.Word(a.from)), a.nonce}
-	err = m.Node.Logs(ctx, from, to, depth, m.Token, topics, func(logs []node.Log) error {
-		for _, l := range logs {
-			if l.TxHash != nil && (a.marks(l, m.Token, usedTopic) || a.marks(l, m.Token, cancelledTopic)) {
-				mark = &l
-				return node.ErrEnough
-			}
-		}
-		return nil
+	return m.Node.First(ctx, from, to, depth, m.Token, topics, func(l node.Log) bool {
+		return a.marks(l, m.Token, usedTopic) || a.marks(l, m.Token, cancelledTopic)
 	})
-	return mark, err
 }

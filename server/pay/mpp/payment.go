@@ -45,6 +45,9 @@ type Payment struct {
 	Submissions []Submission `json:"submissions,omitempty"`
 }
 
+// Bound is p as its token logs it.
+func (p Payment) Bound() Bound { return Bound{p.Payer, p.Binding} }
+
 // Outlives says that p can be mined after ValidBefore.
 func (p Payment) Outlives() bool { return p.Endless || !p.Until.IsZero() }
 

@@ -116,6 +116,9 @@ const longestRange = 2000
 // twice as many blocks: the failure that made them shorter may have been a fault.
 const goodSearches = 16
 
+// ErrWentBack says that a node lacks a block that decides, or the end of what is searched.
+var ErrWentBack = Unavailable(errors.New("the node has gone back before the block that decides"))
+
 // ErrEnough is what the receiver of [Node.Logs] returns to end the search
 // without an error.
 var ErrEnough = errors.New("node: enough")
@@ -146,7 +149,7 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		case errors.Is(err, ErrEnough):
 			return nil // found needs no more, even if logs are missing
 		case newest.Height() < last+depth:
-			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
+			return ErrWentBack
 		case !kept:
 			return Unavailable(errors.New("the node keeps no receipts of the time that is searched; ask one that does, or about a later time"))
 		case err != nil:
@@ -158,6 +161,30 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		}
 	}
 	return nil
+}
+
+// First gives the first log of [Node.Logs] that is the one looked for, with the receipt of its
+// transaction and the newest block then; nil if there is none. The receipt has passed
+// [Receipt.Check].
+func (n *Node) First(ctx context.Context, from, to, depth uint64, contract common.Address, topics []any, is func(Log) bool) (l *Log, newest *Block, r *Receipt, err error) {
+	err = n.Logs(ctx, from, to, depth, contract, topics, func(logs []Log) error {
+		at := slices.IndexFunc(logs, is)
+		if at < 0 {
+			return nil
+		}
+		l = &logs[at]
+		return ErrEnough
+	})
+	if err != nil || l == nil {
+		return nil, nil, nil, err
+	}
+	if l.TxHash == nil {
+		return nil, nil, nil, Unavailable(errors.New("the node does not say which transaction an event is of"))
+	}
+	if newest, r, err = n.ReceiptOf(ctx, *l.TxHash); err == nil && r == nil {
+		err = Unavailable(errors.New("the node has an event and not its transaction"))
+	}
+	return l, newest, r, err
 }
 
 // logs is one search. kept reports whether the same node has the receipt of probe.

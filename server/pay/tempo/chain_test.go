@@ -197,6 +197,12 @@ func TestOnARealChain(t *testing.T) {
 		d.KeyAuthorization = []any{terms, root.Sign(crypto.Keccak256(encoded))}
 	}))
 	m.settle("keychain, authorized before", method, m.decode(method, root, underKeychain))
+	later := paytest.Tempo{Key: newKey(t)}
+	m.settle("the account's own key, and an authorization", method, m.decode(method, root, permitting(root.Sign, uint64(devchain.ChainID), []byte{}, later.Address())))
+	m.settle("the key that it authorized", method, m.decode(method, root, signedFor(root.Address(), later.Sign)))
+	m.settle("access list", method, m.decode(method, wallet(4), func(d *paytest.TempoDraft) {
+		d.AccessList = []any{[]any{devchain.PathUSD, [][]byte{make([]byte, 32)}}}
+	}))
 
 	// 37: wallets that cannot pay.
 	for _, c := range []struct {
@@ -206,6 +212,7 @@ func TestOnARealChain(t *testing.T) {
 		{"empty wallet", mpp.ReasonFunds, m.decode(method, paytest.Tempo{Key: newKey(t)})},
 		{"too little gas", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.Gas = uint64(22_000) })},
 		{"cap under base fee", mpp.ReasonFee, m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(1) })},
+		{"no fee", mpp.ReasonFee, m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(0) })},
 		{"a nonce of T12", mpp.ReasonForm, m.decode(method, wallet(4), paytest.AnyNonce(1))},
 		{"a validBefore of T11", mpp.ReasonLong, m.decode(method, wallet(4), paytest.EndsIn(80))},
 		{"no such fee token", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.FeeToken = root.Address().Bytes() })},
@@ -512,6 +519,7 @@ func TestWhatNoBlockTakesIsRefused(t *testing.T) {
 		}}},
 		{name: "a fee token without a balance", by: poor, changes: alters{func(d *draft) { d.FeeToken = devchain.AlphaUSD[:] }}},
 		{name: "validBefore beyond the chain's window", by: root, changes: alters{func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() + 60) }}},
+		{name: "authorized again by the account's own key", by: root, changes: alters{permitting(root.Sign, chain, []byte{}, inUse.Address())}},
 		{name: "authorized again", by: root, changes: alters{signedFor(root.Address(), inUse.Sign), permitting(root.Sign, chain, []byte{}, inUse.Address())}},
 		{name: "revoked", by: root, changes: alters{signedFor(root.Address(), revoked.Sign)}},
 		{name: "revoked and authorized again", by: root, changes: alters{signedFor(root.Address(), revoked.Sign), permitting(root.Sign, chain, []byte{}, revoked.Address())}},

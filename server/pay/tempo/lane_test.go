@@ -79,7 +79,7 @@ func TestDecodeLanes(t *testing.T) {
 			if p.Endless == ends || !p.ValidBefore.Equal(want) || p.Nonce == "" || !strings.HasSuffix(p.Nonce, ":7") {
 				t.Errorf("%s: %+v ends at %v, nonce %s", name, p.Endless, p.ValidBefore, p.Nonce)
 			}
-			if tx, err := m.reopen(p); err != nil || !bytes.Equal(tx.nonceKey, lane.raw) {
+			if tx, err := m.reopen(p); err != nil || !bytes.Equal(tx.NonceKey, lane.raw) {
 				t.Errorf("%s: opened again: %v", name, err)
 			}
 			names[p.Nonce] = true
@@ -96,7 +96,7 @@ func TestDecodeLanes(t *testing.T) {
 		if err != nil || p.Nonce != "" || p.Endless || seen[p.ReplayKey] {
 			t.Errorf("nonce %d: %v, %+v", nonce, err, p)
 		}
-		if tx, err := m.reopen(p); err != nil || tx.nonce != nonce {
+		if tx, err := m.reopen(p); err != nil || tx.Nonce != nonce {
 			t.Errorf("nonce %d, opened again: %v", nonce, err)
 		}
 		seen[p.ReplayKey] = true

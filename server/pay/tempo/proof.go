@@ -2,7 +2,6 @@ package tempo
 
 import (
 	"math/big"
-	"strconv"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -38,7 +37,7 @@ func NewProofs(chainID uint64, currency, recipient common.Address) (*Proofs, err
 	}
 	id := common.BigToHash(new(big.Int).SetUint64(chainID))
 	domain := crypto.Keccak256Hash(proofDomainType[:], proofDomainName[:], proofDomainVersion[:], id[:])
-	return &Proofs{account: "did:pkh:eip155:" + strconv.FormatUint(chainID, 10) + ":", chainID: chainID, domain: domain, request: request}, nil
+	return &Proofs{account: node.Accounts(chainID), chainID: chainID, domain: domain, request: request}, nil
 }
 
 var (
