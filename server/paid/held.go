@@ -34,6 +34,10 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	case <-w.stopWaiting:
 	case <-hold.C:
 		s.stopWaiting(w)
+	case <-s.ctx.Done(): // the next process goes on
+		s.stopWaiting(w)
+	case <-s.Ledger.Done():
+		s.stopWaiting(w)
 	}
 	s.mu.Lock()
 	held := w.held
