@@ -50,7 +50,7 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 		if o, err = c.op.parse(c, v.State().Rules(), nil); err != nil {
 			return
 		}
-		if earlier, err = s.earlier(v, c.idempotency(c.digest), "", c.Slug); err == nil && earlier == nil {
+		if earlier, err = s.earlier(v, c.idempotency(c.digest), ""); err == nil && earlier == nil {
 			failed = failures(v, o)
 			err = o.possible(v, "")
 		}

@@ -529,6 +529,8 @@ func TestAProofIsSpentOnce(t *testing.T) {
 			other = call
 			other.Authorization = nil
 			o.handle(other).is(409, api.IdempotencyKeyUsed)
+			other.Slug = "bob"
+			o.handle(other).is(402, api.PaymentRequired)
 		})
 		time.Sleep(24 * time.Hour)
 		call.Authorization = nil
@@ -568,7 +570,7 @@ func TestTenChangesADay(t *testing.T) {
 		o.deed(paid.OpChange, "ada", next, alice).is(200, "")
 		o.call(paid.OpChange, "ada", `{"name":"Ada y"}`).is(429, api.RateLimited)
 		o.look(func(v *ledger.View) {
-			rows, err := v.Scan(ledger.Proofs, "ada/", "ada/", 100)
+			rows, err := v.Proofs("ada", nil, 100)
 			if err != nil || len(rows) != 10 {
 				t.Errorf("%d proofs are kept, %v", len(rows), err)
 			}
@@ -581,7 +583,7 @@ func TestOldProofsGo(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		kept := func() (n int) {
 			o.look(func(v *ledger.View) {
-				rows, err := v.Scan(ledger.Proofs, "", "", 1000)
+				rows, err := v.Proofs("", nil, 1000)
 				if err != nil {
 					t.Error(err)
 				}

@@ -34,13 +34,8 @@ func (w *work) knownAs(v *ledger.View) error {
 	if w.payment.Bearer {
 		keys = append(slices.Clip(keys), keptKey(w.payment))
 	}
-	for _, k := range keys {
-		if r, err := v.ByReplayKey(k); err == nil {
-			at, _ := rowOf(r) // without a reference if it cannot be read
-			return at.reused(v.State().Rules().BaseURL)
-		} else if !errors.Is(err, ledger.ErrNoReservation) {
-			return err
-		}
+	if err := fresh(v, keys); err != nil {
+		return err
 	}
 	network, reference := w.network.Network(), w.payment.Reference
 	cents, err := v.Credited(network, reference)
@@ -49,6 +44,19 @@ func (w *work) knownAs(v *ledger.View) error {
 	}
 	adjusted, err := v.Adjusted(network, reference)
 	return cmp.Or(err, error(accounted(adjusted, reference)))
+}
+
+// fresh refuses a payment or a proof if one of its replay keys is known.
+func fresh(v *ledger.View, keys []string) error {
+	for _, k := range keys {
+		if r, err := v.ByReplayKey(k); err == nil {
+			at, _ := rowOf(r) // without a reference if it cannot be read
+			return at.reused(v.State().Rules().BaseURL)
+		} else if !errors.Is(err, ledger.ErrNoReservation) {
+			return err
+		}
+	}
+	return nil
 }
 
 // prepare stores the reservation of a payment that is worth being sent.
@@ -230,7 +238,7 @@ func (s *Service) reserve(w *work, open int64) error {
 			err = w.order.possible(v, r.Payer)
 		}
 		if err == nil {
-			earlier, err = s.earlier(v, r.Idempotency, r.Payer, "")
+			earlier, err = s.earlier(v, r.Idempotency, r.Payer)
 		}
 		if err != nil || earlier != nil {
 			return err
