@@ -18,6 +18,10 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 		return Answer{}, err
 	}
 	defer s.holding.Done()
+	// Without an outcome the answer is errPending. After anything else, a client drops
+	// its credential and signs another payment.
+	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
+	defer hold.Stop()
 	go func() {
 		defer s.group.Done()
 		if err := s.settle(w); err != nil {
@@ -25,10 +29,6 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 			s.finish(w)
 		}
 	}()
-	// Without an outcome the answer is errPending. After anything else, a client drops
-	// its credential and signs another payment.
-	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
-	defer hold.Stop()
 	select {
 	case <-w.done:
 	case <-w.stopWaiting:
