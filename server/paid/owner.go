@@ -75,7 +75,9 @@ func owned(parse func(c *Call, rules *core.Rules, pinned map[string]string) (own
 func (o *proven) cents() int64     { return 0 }
 func (o *proven) describe() string { return o.words(o.slug) }
 
-func (o *proven) possible(v *ledger.View, account string) error {
+func (o *proven) stillHolds(*ledger.View) error { return nil }
+
+func (o *proven) mayBegin(v *ledger.View, account string) error {
 	m, err := memberOf(v.State(), o.slug, o.operation)
 	switch {
 	case err != nil:
@@ -205,7 +207,7 @@ func (s *Service) carryOutProven(c *Call, o *proven, r *ledger.Reservation, chal
 		if err := fresh(v, r.ReplayKeys); err != nil {
 			return err
 		}
-		if err := o.possible(v, r.Payer); err != nil {
+		if err := o.mayBegin(v, r.Payer); err != nil {
 			return err
 		}
 		m, err := memberOf(st, o.slug, o.operation)
