@@ -515,9 +515,14 @@ func TestAProofIsSpentOnce(t *testing.T) {
 		o.restart()
 		o.unchanged("a replay", func() { o.handle(call).is(409, api.CredentialReused) })
 
-		second := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Third"}`), alice)
+		challenge := o.challengeFor(paid.OpChange, "ada", `{"name":"Third"}`)
+		second := o.prove(challenge, alice)
 		call.Body, call.Authorization = []byte(`{"name":"Third"}`), []string{second}
 		first := o.handle(call).is(200, "")
+		_, id := challenge.SplitID()
+		if r, err := o.service.Find(id); err != ledger.ErrNoReservation {
+			t.Errorf("it is found as a payment: %+v, %v", r, err)
+		}
 		o.restart()
 		o.unchanged("a repeat", func() {
 			if again := o.handle(call).is(200, ""); string(again.Body) != string(first.Body) || fmt.Sprint(again.Header) != fmt.Sprint(first.Header) {
