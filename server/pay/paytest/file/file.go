@@ -67,14 +67,10 @@ func (m Method) Request(cents int64) (string, error) {
 
 // Decode does not know whether the line was written. Simulate asks that.
 func (m Method) Decode(c mpp.Credential) (p mpp.Payment, err error) {
-	var payload struct {
-		Line string `json:"line"`
-	}
-	if c.DecodePayload(&payload) != nil {
-		return p, mpp.MalformedPayload
-	}
-	l, ok := read(payload.Line)
-	if !ok {
+	var payload map[string]string
+	err = c.DecodePayload(&payload)
+	l, ok := read(payload["line"])
+	if err != nil || !ok {
 		return p, mpp.MalformedPayload
 	}
 	// The recipient may be an earlier account.
