@@ -78,6 +78,7 @@ var importLaw = map[string][]string{
 	"webring/server/pay/mpp":                 {"std", "github.com/go-json-experiment/", "github.com/gowebpki/jcs"},
 	"webring/server/pay/node":                {"std", "webring/server/pay/mpp", "github.com/ethereum/go-ethereum/"},
 	"webring/server/pay/paytest":             {"std", "github.com/ethereum/go-ethereum/common", "github.com/ethereum/go-ethereum/common/hexutil", "github.com/ethereum/go-ethereum/crypto", "github.com/ethereum/go-ethereum/rlp", "webring/server/pay/mpp"},
+	"webring/server/pay/paytest/file":        {"std", "webring/server/pay/mpp", "webring/server/pay/x402"},
 	"webring/server/pay/tempo":               {"std", "github.com/go-json-experiment/", "webring/server/pay/mpp", "webring/server/pay/node", "webring/server/pay/x402", "github.com/ethereum/go-ethereum/"},
 	"webring/server/pay/x402":                {"std", "webring/server/pay/mpp"},
 	"webring/server/publish":                 {"std", "webring/edge/durable", "webring/server/ledger", "webring/core", "webring/core/api", "webring/core/snap", "github.com/valyala/fasthttp", "golang.org/x/mod/sumdb/note", "golang.org/x/mod/sumdb/tlog", "github.com/klauspost/compress/zstd", "webring/edge/follow", "webring/edge/share", "webring/edge/tlog", "webring/edge/witness"},
