@@ -360,7 +360,11 @@ func (c *Call) idempotency(digest string) string {
 	if c.IdempotencyKey == "" {
 		return ""
 	}
-	h := sha256.Sum256([]byte(c.Operation + "\x00" + c.Slug + "\x00" + digest + "\x00" + c.IdempotencyKey))
+	what := c.Operation
+	if c.Slug != "" {
+		what += "/" + c.Slug
+	}
+	h := sha256.Sum256([]byte(what + "\x00" + digest + "\x00" + c.IdempotencyKey))
 	return hex.EncodeToString(h[:])
 }
 
