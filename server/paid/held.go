@@ -22,8 +22,10 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	// its credential and signs another payment.
 	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
 	defer hold.Stop()
+	begun := make(chan struct{}) // closed when it is stored, or refused
 	go func() {
 		defer s.group.Done()
+		defer close(begun)
 		if err := s.settle(w); err != nil {
 			w.err = err
 			s.finish(w)
@@ -34,9 +36,11 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	case <-w.stopWaiting:
 	case <-hold.C:
 		s.stopWaiting(w)
-	case <-s.ctx.Done(): // the next process goes on
+	case <-s.ctx.Done(): // the next process goes on with what is stored
+		<-begun
 		s.stopWaiting(w)
 	case <-s.Ledger.Done():
+		<-begun
 		s.stopWaiting(w)
 	}
 	s.mu.Lock()
