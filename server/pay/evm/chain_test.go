@@ -40,7 +40,7 @@ func (m *market) settles() {
 	if no, ok := errors.AsType[*mpp.Rejection](method.Simulate(m.Context(), p)); !ok || no.Reason != mpp.ReasonUsed {
 		m.Errorf("simulated once more: %v", no)
 	}
-	if seen, err := newMethod(m.T, func(c *Config) { *c = method.cfg }).Seen(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || seen.State != mpp.Settled || seen.Reference != o.Reference {
+	if seen, err := newMethod(m.T, func(c *Config) { *c = method.cfg }).Outcome(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || seen.State != mpp.Settled || seen.Reference != o.Reference {
 		m.Errorf("seen as %+v, %v", seen, err)
 	}
 	m.mine(2)
@@ -268,7 +268,7 @@ func (m *market) misconfigured() {
 	m.call(nil, "anvil_setCode", silent, "0x00")
 	lying := m.shop(func(c *Config) { c.Currency = silent })
 	p := m.decode(lying, m.payer(), challenge(m.T, lying))
-	if o, err := lying.Outcome(m.Context(), p); !errors.Is(err, mpp.ErrUnavailable) {
+	if o, err := lying.Outcome(m.Context(), p, time.Time{}); !errors.Is(err, mpp.ErrUnavailable) {
 		m.Errorf("a token that says nothing: %+v, %v", o, err)
 	}
 }
@@ -407,7 +407,7 @@ func (m *market) status(hash common.Hash) uint64 {
 // becomes asks for the outcome.
 func (m *market) becomes(method *Method, p mpp.Payment, state mpp.State, deep bool) mpp.Outcome {
 	m.Helper()
-	o, err := method.Outcome(m.Context(), p)
+	o, err := method.Outcome(m.Context(), p, time.Time{})
 	if err != nil || o.State != state || o.Deep != deep {
 		m.Fatalf("outcome %v (deep %v): %s, %v; want %v (deep %v)", o.State, o.Deep, o.Detail, err, state, deep)
 	}

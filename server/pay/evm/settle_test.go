@@ -178,7 +178,7 @@ func TestOutcomes(t *testing.T) {
 			// Before it is settled, and as the record is kept after.
 			for _, reference := range []string{p.Reference, tx.Hex()} {
 				p.Reference = reference
-				o, err := m.Outcome(t.Context(), p)
+				o, err := m.Outcome(t.Context(), p, time.Time{})
 				switch {
 				case c.want == unavailable:
 					if !errors.Is(err, mpp.ErrUnavailable) {
@@ -211,11 +211,11 @@ func TestANodeThatWentBackProvesNothing(t *testing.T) {
 			}
 			return paytest.Block(uint64(number), n.Times[number])
 		}
-		o, err := m.Outcome(t.Context(), p)
+		o, err := m.Outcome(t.Context(), p, time.Time{})
 		if proves != (err == nil && o.State == mpp.Gone) || !proves && !errors.Is(err, mpp.ErrUnavailable) {
 			t.Errorf("block %d: %v: %s, %v", newest, o.State, o.Detail, err)
 		}
-		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Gone {
+		if o, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || o.State != mpp.Gone {
 			t.Errorf("once it is there: %v: %s, %v", o.State, o.Detail, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestSeen(t *testing.T) {
 	} {
 		n, m, p, a := fake(t, c.since)
 		c.bend(n, a)
-		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-10*time.Minute))
+		o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-10*time.Minute))
 		if c.want == unavailable {
 			if !errors.Is(err, mpp.ErrUnavailable) {
 				t.Errorf("%s: %v: %s, %v; want nothing to be concluded", name, o.State, o.Detail, err)
@@ -280,7 +280,7 @@ func TestSeenBeforeTheOffer(t *testing.T) {
 			}
 			return []fields{logOf(a, usedTopic)}
 		}
-		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-4*time.Minute))
+		o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-4*time.Minute))
 		switch {
 		case c.used && (err != nil || o.State != mpp.Settled), c.gone && (err != nil || o.State != mpp.Gone), !c.used && !c.gone && !errors.Is(err, mpp.ErrUnavailable):
 			t.Errorf("%s: %v: %s, %v", name, o.State, o.Detail, err)
@@ -296,7 +296,7 @@ func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
 	m.Recipient = common.Address{1}
 	for _, reference := range []string{p.Reference, tx.Hex()} {
 		p.Reference = reference
-		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
+		if o, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
 			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Received)
 		}
 	}
@@ -486,7 +486,7 @@ func TestSubmissionThatWaitsCostsOneQuestion(t *testing.T) {
 		if _, err := m.Clock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		o, err := m.Outcome(t.Context(), p)
+		o, err := m.Outcome(t.Context(), p, time.Time{})
 		if err != nil || o.State != state {
 			t.Fatalf("%v: %s, %v", o.State, o.Detail, err)
 		}

@@ -80,13 +80,17 @@ const searchAhead = 2 * time.Hour
 // said where a log shows the same transfer under another hash, such as that of a transaction
 // with a higher fee and the same nonce: the payment is Settled by that one.
 //
+// If since is given, Failed and Mismatched come before the block is deep. In any case the number of
+// questions is bounded, however long ago the payment was made.
+//
 // Errors are ErrUnavailable or a damaged record.
-func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.RecentReceipt)
+	newest, mined, err := node.Receipts(ctx, m.Node.Recent, []common.Hash{tx.hash})
+	got, err := tx.believed(mined[tx.hash], err)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -96,15 +100,19 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	pending := mpp.Outcome{Detail: "not mined yet"}
 	if got != nil {
 		stays, err := m.Node.Stays(ctx, newest, got, m.Depth)
-		if err != nil {
+		switch {
+		case err != nil:
 			return mpp.Outcome{}, err
-		}
-		if stays {
+		case stays:
 			elsewhere, _, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
 			if err != nil || elsewhere != nil {
 				return replaced(elsewhere), err
 			}
 			return unpaid(got), nil
+		case !since.IsZero():
+			o := unpaid(got)
+			o.Deep = false
+			return o, nil
 		}
 		pending.Detail = complaint(got) + ", not final yet"
 	}
@@ -127,53 +135,6 @@ func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) 
 	}
 	after, err = m.nonceUsed(ctx, newest, tx)
 	return after, due, err
-}
-
-// Seen asks, with a bounded number of questions however long ago it was, what the
-// chain has of a transaction that this process knows nothing of: Settled as
-// [Method.Outcome] says it, Failed or Mismatched as soon as a receipt shows it. Gone
-// needs a deep block after which it cannot be mined. Where that is not of the last minutes,
-// or the transaction can have been replaced, it also needs the proof that Outcome wants: a
-// node may have forgotten the receipts of that time, and still have later ones.
-func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
-	tx, err := m.reopen(p)
-	if err != nil {
-		return mpp.Outcome{}, err
-	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
-	switch {
-	case err != nil:
-		return mpp.Outcome{}, err
-	case got == nil:
-		after, _, err := m.over(ctx, newest, tx)
-		switch {
-		case err != nil || after == nil:
-			return mpp.Outcome{Detail: "not mined yet"}, err
-		case tx.expiring() && uint64(*newest.Timestamp) < tx.ValidBefore+receiptsFor:
-			return mpp.Outcome{State: mpp.Gone, Over: newest.Time(), Detail: "not mined in its time"}, nil
-		}
-		return m.final(ctx, p, tx, after)
-	case tx.paidIn(got):
-		return m.settled(ctx, newest, got)
-	case *got.Status == 0:
-		return mpp.Outcome{State: mpp.Failed, Detail: complaint(got)}, nil
-	}
-	return mpp.Outcome{State: mpp.Mismatched, Detail: complaint(got)}, nil
-}
-
-// receiptsFor is for how many seconds every node has the receipts of a block.
-const receiptsFor = 15 * 60
-
-// receipt asks for a receipt in one of the ways in which a node can be asked for it.
-func (m *Method) receipt(ctx context.Context, tx *transaction, ask func(context.Context, common.Hash) (*node.Block, *node.Receipt, error)) (*node.Block, *node.Receipt, error) {
-	newest, got, err := ask(ctx, tx.hash)
-	if err != nil || got == nil {
-		return newest, nil, err
-	}
-	if err := tx.check(got); err != nil {
-		return nil, nil, node.Unavailable(err)
-	}
-	return newest, got, nil
 }
 
 // settled looks whether the block of a good receipt is deep, and still on the
@@ -205,8 +166,8 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
-	if err != nil {
+	newest, got, err := m.Node.ReceiptOf(ctx, tx.hash)
+	if got, err = tx.believed(got, err); err != nil {
 		return mpp.Outcome{}, err
 	}
 	switch {
@@ -281,6 +242,17 @@ func (m *Method) transferIn(ctx context.Context, tx *transaction, from, to uint6
 	}
 	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
 		return nil, cmp.Or(err, node.Unavailable(errors.New("the block of a transfer under another hash is not deep")))
+	}
+	return r, nil
+}
+
+// believed is a receipt that a node gave, or failed to give, for tx; nil if it has none.
+func (tx *transaction) believed(r *node.Receipt, err error) (*node.Receipt, error) {
+	if err != nil || r == nil {
+		return nil, err
+	}
+	if err := tx.check(r); err != nil {
+		return nil, node.Unavailable(err)
 	}
 	return r, nil
 }
