@@ -72,7 +72,7 @@ func (l *Ledger) Dump() Dump {
 		}
 	}
 	x.open, x.urls, x.unconfirmed = maps.Clone(x.open), maps.Clone(x.urls), maps.Clone(x.unconfirmed)
-	x.onMember, x.ofPayer = maps.Clone(x.onMember), maps.Clone(x.ofPayer)
+	x.onMember, x.ofPayer = maps.Clone(x.onMember), nil // it is what open says
 	return Dump{*l.durable.Load(), l.state.Digest(), x}
 }
 
@@ -80,7 +80,7 @@ func (l *Ledger) Dump() Dump {
 func (f *Follower) Dump() Dump { return f.l.Dump() }
 
 func (d Dump) String() string {
-	s := fmt.Sprintf("%v %x %v %v %v %v", d.Position, d.State, d.Index.onMember, d.Index.ofPayer, d.Index.failed, d.Index.blocks)
+	s := fmt.Sprintf("%v %x %v %v %v", d.Position, d.State, d.Index.onMember, d.Index.failed, d.Index.blocks)
 	for _, some := range []map[string]*Reservation{d.Index.open, d.Index.urls, d.Index.unconfirmed} {
 		for _, id := range slices.Sorted(maps.Keys(some)) {
 			s += fmt.Sprintf("\n%s: %+v", id, *some[id])

@@ -10,11 +10,11 @@ import (
 // to be confirmed, and when others failed in the last hour. Everything else is read from the store.
 type index struct {
 	open     map[string]*Reservation
-	lapsed   map[string]*Reservation // of those
-	urls     map[string]*Reservation // open registrations that hold theirs, by URL key
-	onMember map[string]sum          // open reservations that have not lapsed
-	ofPayer  map[string]sum          // open reservations that have not lapsed
-	failed   map[string][]Failure    // of registrations, in order, by [urlMark]
+	lapsed   map[string]*Reservation   // of those
+	urls     map[string]*Reservation   // open registrations that hold theirs, by URL key
+	onMember map[string]sum            // open reservations that have not lapsed
+	ofPayer  map[string][]*Reservation // the open ones, the oldest first
+	failed   map[string][]Failure      // of registrations, in order, by [urlMark]
 	// unconfirmed are the applied ones that are to be asked for again.
 	unconfirmed map[string]*Reservation
 	blocks      blocks
@@ -57,7 +57,7 @@ func add(sums map[string]sum, name string, count int, cents int64) {
 }
 
 func newIndex() index {
-	return index{open: map[string]*Reservation{}, lapsed: map[string]*Reservation{}, urls: map[string]*Reservation{}, onMember: map[string]sum{}, ofPayer: map[string]sum{},
+	return index{open: map[string]*Reservation{}, lapsed: map[string]*Reservation{}, urls: map[string]*Reservation{}, onMember: map[string]sum{}, ofPayer: map[string][]*Reservation{},
 		failed: map[string][]Failure{}, unconfirmed: map[string]*Reservation{}, blocks: blocks{}}
 }
 
@@ -71,12 +71,13 @@ func (x *index) change(old, new *Reservation) {
 	switch new.State {
 	case Reserved:
 		x.open[new.ID] = new
+		x.ofPayer[new.Payer] = append(x.ofPayer[new.Payer], new)
+		slices.SortStableFunc(x.ofPayer[new.Payer], older)
 		if !new.holds() {
 			x.lapsed[new.ID] = new
 			x.fail(new)
 			return
 		}
-		add(x.ofPayer, new.Payer, 1, new.Cents)
 		if new.Operation == OperationRegister {
 			x.urls[new.URLKey] = new
 		} else {
@@ -116,12 +117,15 @@ func (x *index) drop(r *Reservation) {
 	switch r.State {
 	case Reserved:
 		delete(x.open, r.ID)
+		left := slices.DeleteFunc(slices.Clone(x.ofPayer[r.Payer]), func(o *Reservation) bool { return o.ID == r.ID })
+		if x.ofPayer[r.Payer] = left; len(left) == 0 {
+			delete(x.ofPayer, r.Payer)
+		}
 		if !r.holds() {
 			delete(x.lapsed, r.ID)
 			x.forgive(r)
 			return
 		}
-		add(x.ofPayer, r.Payer, -1, -r.Cents)
 		if r.Operation == OperationRegister {
 			delete(x.urls, r.URLKey)
 		} else {

@@ -57,12 +57,9 @@ func (v *View) OpenOnMember(slug string) (count int, cents int64) {
 	return m.count, m.cents
 }
 
-// OpenOfPayer says how many payments of a payer are open and have not lapsed, and their sum
-// in cents.
-func (v *View) OpenOfPayer(payer string) (count int, cents int64) {
-	s := v.l.index.ofPayer[payer]
-	return s.count, s.cents
-}
+// OpenOf gives the open reservations of a payer, those that have lapsed, too, the oldest first. They
+// must not be changed.
+func (v *View) OpenOf(payer string) []*Reservation { return v.l.index.ofPayer[payer] }
 
 // OpenPayments is how many payments are open in all and have not lapsed.
 func (v *View) OpenPayments() int { return len(v.l.index.open) - len(v.l.index.lapsed) }
@@ -103,13 +100,6 @@ func (v *View) EachHolding(f func(r *Reservation)) {
 	})
 }
 
-// EachLapsed calls f with each open reservation that has lapsed, in no order. f must not change it.
-func (v *View) EachLapsed(f func(r *Reservation)) {
-	for _, r := range v.l.index.lapsed {
-		f(r)
-	}
-}
-
 // EachOpen calls f with each open reservation, those that have lapsed, too, in no order. f must
 // not change it.
 func (v *View) EachOpen(f func(r *Reservation)) {
@@ -127,10 +117,12 @@ func oldestFirst(some map[string]*Reservation) []*Reservation {
 		copied := *r
 		all = append(all, &copied)
 	}
-	slices.SortFunc(all, func(a, b *Reservation) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(all, older)
 	return all
+}
+
+func older(a, b *Reservation) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
 // Unconfirmed gives the applied payments that are still to be asked for, the

@@ -187,7 +187,7 @@ func (s *Service) lostRegistration(a Adjustment) (*registration, error) {
 // the member in the adjustment. The fee is what the opening bid leaves of the money; if
 // no bid was named, the bid is all above today's fee.
 func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
-	if err := o.check(tx.View()); err != nil {
+	if err := o.stillHolds(tx.View()); err != nil {
 		return err
 	}
 	if o.Bid == 0 {

@@ -17,7 +17,8 @@
 //   - order.go: what a request is for: a registration, a bid, or an owner's request
 //   - offer.go: the 402
 //   - held.go: a credential is claimed, and its request waits for the answer
-//   - work.go: what is asked before a payment is sent, and its reservation
+//   - gates.go: all that refuses a payment. work.go: what is asked of its network before it is sent, and its
+//     reservation
 //   - row.go: the row and its step. run.go: what follows from a step
 //   - watch.go: each network's payments are stepped when it has a new block, or a process begins
 //   - answer.go: what a payer is told, a function of the row
@@ -97,6 +98,32 @@
 // was asked, and money that came in time has its effect, whatever refuses its credential, if that is possible.
 // A bid counts for its member whether or not that is still in the ring, so leaving, hiding, moving
 // and returning wait for no payment.
+//
+// # Gates
+//
+// What refuses a payment is a gate, and gates.go has all of them. They are asked in this order: offering, before a
+// 402 is made; naming, for each network that it may name; claiming, when a credential has come; sending, before
+// its network is asked about it; asking, by what that says; reserving, in the turn of the writer that stores the
+// row; and settling, in the turn that gives a payment its effect which had been refused or has lapsed.
+//
+//	gate        | offering   | naming     | claiming   | sending    | asking     | reserving  | settling
+//	claimed     | asked      |            |            |            |            |            |
+//	known       |            |            | asked      |            |            |            |
+//	poor        |            |            | asked      |            |            |            |
+//	credential  |            |            |            | asked      |            |            |
+//	gas         |            | asked      |            | asked      |            |            |
+//	key         | asked      |            |            |            |            | asked      |
+//	possible    | asked      |            |            | asked      |            | asked      | asked
+//	admitted    | asked      |            |            | asked      |            | asked      |
+//	first       |            |            |            | asked      |            | asked      |
+//	ready       |            | asked      |            | asked      |            |            |
+//	simulated   |            |            |            |            | asked      |            |
+//	unused      |            |            |            |            | asked      |            |
+//	site        |            |            |            |            | asked      |            |
+//	open        |            |            |            |            |            | asked      |
+//	lapsed      |            |            |            |            |            | asked      |
+//	nonce       |            |            |            |            |            | asked      |
+//	url         |            |            |            |            |            | asked      |
 //
 // The package knows no transport: server turns HTTP into a [Call] and an
 // [Answer] into HTTP.

@@ -18,21 +18,6 @@ import (
 // would be taken from. As long as it names no account in Wallet-Account, a request counts as
 // one of an account that has never paid. Each such account has one open payment at a time.
 
-// oneAtFirst refuses a second open payment of an account that has never paid, where this
-// service pays for the gas.
-func (w *work) oneAtFirst(v *ledger.View) error {
-	if !w.network.PaysGas() {
-		return nil
-	}
-	if open, _ := v.OpenOfPayer(w.payment.Payer); open == 0 {
-		return nil
-	}
-	if paid, err := v.HasPaid(w.payment.Payer); err != nil || paid {
-		return err
-	}
-	return errFirstOpen
-}
-
 // expenses is what one reserved payment may cost, and has cost so far.
 type expenses struct {
 	s       *Service

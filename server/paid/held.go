@@ -18,6 +18,10 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 		return Answer{}, err
 	}
 	defer s.holding.Done()
+	// Without an outcome the answer is errPending. After anything else, a client drops
+	// its credential and signs another payment.
+	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
+	defer hold.Stop()
 	go func() {
 		defer s.group.Done()
 		if err := s.settle(w); err != nil {
@@ -25,10 +29,6 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 			s.finish(w)
 		}
 	}()
-	// Without an outcome the answer is errPending. After anything else, a client drops
-	// its credential and signs another payment.
-	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
-	defer hold.Stop()
 	select {
 	case <-w.done:
 	case <-w.stopWaiting:
@@ -143,22 +143,14 @@ func (s *Service) StopWaiting(c Call) Answer {
 // that is refused. Nothing has to be undone before the row is stored. A payment that is refused may have
 // been made already, so no answer says that nothing was charged before its network was asked.
 func (s *Service) settle(w *work) error {
-	var paid bool
-	var err error
-	s.Ledger.View(func(v *ledger.View) {
-		if err = w.knownAs(v); err == nil {
-			paid, err = v.HasPaid(w.payment.Payer)
-		}
-	})
-	if err != nil {
+	x := &candidate{payer: w.payment.Payer, key: w.brought.Idempotency, n: w.network, w: w}
+	if w.order != nil {
+		x.order = w.order
+	}
+	if err := s.pass(claiming, x, nil); err != nil {
 		return err
 	}
-	if w.refusal == nil && !paid {
-		if poor := w.network.strangers.Until(w.payment.Payer, w.payment.Cents, s.Now()); poor.After(s.Now()) {
-			return heldTooLittle(poor, s.Now())
-		}
-	}
-	err = s.prepare(w, paid)
+	err := s.prepare(x)
 	if no, ok := errors.AsType[*Problem](err); ok && !w.unused && !undecided(no) && no.Code != api.CredentialReused {
 		return s.refused(w, no)
 	}
@@ -239,7 +231,7 @@ func (s *Service) refused(w *work, no *Problem) error {
 // the writer, and stores it there if it is to be stored. Other payments of its payer do not hinder it.
 func (s *Service) admitted(w *work, f *facts) (next row, do effect, err error) {
 	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) (err error) {
-		if f.books, err = w.booksOf(tx.View(), w.order, w.row, *f); err != nil {
+		if f.books, err = s.booksOf(w, tx.View(), w.order, w.row, *f); err != nil {
 			return err
 		}
 		next, do = step(w.row, *f)

@@ -54,15 +54,15 @@ func lapses(p mpp.Payment, now time.Time) mpp.Payment {
 //
 // So accounts that were made for it hold a URL twice an hour, all together. Accounts that have paid
 // hold it twice each, and do not keep out the others.
-func (s *Service) mayHold(v *ledger.View, w *work) error {
-	payer, failed := w.Payer, v.URLFailures(w.URLKey)
+func (s *Service) mayHold(x *candidate, v *ledger.View) error {
+	w, payer, failed := x.w, x.payer, v.URLFailures(x.r.URLKey)
 	if len(failed) == 0 || w.names.Includes(core.AccountOf(payer)) {
 		return nil
 	}
 	if len(w.names) == 0 {
-		paid, err := v.HasPaid(payer)
+		var err error
 		failed = slices.DeleteFunc(failed, func(f ledger.Failure) (other bool) {
-			if other = f.Payer != payer; other && !paid && err == nil {
+			if other = f.Payer != payer; other && !x.paid && err == nil {
 				other, err = v.HasPaid(f.Payer)
 			}
 			return other
@@ -98,7 +98,7 @@ var errOpened = errors.New("paid: the payer has opened other payments")
 // otherwise do for any number.
 func (s *Service) covered(w *work) (open int64, err error) {
 	for try := 1; ; try++ {
-		s.Ledger.View(func(v *ledger.View) { _, open = v.OpenOfPayer(w.payment.Payer) })
+		_, open, _ = s.openOf(w.payment.Payer)
 		if open == 0 {
 			return 0, nil // its own simulation says enough
 		}
@@ -120,17 +120,12 @@ func (s *Service) covered(w *work) (open int64, err error) {
 // openAndMined gives what the payer of w has open, and how much of that is settled by what
 // the network says, in cents.
 func (s *Service) openAndMined(w *work) (open, mined int64) {
-	var all []*ledger.Reservation
-	s.Ledger.View(func(v *ledger.View) { all = v.Open() })
+	_, open, all := s.openOf(w.payment.Payer)
 	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
 	defer cancel()
 	for _, r := range all {
-		if r.Payer != w.payment.Payer || !r.Lapsed.IsZero() {
-			continue
-		}
-		open += r.Cents
 		p, err := StoredPayment(r)
-		if err != nil || p.Method != w.network.Name() {
+		if err != nil || !r.Lapsed.IsZero() || p.Method != w.network.Name() {
 			continue
 		}
 		if o, err := w.network.Outcome(ctx, p, time.Time{}); err == nil && o.State == mpp.Settled {

@@ -87,9 +87,9 @@ const (
 	blockRarely = 2 * time.Second
 	// blockPatience bounds the wait for a block.
 	blockPatience = 15 * time.Second
-	// settling is how long a network that goes on again has for what waits to be mined. It went
+	// catchUp is how long a network that goes on again has for what waits to be mined. It went
 	// on if it had no block for as long, as far as this process has heard.
-	settling = time.Minute
+	catchUp = time.Minute
 )
 
 func newNetwork(m Method, clock func() time.Time) *network {
@@ -177,7 +177,7 @@ var (
 )
 
 func (n *network) publish(a answer) {
-	pause := max(settling, n.patience())
+	pause := max(catchUp, n.patience())
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.last.asked.IsZero() {
@@ -206,12 +206,12 @@ func (n *network) publish(a answer) {
 }
 
 // hadTime says whether a payment that was not mined since an instant, and still is not at a block,
-// had the time: [givenUpAfter], and [settling] since its network goes on, because one that stood
+// had the time: [givenUpAfter], and [catchUp] since its network goes on, because one that stood
 // still mines first what waited for it.
 func (n *network) hadTime(since, block time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return block.After(since.Add(givenUpAfter)) && !block.Before(n.goesOn.Add(settling))
+	return block.After(since.Add(givenUpAfter)) && !block.Before(n.goesOn.Add(catchUp))
 }
 
 // overdue notes that there is no answer yet after the last one.

@@ -39,34 +39,25 @@ type way struct {
 // would be refused. The document of the 402 has the offers decoded, and says when the first
 // of them expires.
 func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
-	// Work that is not claimed any more is in the ledger, so the claims come first.
-	if err := s.claimed(c); err != nil {
-		return a, err
-	}
-	var o order
+	x := &candidate{key: c.idempotency(c.digest), slug: c.Slug}
 	var failed []ledger.Failure
-	var earlier *ledger.Reservation
 	s.Ledger.View(func(v *ledger.View) {
-		if o, err = c.op.parse(c, v.State().Rules(), nil); err != nil {
-			return
-		}
-		if earlier, err = s.earlier(v, c.idempotency(c.digest), "", c.Slug); err == nil && earlier == nil {
-			failed = failures(v, o)
-			err = o.possible(v, "")
+		if x.order, err = c.op.parse(c, v.State().Rules(), nil); err == nil {
+			failed = failures(v, x.order)
 		}
 	})
+	// Work that is not claimed any more is in the ledger, so the claims come first.
+	if err == nil {
+		err = s.pass(offering, x, nil)
+	}
+	o := x.order
 	if no, ok := errors.AsType[*Problem](err); ok && no.Code == api.PaymentPending {
 		told := *no // the site can say now who comes next
 		told.Detail += s.howToBeNamed(o, c.account())
 		err = &told
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return a, err
-	case earlier != nil && earlier.State == ledger.Reserved:
-		return a, errPending
-	case earlier != nil:
-		return a, s.keyUsed(earlier)
 	}
 
 	// What it can be answered with, and what the challenge is to promise.
@@ -156,21 +147,24 @@ func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, er
 	}
 	var soonest *Problem // of those that refuse c
 	for _, n := range s.networks {
-		if !n.offered() || s.checkReady(n) != nil {
+		if !n.offered() {
 			continue
 		}
-		payer, paid := c.payer, false
-		if payer == "" && c.WalletAccount != "" {
-			payer = n.Payer(core.AccountOf(c.WalletAccount))
+		x := &candidate{payer: c.payer, n: n}
+		if x.payer == "" && c.WalletAccount != "" {
+			x.payer = n.Payer(core.AccountOf(c.WalletAccount))
 		}
-		if payer != "" && n.PaysGas() {
-			pool, err := s.pool(n, payer)
+		if x.payer != "" && n.PaysGas() {
+			pool, err := s.pool(n, x.payer)
 			if err != nil {
 				return nil, err
 			}
-			paid = pool.Paid
+			x.paid = pool.Paid
 		}
-		if no := s.refuses(n, payer, paid); no != nil {
+		switch no, ok := errors.AsType[*Problem](s.pass(naming, x, nil)); {
+		case ok && no == errUnavailable:
+			continue
+		case ok:
 			if soonest == nil || no.RetryAfter < soonest.RetryAfter {
 				soonest = no
 			}

@@ -31,10 +31,13 @@ type operation struct {
 
 // order is what a request is for: a [purchase], or an owner's request, which costs nothing.
 type order interface {
-	// possible says why the order cannot be carried out now, by what the ledger holds.
-	// account is "" until a credential names one. It runs before the challenge, before a
-	// simulation, and in the turn of the writer that reserves or carries out.
-	possible(v *ledger.View, account string) error
+	// stillHolds says why the order cannot be carried out, by what the ledger holds, for money that has come
+	// already, too.
+	stillHolds(v *ledger.View) error
+	// mayBegin says why the order may not be paid for now, though it could be carried out: the operator keeps
+	// the payer out, a rank is not reached, or an account may not have it. account is "" until a
+	// credential names one.
+	mayBegin(v *ledger.View, account string) error
 	// decide finds everything that the challenge is to pin, such as a site's score.
 	decide(ctx context.Context, client string) error
 	// pin gives what the parser needs in addition to the request. The map is the caller's.
@@ -50,10 +53,6 @@ type order interface {
 // [Service.load].
 type purchase interface {
 	order
-	// check is the part of possible that holds for money that has come already. That is not
-	// refused because the operator keeps the payer out, or a rank is not reached, or an
-	// account may not have the order.
-	check(v *ledger.View) error
 	// subject fills in what the reservation blocks while it is open.
 	subject(r *ledger.Reservation)
 	// carryOut appends the event and renders the answer. It runs in a turn of the writer
@@ -144,7 +143,7 @@ func (s *Service) check(body []byte, measure func(o *registration) error) (d Dra
 		rules := v.State().Rules()
 		d.Required = int(rules.RequiredScore)
 		if read, err = s.parseRegistration(&Call{Body: body}, rules, nil); err == nil {
-			refused = read.possible(v, "")
+			refused = cmp.Or(read.stillHolds(v), read.mayBegin(v, ""))
 		}
 	})
 	if wrong, ok := errors.AsType[*Problem](err); ok {
@@ -264,7 +263,7 @@ func (s *Service) parseRegistration(c *Call, rules *core.Rules, pinned map[strin
 	return o, nil
 }
 
-func (o *registration) check(v *ledger.View) error {
+func (o *registration) stillHolds(v *ledger.View) error {
 	st := v.State()
 	if err := o.service.urlFree(v, o.Key, nil); err != nil {
 		return err
@@ -310,10 +309,7 @@ func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) erro
 	return nil
 }
 
-func (o *registration) possible(v *ledger.View, payer string) error {
-	if err := o.check(v); err != nil {
-		return err
-	}
+func (o *registration) mayBegin(v *ledger.View, payer string) error {
 	if err := risk.Blocked(v, o.URL, payer, o.Name, o.Description, o.Category); err != nil {
 		return err
 	}
@@ -530,7 +526,7 @@ const pinMember = "member"
 
 func (o *bid) pin() map[string]string { return map[string]string{pinMember: o.Slug} }
 
-func (o *bid) check(v *ledger.View) error {
+func (o *bid) stillHolds(v *ledger.View) error {
 	st := v.State()
 	at, err := o.find(st)
 	if err != nil {
@@ -544,12 +540,9 @@ func (o *bid) check(v *ledger.View) error {
 	return nil
 }
 
-// possible also refuses bids on members that have left, are hidden, or could not join any more, and
+// mayBegin also refuses bids on members that have left, are hidden, or could not join any more, and
 // those on a URL from which its member has moved since the challenge.
-func (o *bid) possible(v *ledger.View, payer string) error {
-	if err := o.check(v); err != nil {
-		return err
-	}
+func (o *bid) mayBegin(v *ledger.View, payer string) error {
 	st := v.State()
 	at, _ := o.find(st)
 	m := st.Member(at)

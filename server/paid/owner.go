@@ -77,7 +77,9 @@ func owned(parse func(c *Call, rules *core.Rules, pinned map[string]string) (own
 func (o *proven) cents() int64     { return 0 }
 func (o *proven) describe() string { return o.words(o.slug) }
 
-func (o *proven) possible(v *ledger.View, account string) error {
+func (o *proven) stillHolds(*ledger.View) error { return nil }
+
+func (o *proven) mayBegin(v *ledger.View, account string) error {
 	m, err := memberOf(v.State(), o.slug, o.operation)
 	switch {
 	case err != nil:
@@ -229,7 +231,7 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 		if earlier = known; err != nil || known != nil {
 			return err
 		}
-		if err := o.possible(v, p.Account); err != nil {
+		if err := o.mayBegin(v, p.Account); err != nil {
 			return err
 		}
 		m, err := memberOf(st, o.slug, o.operation)

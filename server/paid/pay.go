@@ -395,28 +395,8 @@ func (s *Service) earlier(v *ledger.View, key, payer, slug string) (*ledger.Rese
 	return nil, err
 }
 
-// claimed refuses a challenge while the payment of its request is not reserved yet.
-func (s *Service) claimed(c *Call) error {
-	key := c.idempotency(c.digest)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.work {
-		if key != "" && w.brought.Idempotency == key {
-			return errPending
-		}
-	}
-	return nil
-}
-
 // undecided says whether p leaves open what became of a payment.
 func undecided(p *Problem) bool { return p == errPending || p == errUndecided }
-
-// keyUsed is the answer to a request under the Idempotency-Key of r, if it does not carry the
-// credential of r.
-func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
-	return &Problem{Code: api.IdempotencyKeyUsed, More: s.reused(r).More, Detail: "The same request was made under this Idempotency-Key before, so this one was not carried out or charged. " +
-		"Send the credential of that request to get its answer again, or another key to make it once more."}
-}
 
 var errOtherBody = form.Invalid(api.InvalidRequest, "", "this Idempotency-Key was used with another body; send the body it was used with, or another key")
 

@@ -118,7 +118,7 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 		}
 		order, err := s.load(r)
 		if err == nil && now.state() == sent && f.said.State == mpp.Settled {
-			f.books, err = w.booksOf(tx.View(), order, now, *f)
+			f.books, err = s.booksOf(w, tx.View(), order, now, *f)
 		}
 		if err != nil {
 			return err
@@ -260,7 +260,7 @@ func (s *Service) bring(w *work, f *facts) error {
 }
 
 // booksOf gives what the ledger says of the money of a payment that has settled.
-func (w *work) booksOf(v *ledger.View, order purchase, r row, f facts) (b books, err error) {
+func (s *Service) booksOf(w *work, v *ledger.View, order purchase, r row, f facts) (b books, err error) {
 	b.brought = f.books.brought
 	transaction, network := r.settledBy(f.said), w.network.Network()
 	if b.seq, b.event, err = v.Restored(w.paid(r.payment)); b.event != nil {
@@ -275,7 +275,7 @@ func (w *work) booksOf(v *ledger.View, order purchase, r row, f facts) (b books,
 		b.adjusted, err = v.Adjusted(network, transaction)
 	}
 	if err == nil && order != nil && (r.state() == held || !r.Lapsed.IsZero()) {
-		err = order.check(v)
+		err = s.pass(settling, &candidate{order: order, w: w}, v)
 		if why, ok := errors.AsType[*Problem](err); ok {
 			b.impossible, b.never, err = why, noEffect(v, why), nil
 		}

@@ -160,3 +160,28 @@ var stepFacts = map[string]func(*row, *facts){
 	"can never be mined":         func(_ *row, f *facts) { f.said = has(mpp.Gone, true) },
 	"the operator accounted for": func(_ *row, f *facts) { f.accounts = ReasonAdjusted },
 }
+
+// TestGates compares the table of gates in the package documentation with that in the code.
+func TestGates(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("//\t%-12s", "gate")
+	for _, m := range moments {
+		want += fmt.Sprintf("| %-11s", m)
+	}
+	for _, g := range gates {
+		want += fmt.Sprintf("\n//\t%-12s", g.name)
+		for i := range moments {
+			want += fmt.Sprintf("| %-11s", map[bool]string{true: "asked"}[g.at&(1<<i) != 0])
+		}
+	}
+	var lines []string
+	for line := range strings.Lines(want) {
+		lines = append(lines, strings.TrimRight(line, " \n"))
+	}
+	if want = strings.Join(lines, "\n"); !strings.Contains(string(text), want) {
+		t.Errorf("the package documentation lacks\n%s", want)
+	}
+}
