@@ -107,7 +107,7 @@ func (g *gasAccount) ready(st *standing) error {
 			n++
 		}
 	}
-	need := new(big.Int).Mul(g.bid(st, g.maxFee).most, big.NewInt(n*maxGas))
+	need := new(big.Int).Mul(bid(st, g.maxFee, nil).most, big.NewInt(n*maxGas))
 	if st.balance.Cmp(need) < 0 {
 		return node.Unavailable(errors.New("the gas account " + g.address.Hex() + " has " + st.balance.String() + " wei and needs " + need.String()))
 	}
@@ -131,48 +131,37 @@ func (g *gasAccount) affordable(gas uint64) *big.Int {
 func (g *gasAccount) highest(gas uint64, st *standing) *big.Int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := g.offered(g.free(st), g.affordable(gas), st).most
+	first := bid(st, g.affordable(gas), g.sent[g.free(st)]).most
 	return least(new(big.Int).Lsh(first, 1), g.affordable(gas))
 }
 
-// offered is what is bid for a transaction with this nonce. The caller holds mu.
-func (g *gasAccount) offered(nonce uint64, highest *big.Int, st *standing) fees {
-	if last := g.sent[nonce]; last != nil {
-		return g.raised(last.fees, st, highest)
-	}
-	return g.bid(st, highest)
-}
-
-// bid is what is offered for gas at first, and no more than highest: enough for a few blocks, each
-// of which may raise the base fee by an eighth.
-func (g *gasAccount) bid(st *standing, highest *big.Int) fees {
-	base := new(big.Int)
+// bid is what is offered for gas, and no more than highest: enough for a few blocks, each of which may
+// raise the base fee by an eighth. The pools of nodes want a tenth more for what replaces last, so it is
+// an eighth more at least, below the highest fee.
+func bid(st *standing, highest *big.Int, last *submission) fees {
+	most, tip := new(big.Int), st.tip
 	if st.block.BaseFee != nil {
-		base.Set((*big.Int)(st.block.BaseFee))
+		most.Lsh((*big.Int)(st.block.BaseFee), 1)
 	}
-	return capped(base.Lsh(base, 1).Add(base, st.tip), st.tip, highest)
-}
-
-func capped(most, tip, highest *big.Int) fees {
+	most.Add(most, tip)
+	if last != nil {
+		most, tip = raised(last.fees.most, most), raised(last.fees.tip, tip)
+	}
 	most = least(most, highest)
 	return fees{most, least(tip, most)}
 }
 
-// raised is what replaces a transaction in the pools of nodes, which want a tenth
-// more for it: an eighth more, or the present bid. It may be no more than before,
-// at the highest fee.
-func (g *gasAccount) raised(f fees, st *standing, highest *big.Int) fees {
-	bid := g.bid(st, highest)
-	eighth := func(x *big.Int) *big.Int {
-		y := new(big.Int).Rsh(x, 3)
-		return y.Add(y, x).Add(y, common.Big1)
+// raised is an eighth more than last, or now if that is more.
+func raised(last, now *big.Int) *big.Int {
+	more := new(big.Int).Rsh(last, 3)
+	more.Add(more, last).Add(more, common.Big1)
+	if more.Cmp(now) < 0 {
+		return now
 	}
-	return capped(most(eighth(f.most), bid.most), most(eighth(f.tip), bid.tip), highest)
+	return more
 }
 
 func least(a, b *big.Int) *big.Int { return slices.MinFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
-
-func most(a, b *big.Int) *big.Int { return slices.MaxFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
 
 // inFlight returns the transaction for a that may yet be mined, or nil. It is to be sent
 // (again) unless it is taken. inFlight replaces a transaction that was not mined in time,
@@ -191,7 +180,7 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 		}
 	}
 	switch free := g.free(st); {
-	case mine == nil:
+	case mine == nil || st.clock() >= a.validBefore:
 		return nil
 	case free < at:
 		// What was before it has ended without being mined.
@@ -228,7 +217,7 @@ func (g *gasAccount) free(st *standing) uint64 {
 // sign makes a transaction for a with this nonce, in place of the last one that had
 // it. The caller holds mu.
 func (g *gasAccount) sign(a *authorization, nonce, gas uint64, highest *big.Int, st *standing) *submission {
-	f := g.offered(nonce, highest, st)
+	f := bid(st, highest, g.sent[nonce])
 	raw := g.encode(nonce, gas, f, a.call())
 	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, highest: highest, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
@@ -309,21 +298,6 @@ func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Recei
 	defer g.mu.Unlock()
 	for _, s := range g.signed[a.name()] {
 		s.mined = receipts[s.hash] != nil
-	}
-}
-
-// waits says that a node has the transaction for a, and that inFlight would not replace it
-// now.
-func (g *gasAccount) waits(a *authorization, st *standing) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for at := st.nonce; ; at++ {
-		switch s := g.sent[at]; {
-		case s == nil || st.clock() >= s.validBefore:
-			return false
-		case s.of == a.name():
-			return s.taken && st.clock() < s.signed+patience
-		}
 	}
 }
 

@@ -27,7 +27,12 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	if st, err := m.standing(ctx); err == nil && m.gas.waits(a, st) {
+	st, err := m.standing(ctx)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	tx := m.gas.inFlight(a, st)
+	if tx != nil && tx.taken {
 		return mpp.Outcome{Detail: "submitted"}, nil
 	}
 	var hashes []common.Hash
@@ -47,8 +52,7 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	st, err := m.at(ctx, newest)
-	if err != nil {
+	if st, err = m.at(ctx, newest); err != nil {
 		return mpp.Outcome{}, err
 	}
 	if yes, _ := isTrue(known); len(mined) > 0 || yes {
@@ -57,7 +61,6 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 	if st.clock() >= a.validBefore {
 		return mpp.Outcome{Detail: "not submitted: its time is over"}, nil
 	}
-	tx := m.gas.inFlight(a, st)
 	if tx == nil {
 		if st.clock()+enough > a.validBefore {
 			return mpp.Outcome{Detail: "not submitted: too little of its time is left"}, nil
