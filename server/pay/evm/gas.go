@@ -39,9 +39,8 @@ type gasAccount struct {
 	token   common.Address
 	maxFee  *big.Int // wei for a unit of gas
 
-	mu     sync.Mutex
-	sent   map[uint64]*submission       // by nonce; what may be in flight
-	signed map[payerNonce][]*submission // all that were signed for an authorisation that has not ended
+	mu   sync.Mutex
+	sent map[uint64]*submission // by nonce, the last one; what may be in flight
 }
 
 // submission is one transaction.
@@ -56,7 +55,6 @@ type submission struct {
 	raw         []byte
 	hash        common.Hash
 	taken       bool // a node has said that it passes it on
-	mined       bool // as a node said last; then its authorisation is not submitted again
 }
 
 // payerNonce names an authorisation.
@@ -88,7 +86,7 @@ func (s *standing) clock() uint64 { return uint64(*s.block.Timestamp) }
 
 func newGasAccount(key *ecdsa.PrivateKey, chainID uint64, token common.Address, maxFee *big.Int) *gasAccount {
 	return &gasAccount{key: key, address: crypto.PubkeyToAddress(key.PublicKey), chainID: chainID, token: token,
-		maxFee: maxFee, sent: map[uint64]*submission{}, signed: map[payerNonce][]*submission{}}
+		maxFee: maxFee, sent: map[uint64]*submission{}}
 }
 
 // ready says why no further authorisation could be submitted now.
@@ -223,7 +221,6 @@ func (g *gasAccount) sign(a *authorization, nonce, gas uint64, highest *big.Int,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
 	signed := s
 	g.sent[nonce] = &signed
-	g.signed[s.of] = append(g.signed[s.of], &signed)
 	return &s
 }
 
@@ -257,60 +254,22 @@ func (g *gasAccount) encode(nonce, gas uint64, f fees, data []byte) []byte {
 	return typed()
 }
 
-// transactions gives all that were signed for a, the oldest first.
-func (g *gasAccount) transactions(a *authorization) []submission {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var all []submission
-	for _, s := range g.signed[a.name()] {
-		all = append(all, *s)
-	}
-	return all
-}
-
 // record is what is stored of s.
 func (s *submission) record() mpp.Submission {
 	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String()}
 }
 
-// signed gives all transactions that were signed for a: those that an earlier process
-// has stored with its payment, and those of this one.
-func (m *Method) signed(a *authorization, p mpp.Payment) []submission {
-	var all []submission
-	own := m.gas.transactions(a)
-	for _, x := range p.Submissions {
-		hash := common.HexToHash(x.Transaction)
-		if slices.ContainsFunc(own, func(s submission) bool { return s.hash == hash }) {
-			continue
-		}
-		price, ok := new(big.Int).SetString(x.Price, 10)
-		if !ok {
-			price = new(big.Int)
-		}
-		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, fees: fees{most: price}, hash: hash})
-	}
-	return append(all, own...)
-}
-
-// note stores which of the transactions for a are mined, by a node's receipts.
-func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Receipt) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, s := range g.signed[a.name()] {
-		s.mined = receipts[s.hash] != nil
-	}
-}
-
-// ended forgets the transactions for a, and frees the nonce of one that is not mined.
-func (g *gasAccount) ended(a *authorization) {
+// ended frees the nonces of the transactions for a that are not mined. It says whether any may have been
+// in flight.
+func (g *gasAccount) ended(a *authorization) (some bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.sent {
 		if s.of == a.name() {
-			s.validBefore = 0
+			s.validBefore, some = 0, true
 		}
 	}
-	delete(g.signed, a.name())
+	return some
 }
 
 // A transaction that is mined after the end of its authorisation reverts, so transactions are sent
@@ -323,20 +282,23 @@ const (
 	enough = 10
 )
 
-// wasted gives what the first of our transactions for an authorisation that was mined and reverted has
+// wasted gives what the first of the transactions of an authorisation that was mined and reverted has
 // cost, by the receipts; nil if none has. The node's figures count up to what we have
 // signed for.
-func wasted(signed []submission, receipts map[common.Hash]*node.Receipt) *mpp.Waste {
-	for _, s := range signed {
-		r := receipts[s.hash]
+func wasted(sent []mpp.Submission, receipts map[common.Hash]*node.Receipt) *mpp.Waste {
+	for _, s := range sent {
+		r := receipts[common.HexToHash(s.Transaction)]
 		if r == nil || *r.Status == 1 {
 			continue
 		}
-		w := &mpp.Waste{Transaction: s.hash.Hex(), Gas: s.gas}
+		w := &mpp.Waste{Transaction: s.Transaction, Gas: s.Gas}
 		if r.GasUsed != nil {
 			w.Gas = min(w.Gas, uint64(*r.GasUsed))
 		}
-		price := s.fees.most
+		price, ok := new(big.Int).SetString(s.Price, 10)
+		if !ok {
+			price = new(big.Int)
+		}
 		if r.GasPrice != nil {
 			price = least(price, (*big.Int)(r.GasPrice))
 		}
@@ -344,4 +306,12 @@ func wasted(signed []submission, receipts map[common.Hash]*node.Receipt) *mpp.Wa
 		return w
 	}
 	return nil
+}
+
+// hashes are those of transactions.
+func hashes(sent []mpp.Submission) (all []common.Hash) {
+	for _, s := range sent {
+		all = append(all, common.HexToHash(s.Transaction))
+	}
+	return all
 }

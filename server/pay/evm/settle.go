@@ -35,20 +35,13 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 	if tx != nil && tx.taken {
 		return mpp.Outcome{Detail: "submitted"}, nil
 	}
-	var hashes []common.Hash
-	for _, s := range m.signed(a, p) {
-		if s.mined {
-			return m.Outcome(ctx, p, time.Time{})
-		}
-		hashes = append(hashes, s.hash)
-	}
 	var known hexutil.Bytes
 	var pending *node.Block
 	questions := []rpc.BatchElem{m.used(&known, a)}
-	if len(m.gas.transactions(a)) == 0 { // else it was tried already
+	if tx == nil { // else it was tried already
 		questions = append(questions, pendingBlock(&pending))
 	}
-	newest, mined, err := node.Receipts(ctx, m.Node.Recent, hashes, questions...)
+	newest, mined, err := node.Receipts(ctx, m.Node.Recent, hashes(p.Submissions), questions...)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -116,15 +109,14 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (m
 	if reference := common.HexToHash(p.Reference); reference != a.nonce {
 		hints = append(hints, reference) // the transaction that has settled it
 	}
-	o, err := m.outcome(ctx, a, m.signed(a, p), hints, a.stretch(p.Bearer, since))
-	if sent := m.gas.transactions(a); len(sent) > 0 && err == nil && o.State != mpp.Pending {
-		m.gas.ended(a)
+	o, err := m.outcome(ctx, a, p.Submissions, hints, a.stretch(p.Bearer, since))
+	if err == nil && o.State != mpp.Pending && m.gas.ended(a) {
 		m.last.Store(nil) // its nonce may have been used since
 	}
 	return o, err
 }
 
-func (m *Method) outcome(ctx context.Context, a *authorization, sent []submission, hints []common.Hash, within stretch) (mpp.Outcome, error) {
+func (m *Method) outcome(ctx context.Context, a *authorization, sent []mpp.Submission, hints []common.Hash, within stretch) (mpp.Outcome, error) {
 	newest, known, receipts, err := m.look(ctx, m.Node.Recent, a, hints)
 	if err != nil {
 		return mpp.Outcome{}, err
@@ -139,16 +131,13 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []submissio
 		if err != nil {
 			return mpp.Outcome{}, err
 		}
-		if known || slices.ContainsFunc(sent, func(s submission) bool { return s.nonce < st.nonce }) {
-			for _, s := range sent {
-				hints = append(hints, s.hash)
-			}
+		if known || slices.ContainsFunc(sent, func(s mpp.Submission) bool { return s.Nonce < st.nonce }) {
+			hints = append(hints, hashes(sent)...)
 			if newest, known, receipts, err = m.look(ctx, m.Node.Recent, a, hints); err != nil {
 				return mpp.Outcome{}, err
 			}
 		}
 	}
-	m.gas.note(a, receipts)
 	if r := m.payment(a, receipts); r != nil {
 		return m.settled(ctx, a, newest, r)
 	}

@@ -372,7 +372,7 @@ func TestASubmissionCostsNoMoreThanWasAllowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := m.gas.transactions(a)[0]
+		first := sent(m, a)
 		for range 50 {
 			s := m.gas.sign(a, first.nonce, first.gas, first.highest, st)
 			if cost := new(big.Int).Mul(s.fees.most, new(big.Int).SetUint64(s.gas)); cost.Cmp(x.allowed[0]) > 0 || cost.Cmp(most) > 0 || s.fees.tip.Cmp(s.fees.most) > 0 {
@@ -644,13 +644,15 @@ func (m *market) feeRisesAbove(method *Method, p mpp.Payment) {
 	if err != nil {
 		m.Fatal(err)
 	}
-	sent := method.gas.transactions(a)
-	m.call(nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(new(big.Int).Add(sent[len(sent)-1].fees.most, big.NewInt(1e9))))
+	m.call(nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(new(big.Int).Add(sent(method, a).fees.most, big.NewInt(1e9))))
 }
 
 // submitFor is Broadcast at the expense of x.
 func (m *market) submitFor(x *account, method *Method, p mpp.Payment, detail string) {
 	m.Helper()
+	m.mu.Lock()
+	m.accounts[payment{method, p.ReplayKey}] = x
+	m.mu.Unlock()
 	p.Submissions = x.stored
 	if o, err := method.Broadcast(m.Context(), p, x); err != nil || o.State != mpp.Pending || !strings.HasPrefix(o.Detail, detail) {
 		m.Fatalf("submitted: %v, %v: %s; want %q", o.State, err, o.Detail, detail)
