@@ -203,13 +203,13 @@ func (m *Method) look(ctx context.Context, ask func(context.Context, ...rpc.Batc
 }
 
 func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Block, r *node.Receipt) (mpp.Outcome, error) {
-	deep, err := m.Node.Stays(ctx, newest, r, m.Depth)
+	deep, err := m.Node.Deep(ctx, newest, r, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
 	// One transaction can use several authorisations, and each pays the recipient that it
 	// was signed for, today's or an earlier one.
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Received: m.to(a).In(r), Detail: "used to pay us"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep != nil, Reference: r.Hash.Hex(), Received: m.to(a).In(r), Detail: "used to pay us"}, nil
 }
 
 // Events of tokens with EIP-3009; authorizer and nonce are indexed, and there is
@@ -316,7 +316,7 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	if a.marks(*mark, m.Token, cancelledTopic) {
 		end = mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "cancelled by the payer, in " + r.Hash.Hex()}
 	}
-	if stays, err := m.Node.Stays(ctx, head, r, m.Depth); err != nil || !stays {
+	if deep, err := m.Node.Deep(ctx, head, r, m.Depth); err != nil || deep == nil {
 		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err == nil, err
 	}
 	return end, true, nil

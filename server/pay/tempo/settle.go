@@ -99,11 +99,11 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (m
 	}
 	pending := mpp.Outcome{Detail: "not mined yet"}
 	if got != nil {
-		stays, err := m.Node.Stays(ctx, newest, got, m.Depth)
+		deep, err := m.Node.Deep(ctx, newest, got, m.Depth)
 		switch {
 		case err != nil:
 			return mpp.Outcome{}, err
-		case stays:
+		case deep != nil:
 			elsewhere, _, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
 			if err != nil || elsewhere != nil {
 				return replaced(elsewhere), err
@@ -140,11 +140,11 @@ func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) 
 // settled looks whether the block of a good receipt is deep, and still on the
 // chain.
 func (m *Method) settled(ctx context.Context, newest *node.Block, got *node.Receipt) (mpp.Outcome, error) {
-	deep, err := m.Node.Stays(ctx, newest, got, m.Depth)
+	deep, err := m.Node.Deep(ctx, newest, got, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Detail: "mined"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep != nil, Detail: "mined"}, nil
 }
 
 // final decides about a transaction that can no longer be mined, as the deep
@@ -240,7 +240,7 @@ func (m *Method) transferIn(ctx context.Context, tx *transaction, from, to uint6
 	if !tx.paidIn(r) {
 		return nil, node.Unavailable(errors.New("the node's receipt does not show a transfer of which it has the log"))
 	}
-	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
+	if deep, err := m.Node.Deep(ctx, newest, r, m.Depth); err != nil || deep == nil {
 		return nil, cmp.Or(err, node.Unavailable(errors.New("the block of a transfer under another hash is not deep")))
 	}
 	return r, nil
