@@ -245,12 +245,6 @@ func (a *authorization) moves(l node.Log, token common.Address) bool {
 	return l.Is(token, node.Number(a.value), node.TransferTopic, common.Hash(node.Word(a.from)), common.Hash(node.Word(a.to)))
 }
 
-// searchBack is how long before validBefore the authorisation may at the earliest
-// have been used or cancelled, with much to spare: its nonce is that of a
-// challenge that lives five minutes at most and expires no earlier. An x402 authorisation ends two
-// minutes at most after it was first seen unused here.
-const searchBack = 15 * time.Minute
-
 // stretch is where the event is looked for with which the token came to know a nonce: in the blocks
 // in which the authorisation could be used, from a second on.
 type stretch struct {
@@ -259,14 +253,13 @@ type stretch struct {
 	bounded bool // else a cancellation is looked for in the blocks after them, too
 }
 
-// stretch gives that of an authorisation, as [Method.Outcome] is asked about it. One that is stored
-// ends no later than its challenge. That of x402 can have been used before its offer; it is looked for
-// in the last hour of its time.
+// stretch gives that of an authorisation, as [Method.Outcome] is asked about it. One of x402 can have
+// been used before its offer. It is looked for in the last hour of its time.
 func (a *authorization) stretch(bearer bool, since time.Time) stretch {
 	end := int64(a.validBefore)
 	switch from := since.Unix(); {
 	case since.IsZero():
-		return stretch{end - int64(searchBack/time.Second), true, false}
+		return stretch{end - int64(node.SearchBack/time.Second), true, false}
 	case bearer:
 		began := int64(min(a.validAfter, a.validBefore))
 		from = min(from, max(began, end-int64(time.Hour/time.Second)))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -109,6 +110,11 @@ func (r *Receipt) Check(hash common.Hash) error {
 	}
 	return nil
 }
+
+// SearchBack is how long before its end a payment that is stored may at the earliest have been made, with
+// much to spare: it ends no later than its challenge, which lives five minutes at most, or two minutes
+// after it was first seen unused here.
+const SearchBack = 15 * time.Minute
 
 // longestRange is how many blocks one search covers at most; nodes have such limits.
 const longestRange = 2000

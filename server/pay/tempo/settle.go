@@ -61,10 +61,6 @@ func complaint(r *node.Receipt) string {
 	return "mined, but the logs show no payment to us"
 }
 
-// searchBack is longer than the time from the challenge to the transaction's validBefore:
-// the challenge lives five minutes, and the transaction ends no later.
-const searchBack = 15 * time.Minute
-
 // searchAhead is for how long after its time a payment with a nonce is looked for under another
 // hash. It bounds the questions for one that is shown late: after that, only the block in which
 // its nonce was used is searched.
@@ -222,7 +218,7 @@ func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, 
 	if to, err = m.Node.FirstSince(ctx, last, end.Unix()+1); err != nil {
 		return nil, 0, err
 	}
-	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-searchBack).Unix())
+	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-node.SearchBack).Unix())
 	if err != nil {
 		return nil, 0, err
 	}

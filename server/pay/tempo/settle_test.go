@@ -201,7 +201,7 @@ func TestOutcomeSearchesARecentRange(t *testing.T) {
 		t.Fatalf("%v, %v", got.State, err)
 	}
 	at := int64(n.Times[filter.FromBlock]) - now.Unix()
-	if want := int64(25 - searchBack/time.Second); at != want {
+	if want := int64(25 - node.SearchBack/time.Second); at != want {
 		t.Errorf("searched from %d s, want %d s", at, want)
 	}
 	if asked := n.Asked["eth_getBlockByNumber"]; asked > 30 {
