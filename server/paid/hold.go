@@ -24,7 +24,7 @@ import (
 // A payment without an end ([mpp.Payment.Endless]), or with one more than [longHold] ahead, holds its
 // URL for [shortHold]. If it is not mined by then, though its network works, it lapses: that is a failure, and others can have the
 // URL. The payment is waited for, and has its effect if that is still possible when it is mined.
-// See [Service.lapse].
+// See [row.open].
 
 // shortHold is how long a payment holds its URL that has no end, or a late one.
 const shortHold = 60 * time.Second
@@ -32,7 +32,7 @@ const shortHold = 60 * time.Second
 // longHold is how far ahead the end of a payment may be that is held until then.
 const longHold = 90 * time.Second
 
-// lapses gives p as it may be held from now on: see [Service.lapse]. Authorisations end within longHold, or
+// lapses gives p as it may be held from now on: see [row.open]. Authorisations end within longHold, or
 // soon after; they are held until then.
 func lapses(p mpp.Payment, now time.Time) mpp.Payment {
 	end := now.Add(shortHold).UTC().Truncate(time.Second)

@@ -113,7 +113,7 @@ var (
 // A credential that fails one of the first four is no payment to this ring. The payment of
 // one that fails the fifth, or is refused before its reservation, may have been made already,
 // so its network is asked before the refusal. The rest, from the claim to the stored answer,
-// is [work].
+// is in held.go.
 func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 	ours := cred.Challenge.Intent == c.intent() && s.keys.Load().Signed(cred.Challenge)
 	if ours {
@@ -137,7 +137,7 @@ func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 }
 
 // admit reads the payment of a credential. One that may not be sent any more is still work,
-// see [work.refused].
+// see [work.refusal].
 func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
 	switch {

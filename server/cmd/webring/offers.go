@@ -47,6 +47,9 @@ func (o *options) defineOffers(fs *flag.FlagSet) {
 	fs.Uint64Var(&e.Depth, "evm-depth", 12, fileOnly+"`blocks` on top that make a block final")
 }
 
+// howToBePaid is what to do about a ring that takes no payments.
+const howToBePaid = "give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs"
+
 // offer is a payment method that is configured: its node, chain and token.
 type offer struct {
 	flags            string // how they begin

@@ -205,7 +205,7 @@ func (n *originNode) answer(ctx context.Context) error {
 		return err
 	}
 	if len(n.methods) == 0 {
-		n.log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
+		n.log.Warn("no payments are taken: " + howToBePaid)
 	}
 	announceTests(n.o.offers(), n.log)
 	notifyReady(n.log)
