@@ -117,7 +117,11 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (m
 }
 
 func (m *Method) outcome(ctx context.Context, a *authorization, sent []mpp.Submission, hints []common.Hash, within stretch) (mpp.Outcome, error) {
-	newest, known, receipts, err := m.look(ctx, m.Node.Recent, a, hints)
+	ask := m.Node.Recent
+	if within.bounded { // it is not asked again after the next block
+		ask = m.Node.Head
+	}
+	newest, known, receipts, err := m.look(ctx, ask, a, hints)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -133,7 +137,7 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []mpp.Submi
 		}
 		if known || slices.ContainsFunc(sent, func(s mpp.Submission) bool { return s.Nonce < st.nonce }) {
 			hints = append(hints, hashes(sent)...)
-			if newest, known, receipts, err = m.look(ctx, m.Node.Recent, a, hints); err != nil {
+			if newest, known, receipts, err = m.look(ctx, ask, a, hints); err != nil {
 				return mpp.Outcome{}, err
 			}
 		}

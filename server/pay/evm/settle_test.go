@@ -252,6 +252,27 @@ func TestSeen(t *testing.T) {
 	}
 }
 
+// A refused payment is asked about once, so the block that the last clock showed will not do for it.
+func TestARefusedPaymentIsLookedForInTheNewestBlock(t *testing.T) {
+	n, m, p, a := fake(t, -60)
+	m.tokenSeen.Store(time.Now().Unix())
+	if _, err := m.Clock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.Times = append(n.Times, n.Times[len(n.Times)-1]+2)
+	n.used(a)
+	n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
+		var q struct{ ToBlock hexutil.Uint64 }
+		if json.Unmarshal(params[0], &q); int(q.ToBlock) < len(n.Times)-1 {
+			return []fields{}
+		}
+		return []fields{logOf(a, usedTopic)}
+	}
+	if o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-4*time.Minute)); err != nil || o.State != mpp.Settled {
+		t.Errorf("%v: %s, %v", o.State, o.Detail, err)
+	}
+}
+
 // The nonce of an x402 authorisation is its payer's, so it can have been used long before the offer that it is presented
 // for. It is looked for where its payer let it be used; if that began too long ago, nothing is concluded.
 func TestSeenBeforeTheOffer(t *testing.T) {

@@ -85,7 +85,11 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (m
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, mined, err := node.Receipts(ctx, m.Node.Recent, []common.Hash{tx.hash})
+	ask := m.Node.Recent
+	if !since.IsZero() { // it is not asked again after the next block
+		ask = m.Node.Head
+	}
+	newest, mined, err := node.Receipts(ctx, ask, []common.Hash{tx.hash})
 	got, err := tx.believed(mined[tx.hash], err)
 	if err != nil {
 		return mpp.Outcome{}, err
