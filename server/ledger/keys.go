@@ -18,7 +18,8 @@ import (
 //	'h' index                 tlog stored hash
 //	't' serial                tree size and root after this transaction
 //	'r' id                    reservation, JSON
-//	'k' replay key            id of the reservation that claimed it, for ever
+//	'q' slug 0 id             nothing; the reservation is a proof about this member
+//	'k' replay key            id of the reservation that claimed it, as long as that is kept
 //	'i' hash 0 payer          id of the latest reservation that a payer made under this hash of an
 //	                          idempotency key
 //	'o' id                    nothing; the reservation is open
@@ -43,6 +44,7 @@ const (
 	prefixHash        = 'h'
 	prefixTransaction = 't'
 	prefixReservation = 'r'
+	prefixProof       = 'q'
 	prefixReplay      = 'k'
 	prefixIdempotency = 'i'
 	prefixOpen        = 'o'
@@ -61,7 +63,7 @@ const (
 	prefixTable       = 'd'
 
 	// prefixes are all of them.
-	prefixes = "ehtrkiofjwpcxbysagld"
+	prefixes = "ehtrqkiofjwpcxbysagld"
 
 	rowEvent = 0
 	rowTexts = 1

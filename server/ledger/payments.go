@@ -158,8 +158,8 @@ func (tx *Tx) SetScanned(network string, until time.Time) error {
 	return tx.set(rowKey(prefixScanned, network), numberValue(uint64(until.UnixMilli())))
 }
 
-// Reservations gives up to n durable reservations in the order of their ids,
-// from the first id after the one given.
+// Reservations gives up to n durable reservations of payments in the order of their ids,
+// from the first id after the one given. It gives no proofs.
 func (m *memory) Reservations(after string, n int) ([]*Reservation, error) {
 	var found []*Reservation
 	prefix := []byte{prefixReservation}
@@ -174,7 +174,9 @@ func (m *memory) Reservations(after string, n int) ([]*Reservation, error) {
 		if err != nil {
 			return fmt.Errorf("reservation %q: %w", key[1:], err)
 		}
-		found = append(found, r)
+		if !r.proof() {
+			found = append(found, r)
+		}
 		return nil
 	})
 	return found, err

@@ -16,7 +16,8 @@ import (
 type ReservationState string
 
 // A reservation starts as Reserved, before anything is sent to a chain, and
-// ends as Applied, with its event, or as Failed. It never leaves these two.
+// ends as Applied, with its event, or as Failed. It never leaves these two. A proof
+// is Applied from the start.
 const (
 	Reserved ReservationState = "reserved"
 	Applied  ReservationState = "applied"
@@ -35,14 +36,17 @@ const FailurePeriod = time.Hour
 
 // Reservation is a verified payment on its way into the ledger, and the record of it
 // afterwards. It is stored before the payment is sent, because a payment that was sent
-// can charge its payer.
+// can charge its payer. Payments are kept for ever.
+//
+// A reservation of 0 cents is the record of a proof, which an owner has given for a request
+// about its member. It is kept until [Tx.Forget].
 //
 // Byte slices of a reservation that came from a ledger are shared with it and
 // must not be changed; the struct is the caller's own.
 type Reservation struct {
 	ID        string           // challenge id
 	State     ReservationState // Reserved in a new one
-	Operation string           // OperationRegister or OperationBid
+	Operation string           // OperationRegister or OperationBid; any of a proof
 	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
 	URLMark   []byte           `json:",omitempty"` // set by Update when a registration fails or lapses; see urlMark
 	Member    string           `json:",omitempty"` // slug; for register once applied
@@ -57,7 +61,7 @@ type Reservation struct {
 	// Client.
 	Request string `json:",omitempty"`
 
-	// ReplayKeys are claimed for ever: no two reservations share one.
+	// ReplayKeys are claimed as long as the reservation is kept: no two share one.
 	ReplayKeys []string
 	// Payment is the payment method's own record, opaque here.
 	Payment json.RawMessage `json:",omitempty"`
@@ -81,7 +85,7 @@ type Reservation struct {
 	Outcome  string    `json:",omitempty"` // as shown to the payer
 	Reason   string    `json:",omitempty"` // as shown to the operator
 	FailedAt time.Time `json:",omitzero"`  // set by Update when it fails
-	Seq      uint64    `json:",omitempty"` // of its event; rules are the first event, so never 0
+	Seq      uint64    `json:",omitempty"` // of its event, for a proof the newest one then; rules are the first event, so never 0
 
 	Response  *Response `json:",omitempty"`
 	Delivered bool      `json:",omitempty"` // a 2xx has been written to a payer
@@ -166,7 +170,7 @@ func (r *Reservation) check() error {
 		return wrong("id")
 	case len(r.Idempotency) > maxKey:
 		return wrong("idempotency hash")
-	case r.Cents <= 0:
+	case r.Cents <= 0 && !r.proof():
 		return wrong("amount")
 	case len(r.Client) > maxKey:
 		return wrong("client")
@@ -188,7 +192,9 @@ func (r *Reservation) check() error {
 			return wrong("member")
 		}
 	default:
-		return wrong("operation")
+		if !r.proof() {
+			return wrong("operation")
+		}
 	}
 	switch r.State {
 	case Reserved, Failed:
@@ -201,6 +207,9 @@ func (r *Reservation) check() error {
 	}
 	return nil
 }
+
+// proof says whether r is the record of a proof, and not of a payment.
+func (r *Reservation) proof() bool { return r.Cents == 0 && r.State == Applied && r.Confirmed }
 
 // urlMark replaces a URL after a payment has failed. A hash recognises it, and the URL of a
 // failed payment must not be stored for ever.

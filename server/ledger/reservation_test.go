@@ -185,6 +185,87 @@ func TestOpenRegistrationsCountTowardsTheCapacity(t *testing.T) {
 	}
 }
 
+// The row of a proof is found by its keys, is no payment in any list, and goes without a trace.
+func TestAProofIsKeptUntilItIsForgotten(t *testing.T) {
+	r := newRing(t)
+	w := follow(r)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	r.join("ada")
+	proof := func(id string) *ledger.Reservation {
+		return &ledger.Reservation{ID: id, State: ledger.Applied, Confirmed: true, Operation: "leave", Member: "ada", Payer: "payer",
+			ReplayKeys: []string{"challenge:" + id}, Idempotency: "hash", Seq: 1}
+	}
+	found := func(ids ...string) {
+		t.Helper()
+		r.reopen()
+		w.catchUp(nil)
+		r.View(func(v *ledger.View) {
+			for _, member := range []string{"ada", ""} {
+				some, err := v.Proofs(member, nil, 10)
+				if err != nil || len(some) != len(ids) {
+					t.Fatalf("about %q: %v, %v", member, some, err)
+				}
+				for i, id := range ids {
+					if got, err := v.ByReplayKey("challenge:" + id); err != nil || !reflect.DeepEqual(got, some[i]) || got.ID != id {
+						t.Errorf("%+v, %v", got, err)
+					}
+				}
+			}
+			some, err := v.ByIdempotency("hash")
+			if err != nil || len(some) != min(1, len(ids)) || len(some) > 0 && some[0].ID != ids[len(ids)-1] {
+				t.Errorf("by its idempotency key: %v, %v", some, err)
+			}
+			if others, err := v.Proofs("a", nil, 10); err != nil || len(others) > 0 {
+				t.Errorf("about another member: %v, %v", others, err)
+			}
+		})
+		if some, err := r.Reservations("", 10); err != nil || len(some) > 0 {
+			t.Errorf("payments: %v, %v", some, err)
+		}
+		if a, err := r.Audit(t.Context()); err != nil || a.Applied > 0 || len(a.Findings) > 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+	first, second := proof("1"), proof("2")
+	r.must(func(tx *ledger.Tx) error { return tx.Spend(first) })
+	found("1")
+	if err := r.do(func(tx *ledger.Tx) error { return tx.Spend(proof("1")) }); !errors.As(err, new(*ledger.ReplayedError)) {
+		t.Errorf("a second time: %v", err)
+	}
+	r.must(func(tx *ledger.Tx) error { return tx.Spend(second) })
+	found("1", "2")
+	r.View(func(v *ledger.View) {
+		if rest, err := v.Proofs("", first, 10); err != nil || len(rest) != 1 || rest[0].ID != "2" {
+			t.Errorf("after the first: %v, %v", rest, err)
+		}
+	})
+	r.must(func(tx *ledger.Tx) error { return tx.Forget(first) })
+	found("2")
+	r.must(func(tx *ledger.Tx) error { return tx.Forget(second) })
+	found()
+	r.must(func(tx *ledger.Tx) error { return tx.Spend(proof("1")) })
+	found("1")
+
+	for name, change := range map[string]func(*ledger.Reservation){
+		"a payment":        func(v *ledger.Reservation) { v.Cents = 1 },
+		"an open one":      func(v *ledger.Reservation) { v.State = ledger.Reserved },
+		"not final":        func(v *ledger.Reservation) { v.Confirmed = false },
+		"without a key":    func(v *ledger.Reservation) { v.ReplayKeys = nil },
+		"without a member": func(v *ledger.Reservation) { v.Member = "" },
+	} {
+		v := proof("3")
+		change(v)
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Spend(v) }); !errors.Is(err, ledger.ErrReservation) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	paid := bidReservation("paid", "ada", 100)
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(paid) })
+	if err := r.do(func(tx *ledger.Tx) error { return tx.Forget(paid) }); !errors.Is(err, ledger.ErrReservation) {
+		t.Errorf("a payment was forgotten: %v", err)
+	}
+}
+
 func TestReservationThatIsMalformedIsRefused(t *testing.T) {
 	r := openedRing(t)
 	for name, spoil := range map[string]func(*ledger.Reservation){

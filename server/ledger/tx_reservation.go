@@ -9,7 +9,7 @@ import (
 )
 
 // Reserve stores a new reservation in the state [Reserved] and claims its
-// replay keys for ever. It sets Created.
+// replay keys. It sets Created.
 //
 // It fails with a [*ReplayedError] when its id or one of its keys is known,
 // for a registration with [ErrURLPending], with the error of
@@ -54,6 +54,46 @@ func (tx *Tx) StoreUnapplied(r *Reservation) error {
 	return nil
 }
 
+// Spend stores a proof: a reservation of 0 cents about a member, [Applied] and Confirmed. It sets
+// Created. It fails as [Tx.Reserve] does if the proof is known, and with [ErrNotNow].
+func (tx *Tx) Spend(r *Reservation) error {
+	if !r.proof() {
+		return fmt.Errorf("%w: it is no proof", ErrReservation)
+	}
+	stored, err := tx.admit(r)
+	if err == nil {
+		r.Created = stored.Created
+		err = tx.put(stored)
+	}
+	return err
+}
+
+func proofKey(r *Reservation) []byte { return rowKey(prefixProof, r.Member, r.ID) }
+
+// Forget deletes a proof and all by which it is found. It may fail with [ErrNotNow].
+func (tx *Tx) Forget(r *Reservation) error {
+	if !r.proof() {
+		return fmt.Errorf("%w: payments are not deleted", ErrReservation)
+	}
+	if tx.refused != nil {
+		return tx.refused
+	}
+	key := rowKey(prefixIdempotency, r.Idempotency, r.Payer)
+	latest, err := tx.get(key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if string(latest) == r.ID {
+		tx.rows[string(key)] = nil
+	}
+	for _, key := range r.ReplayKeys {
+		tx.rows[string(rowKey(prefixReplay, key))] = nil
+	}
+	tx.rows[string(rowKey(prefixReservation, r.ID))] = nil
+	tx.rows[string(proofKey(r))] = nil
+	return nil
+}
+
 // admit gives what is to be stored of a new reservation, if neither its id nor one
 // of its replay keys is known.
 func (tx *Tx) admit(r *Reservation) (*Reservation, error) {
@@ -92,6 +132,9 @@ func (tx *Tx) put(r *Reservation) error {
 	}
 	if r.Idempotency != "" {
 		tx.rows[string(rowKey(prefixIdempotency, r.Idempotency, r.Payer))] = []byte(r.ID)
+	}
+	if r.proof() {
+		tx.rows[string(proofKey(r))] = []byte{}
 	}
 	return nil
 }

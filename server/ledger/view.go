@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -131,6 +132,29 @@ func (v *View) Unconfirmed() []*Reservation { return oldestFirst(v.l.index.uncon
 
 // Get gives the reservation with this id, or [ErrNoReservation].
 func (v *View) Get(id string) (*Reservation, error) { return reservation(v.get, id) }
+
+// Proofs gives up to n proofs about a member, about any for "", in the order of their members: those
+// after another one, if it is not nil.
+func (v *View) Proofs(member string, after *Reservation, n int) (some []*Reservation, err error) {
+	prefix := []byte{prefixProof}
+	if member != "" {
+		prefix = rowKey(prefixProof, member, "")
+	}
+	from := prefix
+	if after != nil {
+		from = append(proofKey(after), 0)
+	}
+	rows, err := v.rows(prefix, from, n)
+	for _, row := range rows {
+		_, id, _ := strings.Cut(row.Key, "\x00")
+		r, err := v.Get(id)
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, r)
+	}
+	return some, err
+}
 
 // ByReplayKey gives the reservation that claimed key, or [ErrNoReservation].
 func (v *View) ByReplayKey(key string) (*Reservation, error) {

@@ -376,7 +376,7 @@ const findPage = 1000
 // one; without any it fails with [ledger.ErrNoReservation].
 func (s *Service) Find(reference string) (*ledger.Reservation, error) {
 	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(reference) })
-	if err != nil || r != nil {
+	if err != nil || r != nil && r.Cents > 0 {
 		return r, err
 	}
 	var found *ledger.Reservation

@@ -25,7 +25,8 @@
 //
 // Owners' requests are payments of 0, and take the same way up to their effect:
 //
-//   - owner.go: a proof takes the place of a payment, and one turn of the writer that of work
+//   - owner.go: a proof takes the place of a payment, and one turn of the writer that of work. Its
+//     row is final from the start, and is deleted after a day
 //   - owner_requests.go: change, leave, return, visit and claim
 //
 // What the workflow relies on:

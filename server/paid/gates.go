@@ -64,7 +64,6 @@ type candidate struct {
 	payer string // "" if it is not known
 	paid  bool   // the payer has paid here before
 	key   string // the Idempotency-Key, as it is stored; "" for none
-	slug  string // of the member whose owner asks
 	n     *network
 	w     *work               // nil before a credential came
 	r     *ledger.Reservation // that is to be stored
@@ -120,13 +119,8 @@ func (s *Service) known(x *candidate, v *ledger.View) error {
 	if x.w.payment.Bearer {
 		keys = append(slices.Clip(keys), keptKey(x.w.payment))
 	}
-	for _, k := range keys {
-		if r, err := v.ByReplayKey(k); err == nil {
-			at, _ := rowOf(r) // without a reference if it cannot be read
-			return at.reused(v.State().Rules().BaseURL)
-		} else if !errors.Is(err, ledger.ErrNoReservation) {
-			return err
-		}
+	if err := fresh(v, keys); err != nil {
+		return err
 	}
 	network, reference := x.n.Network(), x.w.payment.Reference
 	cents, err := v.Credited(network, reference)
@@ -136,6 +130,19 @@ func (s *Service) known(x *candidate, v *ledger.View) error {
 	}
 	adjusted, failed := v.Adjusted(network, reference)
 	return cmp.Or(err, failed, error(accounted(adjusted, reference)))
+}
+
+// fresh refuses a payment or a proof if one of its replay keys is known.
+func fresh(v *ledger.View, keys []string) error {
+	for _, k := range keys {
+		if r, err := v.ByReplayKey(k); err == nil {
+			at, _ := rowOf(r) // without a reference if it cannot be read
+			return at.reused(v.State().Rules().BaseURL)
+		} else if !errors.Is(err, ledger.ErrNoReservation) {
+			return err
+		}
+	}
+	return nil
 }
 
 // poor refuses a payment of an account of which the network has said a moment ago that it holds too little.
@@ -151,7 +158,7 @@ func (s *Service) poor(x *candidate) error {
 
 // keyFree refuses a request if another was made under its Idempotency-Key.
 func (s *Service) keyFree(x *candidate, v *ledger.View) error {
-	r, err := s.earlier(v, x.key, x.payer, x.slug)
+	r, err := s.earlier(v, x.key, x.payer)
 	switch {
 	case err != nil || r == nil:
 		return err

@@ -39,7 +39,7 @@ type way struct {
 // would be refused. The document of the 402 has the offers decoded, and says when the first
 // of them expires.
 func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
-	x := &candidate{key: c.idempotency(c.digest), slug: c.Slug}
+	x := &candidate{key: c.idempotency(c.digest)}
 	var failed []ledger.Failure
 	s.Ledger.View(func(v *ledger.View) {
 		if x.order, err = c.op.parse(c, v.State().Rules(), nil); err == nil {

@@ -163,15 +163,6 @@ func (o *change) says() bool {
 	return o.Name != nil || o.Description != nil || o.Category != nil || o.Kind != 0
 }
 
-func (o *change) events() (n int) {
-	for _, part := range [...]bool{o.URL != "", o.says()} {
-		if part {
-			n++
-		}
-	}
-	return n
-}
-
 // carryOut appends a move, a change, or both. The change cannot fail after the move: check
 // has said that its category can be opened.
 func (o *change) carryOut(tx *ledger.Tx, m *member) error {
@@ -274,7 +265,6 @@ func (leave) owner(m *member, _ core.Account) core.Account { return m.Owner }
 func (leave) decide(context.Context, string) error         { return nil }
 func (leave) pin() map[string]string                       { return map[string]string{} }
 func (leave) words(slug string) string                     { return "Remove " + slug + " from the ring" }
-func (leave) events() int                                  { return 1 }
 
 func (o leave) check(v *ledger.View, m *member) error {
 	return risk.RequestsLeft(v, m.Slug, OpLeave, m.Owner, o.service.Now())
@@ -347,16 +337,6 @@ func (o *comeBack) words(slug string) string {
 	return "Put " + slug + " back into the ring" // its owner may sign that, too
 }
 
-func (o *comeBack) events() int {
-	n := 1
-	for _, more := range [...]bool{o.moves, o.plain} {
-		if more {
-			n++
-		}
-	}
-	return n
-}
-
 func (o *comeBack) carryOut(tx *ledger.Tx, m *member) error {
 	e := &core.Returned{Stamp: tx.Stamp(), Member: m.Slug, Owner: o.to, Claimed: o.to != core.Account{} && o.lost.Claimed}
 	if _, err := tx.Append(e, nil); err != nil {
@@ -390,7 +370,6 @@ func (o visit) check(v *ledger.View, m *member) error {
 }
 
 func (visit) words(slug string) string           { return "Visit the site of " + slug + " now" }
-func (visit) events() int                        { return 0 }
 func (visit) carryOut(*ledger.Tx, *member) error { return nil }
 func (o visit) answer(st *core.State, m *member) []byte {
 	return append(appendMember([]byte(`{"visiting":true`), st, m), '}')
@@ -542,13 +521,6 @@ func (o *claim) decide(ctx context.Context, client string) error {
 
 func (o *claim) words(slug string) string {
 	return "Make " + o.account.String() + " the owner of " + slug
-}
-
-func (o *claim) events() int {
-	if o.returns {
-		return 1 + (&comeBack{plain: o.plain}).events()
-	}
-	return 1
 }
 
 // carryOut also puts a departed member back, or an owner that is not the site's could leave

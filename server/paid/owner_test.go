@@ -515,9 +515,14 @@ func TestAProofIsSpentOnce(t *testing.T) {
 		o.restart()
 		o.unchanged("a replay", func() { o.handle(call).is(409, api.CredentialReused) })
 
-		second := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Third"}`), alice)
+		challenge := o.challengeFor(paid.OpChange, "ada", `{"name":"Third"}`)
+		second := o.prove(challenge, alice)
 		call.Body, call.Authorization = []byte(`{"name":"Third"}`), []string{second}
 		first := o.handle(call).is(200, "")
+		_, id := challenge.SplitID()
+		if r, err := o.service.Find(id); err != ledger.ErrNoReservation {
+			t.Errorf("it is found as a payment: %+v, %v", r, err)
+		}
 		o.restart()
 		o.unchanged("a repeat", func() {
 			if again := o.handle(call).is(200, ""); string(again.Body) != string(first.Body) || fmt.Sprint(again.Header) != fmt.Sprint(first.Header) {
@@ -529,6 +534,8 @@ func TestAProofIsSpentOnce(t *testing.T) {
 			other = call
 			other.Authorization = nil
 			o.handle(other).is(409, api.IdempotencyKeyUsed)
+			other.Slug = "bob"
+			o.handle(other).is(402, api.PaymentRequired)
 		})
 		time.Sleep(24 * time.Hour)
 		call.Authorization = nil
@@ -568,7 +575,7 @@ func TestTenChangesADay(t *testing.T) {
 		o.deed(paid.OpChange, "ada", next, alice).is(200, "")
 		o.call(paid.OpChange, "ada", `{"name":"Ada y"}`).is(429, api.RateLimited)
 		o.look(func(v *ledger.View) {
-			rows, err := v.Scan(ledger.Proofs, "ada/", "ada/", 100)
+			rows, err := v.Proofs("ada", nil, 100)
 			if err != nil || len(rows) != 10 {
 				t.Errorf("%d proofs are kept, %v", len(rows), err)
 			}
@@ -581,7 +588,7 @@ func TestOldProofsGo(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		kept := func() (n int) {
 			o.look(func(v *ledger.View) {
-				rows, err := v.Scan(ledger.Proofs, "", "", 1000)
+				rows, err := v.Proofs("", nil, 1000)
 				if err != nil {
 					t.Error(err)
 				}

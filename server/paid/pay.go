@@ -354,41 +354,28 @@ func (s *Service) give(r *ledger.Reservation) bool {
 // long enough that no two clients choose the same by chance.
 var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
 
-// keyLife is how long a request blocks its Idempotency-Key, from its reservation on.
-const keyLife = 24 * time.Hour
-
-// idempotency binds an Idempotency-Key to the operation and the body it came with, so
+// idempotency binds an Idempotency-Key to the operation, the member and the body it came with, so
 // that the key itself is never stored.
 func (c *Call) idempotency(digest string) string {
 	if c.IdempotencyKey == "" {
 		return ""
 	}
-	h := sha256.Sum256([]byte(c.Operation + "\x00" + digest + "\x00" + c.IdempotencyKey))
+	h := sha256.Sum256([]byte(c.Operation + "\x00" + c.Slug + "\x00" + digest + "\x00" + c.IdempotencyKey))
 	return hex.EncodeToString(h[:])
 }
 
 // earlier gives the request that was made under an Idempotency-Key and blocks it, nil for
-// none: one of the account payer, or of any if that is "". slug is "", or the member whose
-// owner makes requests for nothing.
-func (s *Service) earlier(v *ledger.View, key, payer, slug string) (*ledger.Reservation, error) {
+// none: one of the account payer, or of any if that is "".
+func (s *Service) earlier(v *ledger.View, key, payer string) (*ledger.Reservation, error) {
 	if key == "" {
 		return nil, nil
 	}
 	some, err := v.ByIdempotency(key)
-	if _, known := v.State().BySlug([]byte(slug)); known && err == nil {
-		var proofs map[string]*risk.Proof
-		proofs, err = risk.Proofs(v, slug)
-		for _, p := range proofs {
-			if p.Key == key {
-				some = append(some, spent(slug, p))
-			}
-		}
-	}
 	for _, r := range some {
 		// An open payment blocks its key however long it takes, a failed one only if its money came,
 		// or can still come.
 		came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String() || r.Outcome == outcomeGivenUp
-		if blocks := r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife)); blocks && (payer == "" || payer == r.Payer) {
+		if blocks := r.State == ledger.Reserved || came && risk.WithinADay(r, s.Now()); blocks && (payer == "" || payer == r.Payer) {
 			return r, err
 		}
 	}

@@ -262,7 +262,7 @@ func New(cfg Config) (*Service, error) {
 		s.group.Go(s.scanAll)
 	}
 	if cfg.Prover != nil {
-		s.group.Go(s.sweepSpent)
+		s.group.Go(s.sweep)
 	}
 	// The first request gets all offers.
 	late := time.NewTimer(firstAnswer)
