@@ -79,17 +79,16 @@ func (c *coin) Simulate(context.Context, mpp.Payment) error { return nil }
 func (c *coin) Holds(context.Context, mpp.Payment, int64) error { return nil }
 
 func (c *coin) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (mpp.Outcome, error) {
-	return c.Outcome(ctx, p)
+	return c.Outcome(ctx, p, time.Time{})
 }
 
-func (c *coin) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) {
+func (c *coin) Outcome(_ context.Context, _ mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	if !since.IsZero() {
+		return mpp.Outcome{}, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return mpp.Outcome{State: c.state, Deep: true}, nil
-}
-
-func (c *coin) Seen(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
-	return mpp.Outcome{}, nil
 }
 
 func (c *coin) Clock(context.Context) (time.Time, error) { return time.Now(), nil }

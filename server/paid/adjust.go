@@ -253,7 +253,7 @@ func (s *Service) awaits(ctx context.Context, n *network, transaction string) (f
 		if p.Method != n.Name() || r.State == ledger.Applied && strings.EqualFold(p.Reference, transaction) {
 			continue // of another method, or applied by this transaction
 		}
-		o, err := n.Outcome(ctx, p)
+		o, err := n.Outcome(ctx, p, time.Time{})
 		switch {
 		case errors.Is(err, mpp.ErrUnavailable):
 			return nil, fmt.Errorf("what became of payment %s: %w", r.ID, err)
@@ -344,7 +344,7 @@ func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
 	if n == nil {
 		return fmt.Errorf("%w: its method %s is not configured", ErrAdjustment, p.Method)
 	}
-	o, err := n.Outcome(ctx, p)
+	o, err := n.Outcome(ctx, p, time.Time{})
 	if err != nil {
 		return err
 	}
@@ -524,7 +524,7 @@ func (s *Service) signed(ctx context.Context, n *network, ids []string, moved fu
 		if p.Method != n.Name() {
 			continue
 		}
-		o, err := n.Outcome(ctx, p)
+		o, err := n.Outcome(ctx, p, time.Time{})
 		switch {
 		case err != nil:
 			return t, err

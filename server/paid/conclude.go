@@ -3,9 +3,7 @@ package paid
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"time"
 
 	"webring/core"
 	"webring/core/api"
@@ -56,32 +54,6 @@ func (w *work) mayBeUnderWay(refused *Problem) bool {
 	}
 	return w.refusal == refused && w.order != nil && !w.payment.ValidBefore.After(last) &&
 		(refused.Code == api.PaymentExpired || refused == errConfiguration)
-}
-
-// Bounds on the look-ups of refused payments: how many run at a time on a network, and the
-// time for each.
-const (
-	seenAtOnce  = 4
-	seenTimeout = 8 * time.Second
-)
-
-// seenBy asks what became of the payment of w, which this process has not sent.
-func (w *work) seenBy(ctx context.Context) (mpp.Outcome, error) {
-	return w.network.seen(ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
-}
-
-// seen is [Method.Seen] within bounds: refused credentials cost their senders nothing.
-func (n *network) seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, seenTimeout)
-	defer cancel()
-	select {
-	case n.lookups <- struct{}{}:
-		defer func() { <-n.lookups }()
-		o, err := n.Seen(ctx, p, since)
-		return n.believed(p, o), err
-	case <-ctx.Done():
-		return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)
-	}
 }
 
 // notStored is the answer to a settled payment that could not be stored.

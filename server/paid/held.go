@@ -181,7 +181,7 @@ func (s *Service) refused(w *work, no *Problem) error {
 		if down := w.network.ready(); no == errUnavailable && down != nil && down != ErrSkew {
 			f.silent = true // its network does not answer
 		} else {
-			o, err := w.seenBy(s.ctx)
+			o, err := w.network.Outcome(s.ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
 			if err != nil {
 				s.noAnswer("refused payment without an answer from its network", w.log(), "err", err)
 			}

@@ -128,7 +128,7 @@ func (s *Service) openAndMined(w *work) (open, mined int64) {
 		if err != nil || !r.Lapsed.IsZero() || p.Method != w.network.Name() {
 			continue
 		}
-		if o, err := w.network.Outcome(ctx, p); err == nil && o.State == mpp.Settled {
+		if o, err := w.network.Outcome(ctx, p, time.Time{}); err == nil && o.State == mpp.Settled {
 			mined += r.Cents
 		}
 	}

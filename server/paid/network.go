@@ -94,7 +94,7 @@ const (
 
 func newNetwork(m Method, clock func() time.Time) *network {
 	return &network{Method: m, clock: clock, requests: requests{by: map[int64]terms{}, method: m},
-		lookups: make(chan struct{}, seenAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), live: map[string]*work{}, first: make(chan struct{})}
+		lookups: make(chan struct{}, lookupsAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), live: map[string]*work{}, first: make(chan struct{})}
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while
@@ -238,9 +238,28 @@ func (n *network) believed(p mpp.Payment, o mpp.Outcome) mpp.Outcome {
 	return o
 }
 
-// Outcome is [Method.Outcome], as far as it is [network.believed].
-func (n *network) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
-	o, err := n.Method.Outcome(ctx, p)
+// Bounds on the look-ups of refused payments: how many run at a time on a network, and the
+// time for each.
+const (
+	lookupsAtOnce = 4
+	lookupTimeout = 8 * time.Second
+)
+
+// Outcome is [Method.Outcome], as far as it is [network.believed]. It bounds the look-ups of payments
+// that are not stored: refused credentials cost their senders nothing.
+func (n *network) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	if !since.IsZero() {
+		within, cancel := context.WithTimeout(ctx, lookupTimeout)
+		defer cancel()
+		select {
+		case n.lookups <- struct{}{}:
+			defer func() { <-n.lookups }()
+		case <-within.Done():
+			return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)
+		}
+		ctx = within
+	}
+	o, err := n.Method.Outcome(ctx, p, since)
 	return n.believed(p, o), err
 }
 

@@ -326,7 +326,10 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.O
 
 // Outcome speaks of anything but success only when no later block can say
 // otherwise, as the contract wants.
-func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (n node) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	if !since.IsZero() {
+		return n.refused(ctx, p)
+	}
 	if err := errors.Join(n.ask("outcome"), n.hang(ctx, "outcome")); err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -365,8 +368,8 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	return mpp.Outcome{State: state, Deep: true, Detail: "mined, of no use"}, nil
 }
 
-// Seen is Outcome without the depth.
-func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
+// refused is the outcome of a payment that is not stored, without the depth.
+func (n node) refused(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	if err := n.ask("seen"); err != nil {
 		return mpp.Outcome{}, err
 	}

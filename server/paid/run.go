@@ -229,7 +229,7 @@ func (s *Service) send(w *work, f facts) facts {
 // askAbout asks the network of w what became of the payment, and steps it.
 func (s *Service) askAbout(w *work) {
 	f := facts{block: w.network.now().block}
-	o, err := w.network.Outcome(s.ctx, w.payment)
+	o, err := w.network.Outcome(s.ctx, w.payment, time.Time{})
 	s.step(w, s.heard(w, f, o, err))
 	w.network.rest(w, s.Now())
 }

@@ -70,13 +70,11 @@ type Method interface {
 	// Broadcast sends the payment; sending it again is harmless. If this service pays for
 	// that, Broadcast asks x first. It does not use x after it has returned.
 	Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error)
-	// Outcome asks what became of a payment that may have been sent.
-	Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
-	// Seen asks what became of a payment that this process did not send. Its challenge is
-	// not older than since. The number of questions is bounded, however long ago that is.
-	// Settled means what it means in Outcome; Gone, Failed and Mismatched are what the
-	// newest block says. It refuses with [mpp.ErrUnavailable].
-	Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error)
+	// Outcome asks what became of a payment. since is the zero time for one that is stored, and
+	// may have been sent. One that is not was made after since, if at all: its challenge is not
+	// older. Then the number of questions is bounded, however long ago that is, and Failed and
+	// Mismatched may be what the newest block says. It refuses with [mpp.ErrUnavailable].
+	Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error)
 	// Clock is the instant of the network's newest block. It fails with
 	// [mpp.ErrUnavailable] if no payment could be settled now, and then still gives the
 	// instant if it is known.

@@ -76,12 +76,11 @@ func (settled) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection   { retu
 func (settled) Simulate(context.Context, mpp.Payment) error               { return nil }
 func (settled) Holds(context.Context, mpp.Payment, int64) error           { return nil }
 func (settled) Clock(context.Context) (time.Time, error)                  { return time.Now(), nil }
-func (settled) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) { return paidAndDeep, nil }
-func (settled) Broadcast(context.Context, mpp.Payment, mpp.Expenses) (mpp.Outcome, error) {
+func (settled) Outcome(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
 	return paidAndDeep, nil
 }
-func (settled) Seen(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
-	return mpp.Outcome{}, mpp.ErrUnavailable
+func (settled) Broadcast(context.Context, mpp.Payment, mpp.Expenses) (mpp.Outcome, error) {
+	return paidAndDeep, nil
 }
 func (settled) Transfers(_ context.Context, since time.Time, _ func(mpp.Transfer) error) (time.Time, error) {
 	return since, nil

@@ -323,12 +323,13 @@ func TestVerificationAndSettlementAreTheSameCall(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		m.last.Store(nil)
-		if o, err := m.Broadcast(t.Context(), p, &account{}); err != nil || o.Detail != "submitted" {
+		x := &account{}
+		if o, err := m.Broadcast(t.Context(), p, x); err != nil || o.Detail != "submitted" {
 			t.Fatalf("%s: %+v, %v", name, o, err)
 		}
-		sent := m.gas.transactions(must(m.reopen(p)))
-		if len(verified) != 2 || len(sent) != 1 || !bytes.Equal(verified[0], verified[1]) || !bytes.Contains(sent[0].raw, verified[0]) || !bytes.HasPrefix(verified[0], c.function) {
-			t.Errorf("%s: verified %x, sent %d", name, verified, len(sent))
+		raw := sent(m, must(m.reopen(p))).raw
+		if len(verified) != 2 || len(x.stored) != 1 || !bytes.Equal(verified[0], verified[1]) || !bytes.Contains(raw, verified[0]) || !bytes.HasPrefix(verified[0], c.function) {
+			t.Errorf("%s: verified %x, sent %d", name, verified, len(x.stored))
 		}
 	}
 }

@@ -178,7 +178,7 @@ func TestOutcomes(t *testing.T) {
 			// Before it is settled, and as the record is kept after.
 			for _, reference := range []string{p.Reference, tx.Hex()} {
 				p.Reference = reference
-				o, err := m.Outcome(t.Context(), p)
+				o, err := m.Outcome(t.Context(), p, time.Time{})
 				switch {
 				case c.want == unavailable:
 					if !errors.Is(err, mpp.ErrUnavailable) {
@@ -211,11 +211,11 @@ func TestANodeThatWentBackProvesNothing(t *testing.T) {
 			}
 			return paytest.Block(uint64(number), n.Times[number])
 		}
-		o, err := m.Outcome(t.Context(), p)
+		o, err := m.Outcome(t.Context(), p, time.Time{})
 		if proves != (err == nil && o.State == mpp.Gone) || !proves && !errors.Is(err, mpp.ErrUnavailable) {
 			t.Errorf("block %d: %v: %s, %v", newest, o.State, o.Detail, err)
 		}
-		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Gone {
+		if o, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || o.State != mpp.Gone {
 			t.Errorf("once it is there: %v: %s, %v", o.State, o.Detail, err)
 		}
 	}
@@ -241,7 +241,7 @@ func TestSeen(t *testing.T) {
 	} {
 		n, m, p, a := fake(t, c.since)
 		c.bend(n, a)
-		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-10*time.Minute))
+		o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-10*time.Minute))
 		if c.want == unavailable {
 			if !errors.Is(err, mpp.ErrUnavailable) {
 				t.Errorf("%s: %v: %s, %v; want nothing to be concluded", name, o.State, o.Detail, err)
@@ -249,6 +249,27 @@ func TestSeen(t *testing.T) {
 		} else if err != nil || o.State != c.want || o.Over.IsZero() == (c.want == mpp.Gone) {
 			t.Errorf("%s: %v: %s, %v; want %v", name, o.State, o.Detail, err, c.want)
 		}
+	}
+}
+
+// A refused payment is asked about once, so the block that the last clock showed will not do for it.
+func TestARefusedPaymentIsLookedForInTheNewestBlock(t *testing.T) {
+	n, m, p, a := fake(t, -60)
+	m.tokenSeen.Store(time.Now().Unix())
+	if _, err := m.Clock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.Times = append(n.Times, n.Times[len(n.Times)-1]+2)
+	n.used(a)
+	n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
+		var q struct{ ToBlock hexutil.Uint64 }
+		if json.Unmarshal(params[0], &q); int(q.ToBlock) < len(n.Times)-1 {
+			return []fields{}
+		}
+		return []fields{logOf(a, usedTopic)}
+	}
+	if o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-4*time.Minute)); err != nil || o.State != mpp.Settled {
+		t.Errorf("%v: %s, %v", o.State, o.Detail, err)
 	}
 }
 
@@ -280,7 +301,7 @@ func TestSeenBeforeTheOffer(t *testing.T) {
 			}
 			return []fields{logOf(a, usedTopic)}
 		}
-		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-4*time.Minute))
+		o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-4*time.Minute))
 		switch {
 		case c.used && (err != nil || o.State != mpp.Settled), c.gone && (err != nil || o.State != mpp.Gone), !c.used && !c.gone && !errors.Is(err, mpp.ErrUnavailable):
 			t.Errorf("%s: %v: %s, %v", name, o.State, o.Detail, err)
@@ -296,7 +317,7 @@ func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
 	m.Recipient = common.Address{1}
 	for _, reference := range []string{p.Reference, tx.Hex()} {
 		p.Reference = reference
-		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
+		if o, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
 			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Received)
 		}
 	}
@@ -372,7 +393,7 @@ func TestASubmissionCostsNoMoreThanWasAllowed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := m.gas.transactions(a)[0]
+		first := sent(m, a)
 		for range 50 {
 			s := m.gas.sign(a, first.nonce, first.gas, first.highest, st)
 			if cost := new(big.Int).Mul(s.fees.most, new(big.Int).SetUint64(s.gas)); cost.Cmp(x.allowed[0]) > 0 || cost.Cmp(most) > 0 || s.fees.tip.Cmp(s.fees.most) > 0 {
@@ -486,7 +507,7 @@ func TestSubmissionThatWaitsCostsOneQuestion(t *testing.T) {
 		if _, err := m.Clock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		o, err := m.Outcome(t.Context(), p)
+		o, err := m.Outcome(t.Context(), p, time.Time{})
 		if err != nil || o.State != state {
 			t.Fatalf("%v: %s, %v", o.State, o.Detail, err)
 		}
@@ -644,13 +665,15 @@ func (m *market) feeRisesAbove(method *Method, p mpp.Payment) {
 	if err != nil {
 		m.Fatal(err)
 	}
-	sent := method.gas.transactions(a)
-	m.call(nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(new(big.Int).Add(sent[len(sent)-1].fees.most, big.NewInt(1e9))))
+	m.call(nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(new(big.Int).Add(sent(method, a).fees.most, big.NewInt(1e9))))
 }
 
 // submitFor is Broadcast at the expense of x.
 func (m *market) submitFor(x *account, method *Method, p mpp.Payment, detail string) {
 	m.Helper()
+	m.mu.Lock()
+	m.accounts[payment{method, p.ReplayKey}] = x
+	m.mu.Unlock()
 	p.Submissions = x.stored
 	if o, err := method.Broadcast(m.Context(), p, x); err != nil || o.State != mpp.Pending || !strings.HasPrefix(o.Detail, detail) {
 		m.Fatalf("submitted: %v, %v: %s; want %q", o.State, err, o.Detail, detail)

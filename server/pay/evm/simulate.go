@@ -171,7 +171,7 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	if pending != nil && pending.Number != nil && pending.Height() > block.Height() {
 		at, block = "pending", pending
 	}
-	bid := m.gas.bid(st, m.gas.maxFee)
+	bid := bid(st, m.gas.maxFee, nil)
 	if block.BaseFee != nil && bid.most.Cmp((*big.Int)(block.BaseFee)) < 0 {
 		return nil, 0, node.Unavailable(errors.New("a unit of gas costs more than the most that is paid for one"))
 	}

@@ -141,8 +141,8 @@ var stateNames = [...]string{"pending", "settled", "failed", "mismatched", "gone
 type Outcome struct {
 	State State
 	// Deep says that no reorganisation within the method's depth can change State any
-	// more. Failed, Mismatched and Gone are always deep, but for a method's Seen; Settled
-	// comes at once, and may be asked for again until it is deep.
+	// more. Failed, Mismatched and Gone are deep, if the payment is stored; Settled comes at
+	// once, and may be asked for again until it is deep.
 	Deep bool
 	// Over is the time of the newest block, by which a Gone payment cannot be mined any more; the
 	// zero time if something else than the time shows that.

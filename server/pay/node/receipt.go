@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -43,51 +44,52 @@ func (l Log) Is(contract common.Address, data []byte, topics ...common.Hash) boo
 // receipt has passed [Receipt.Check]; it is nil if the transaction is not mined. All
 // errors are [mpp.ErrUnavailable], also for a node that has the transaction in a block
 // and has dropped its receipt.
-func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
+func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (*Block, *Receipt, error) {
 	// In this order, a transaction that is mined in between has a receipt.
 	var tx struct {
 		BlockNumber *hexutil.Uint64 `json:"blockNumber"`
 	}
-	questions := []rpc.BatchElem{
-		{Method: "eth_getTransactionByHash", Args: []any{hash}, Result: &tx},
-		{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got},
+	first := []rpc.BatchElem{{Method: "eth_getTransactionByHash", Args: []any{hash}, Result: &tx}}
+	newest, mined, err := Receipts(ctx, n.Head, []common.Hash{hash}, first...)
+	if err != nil || mined[hash] != nil {
+		return newest, mined[hash], err
 	}
-	if newest, err = n.Head(ctx, questions...); err != nil {
+	if err := FirstError(first...); err != nil {
 		return nil, nil, err
 	}
-	if err := FirstError(questions[1]); err != nil {
-		return nil, nil, err
+	if tx.BlockNumber != nil {
+		return nil, nil, Unavailable(errors.New("the node has the transaction and not its receipt; ask one that keeps receipts"))
 	}
-	if got == nil {
-		if err := FirstError(questions[0]); err != nil {
-			return nil, nil, err
-		}
-		if tx.BlockNumber != nil {
-			return nil, nil, Unavailable(errors.New("the node has the transaction and not its receipt; ask one that keeps receipts"))
-		}
-		return newest, nil, nil
-	}
-	if err := got.Check(hash); err != nil {
-		return nil, nil, Unavailable(err)
-	}
-	return newest, got, nil
+	return newest, nil, nil
 }
 
-// RecentReceipt asks for the receipt of a transaction with one question, and gives a
-// block that was the newest up to a second ago. The receipt has passed
-// [Receipt.Check]; nil says only that the node has none now.
-func (n *Node) RecentReceipt(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
-	question := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got}}
-	if newest, err = n.Recent(ctx, question...); err != nil {
+// Receipts asks for the newest block, by [Node.Head] or [Node.Recent], then some other questions, and
+// then for the receipts of transactions. It gives those of mined transactions; they have passed
+// [Receipt.Check]. The errors of the other questions stay in them.
+func Receipts(ctx context.Context, ask func(context.Context, ...rpc.BatchElem) (*Block, error), hashes []common.Hash, others ...rpc.BatchElem) (newest *Block, mined map[common.Hash]*Receipt, err error) {
+	receipts := make([]*Receipt, len(hashes))
+	questions := slices.Clone(others)
+	for i, hash := range hashes {
+		questions = append(questions, rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &receipts[i]})
+	}
+	if newest, err = ask(ctx, questions...); err != nil {
 		return nil, nil, err
 	}
-	if err := FirstError(question...); err != nil || got == nil {
-		return newest, nil, err
+	copy(others, questions)
+	if err := FirstError(questions[len(others):]...); err != nil {
+		return nil, nil, err
 	}
-	if err := got.Check(hash); err != nil {
-		return nil, nil, Unavailable(err)
+	mined = map[common.Hash]*Receipt{}
+	for i, r := range receipts {
+		if r == nil {
+			continue
+		}
+		if err := r.Check(hashes[i]); err != nil {
+			return nil, nil, Unavailable(err)
+		}
+		mined[hashes[i]] = r
 	}
-	return newest, got, nil
+	return newest, mined, nil
 }
 
 // Check refuses a receipt that cannot be that of the transaction with this hash: one
@@ -108,6 +110,11 @@ func (r *Receipt) Check(hash common.Hash) error {
 	}
 	return nil
 }
+
+// SearchBack is how long before its end a payment that is stored may at the earliest have been made, with
+// much to spare: it ends no later than its challenge, which lives five minutes at most, or two minutes
+// after it was first seen unused here.
+const SearchBack = 15 * time.Minute
 
 // longestRange is how many blocks one search covers at most; nodes have such limits.
 const longestRange = 2000

@@ -145,16 +145,12 @@ func (p Payments) By(ctx context.Context, reference string) (mpp.Transfer, error
 	if !paid || *got.Status != 1 {
 		return mpp.Transfer{}, mpp.ErrNoTransfer
 	}
-	at := uint64(*got.BlockNumber)
-	if newest.Height() < at || newest.Height()-at < p.Depth {
-		return mpp.Transfer{}, Unavailable(errors.New("the transaction is not final yet"))
-	}
-	block, err := p.Node.BlockAt(ctx, at)
-	if err != nil {
+	block, err := p.Node.Deep(ctx, newest, got, p.Depth)
+	switch {
+	case err != nil:
 		return mpp.Transfer{}, err
-	}
-	if *block.Hash != *got.BlockHash {
-		return mpp.Transfer{}, Unavailable(errors.New("the transaction's block is no longer on the chain"))
+	case block == nil:
+		return mpp.Transfer{}, Unavailable(errors.New("the transaction is not final yet"))
 	}
 	t.At = block.Time()
 	for _, l := range got.Logs {

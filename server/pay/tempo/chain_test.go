@@ -117,13 +117,13 @@ func (m *market) settle(name string, method *tempo.Method, p mpp.Payment) {
 		do   func() (mpp.Outcome, error)
 	}{
 		{"broadcast", func() (mpp.Outcome, error) { return method.Broadcast(m.Context(), p, nil) }},
-		{"outcome", func() (mpp.Outcome, error) { return method.Outcome(m.Context(), p) }},
+		{"outcome", func() (mpp.Outcome, error) { return method.Outcome(m.Context(), p, time.Time{}) }},
 	} {
 		if got, err := step.do(); err != nil || got.State != mpp.Settled {
 			m.Fatalf("%s: %s: %v, %v: %s", name, step.name, got.State, err, got.Detail)
 		}
 	}
-	if got, err := method.Seen(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || got.State != mpp.Settled {
+	if got, err := method.Outcome(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || got.State != mpp.Settled {
 		m.Errorf("%s: seen as %v, %v: %s", name, got.State, err, got.Detail)
 	}
 	// Sent again, it stays one payment.
@@ -247,7 +247,7 @@ func TestOnARealChain(t *testing.T) {
 				t.Errorf("%v: broadcast: %v, %v: %s", state, got.State, err, got.Detail)
 			}
 		}
-		if got, err := method.Outcome(t.Context(), p); err != nil || got.State != mpp.Pending {
+		if got, err := method.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Pending {
 			t.Errorf("%v: too early: %v, %v: %s", state, got.State, err, got.Detail)
 		}
 	}
@@ -257,18 +257,18 @@ func TestOnARealChain(t *testing.T) {
 	m.call(nil, "evm_increaseTime", 120)
 	m.call(nil, "anvil_mine", 3)
 	for state, p := range unpaid {
-		if got, err := method.Outcome(t.Context(), p); err != nil || got.State != state || !got.Deep {
+		if got, err := method.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != state || !got.Deep {
 			t.Errorf("%v: %v (deep %v), %v: %s", state, got.State, got.Deep, err, got.Detail)
 		}
 	}
-	if got, err := method.Outcome(t.Context(), deep); err != nil || got.State != mpp.Settled || !got.Deep {
+	if got, err := method.Outcome(t.Context(), deep, time.Time{}); err != nil || got.State != mpp.Settled || !got.Deep {
 		t.Errorf("settled long ago: %v (deep %v), %v: %s", got.State, got.Deep, err, got.Detail)
 	}
 	// Too late, it is not taken any more.
 	if got, err := method.Broadcast(t.Context(), unpaid[mpp.Gone], nil); err != nil || got.State != mpp.Pending {
 		t.Errorf("sent too late: %v, %v: %s", got.State, err, got.Detail)
 	}
-	if got, err := method.Outcome(t.Context(), unpaid[mpp.Gone]); err != nil || got.State != mpp.Gone {
+	if got, err := method.Outcome(t.Context(), unpaid[mpp.Gone], time.Time{}); err != nil || got.State != mpp.Gone {
 		t.Errorf("sent too late, outcome: %v, %v: %s", got.State, err, got.Detail)
 	}
 }
@@ -345,11 +345,11 @@ func (m *market) lanes(method *tempo.Method) {
 		if same {
 			want, reference = mpp.Settled, crypto.Keccak256Hash(raw).Hex()
 		}
-		if got, err := method.Outcome(m.Context(), p); err != nil || got.State != want || got.Reference != reference || !got.Deep {
+		if got, err := method.Outcome(m.Context(), p, time.Time{}); err != nil || got.State != want || got.Reference != reference || !got.Deep {
 			m.Errorf("replaced by one that %s: %+v, %v", name, got, err)
 		}
 	}
-	if got, err := method.Outcome(m.Context(), first); err != nil || got.State != mpp.Settled || !got.Deep {
+	if got, err := method.Outcome(m.Context(), first, time.Time{}); err != nil || got.State != mpp.Settled || !got.Deep {
 		m.Errorf("the first one, later: %+v, %v", got, err)
 	}
 }

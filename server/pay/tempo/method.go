@@ -60,7 +60,13 @@ func New(cfg Config) (*Method, error) {
 }
 
 // Clock is the time of the newest block.
-func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.Node.Clock(ctx) }
+func (m *Method) Clock(ctx context.Context) (time.Time, error) {
+	newest, err := m.Node.Newest(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return newest.Time(), nil
+}
 
 type details struct {
 	ChainID        uint64   `json:"chainId"`

@@ -61,10 +61,6 @@ func complaint(r *node.Receipt) string {
 	return "mined, but the logs show no payment to us"
 }
 
-// searchBack is longer than the time from the challenge to the transaction's validBefore:
-// the challenge lives five minutes, and the transaction ends no later.
-const searchBack = 15 * time.Minute
-
 // searchAhead is for how long after its time a payment with a nonce is looked for under another
 // hash. It bounds the questions for one that is shown late: after that, only the block in which
 // its nonce was used is searched.
@@ -80,13 +76,21 @@ const searchAhead = 2 * time.Hour
 // said where a log shows the same transfer under another hash, such as that of a transaction
 // with a higher fee and the same nonce: the payment is Settled by that one.
 //
+// If since is given, Failed and Mismatched come before the block is deep. In any case the number of
+// questions is bounded, however long ago the payment was made.
+//
 // Errors are ErrUnavailable or a damaged record.
-func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.RecentReceipt)
+	ask := m.Node.Recent
+	if !since.IsZero() { // it is not asked again after the next block
+		ask = m.Node.Head
+	}
+	newest, mined, err := node.Receipts(ctx, ask, []common.Hash{tx.hash})
+	got, err := tx.believed(mined[tx.hash], err)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -95,16 +99,20 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	}
 	pending := mpp.Outcome{Detail: "not mined yet"}
 	if got != nil {
-		stays, err := m.Node.Stays(ctx, newest, got, m.Depth)
-		if err != nil {
+		deep, err := m.Node.Deep(ctx, newest, got, m.Depth)
+		switch {
+		case err != nil:
 			return mpp.Outcome{}, err
-		}
-		if stays {
+		case deep != nil:
 			elsewhere, _, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
 			if err != nil || elsewhere != nil {
 				return replaced(elsewhere), err
 			}
 			return unpaid(got), nil
+		case !since.IsZero():
+			o := unpaid(got)
+			o.Deep = false
+			return o, nil
 		}
 		pending.Detail = complaint(got) + ", not final yet"
 	}
@@ -129,61 +137,14 @@ func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) 
 	return after, due, err
 }
 
-// Seen asks, with a bounded number of questions however long ago it was, what the
-// chain has of a transaction that this process knows nothing of: Settled as
-// [Method.Outcome] says it, Failed or Mismatched as soon as a receipt shows it. Gone
-// needs a deep block after which it cannot be mined. Where that is not of the last minutes,
-// or the transaction can have been replaced, it also needs the proof that Outcome wants: a
-// node may have forgotten the receipts of that time, and still have later ones.
-func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
-	tx, err := m.reopen(p)
-	if err != nil {
-		return mpp.Outcome{}, err
-	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
-	switch {
-	case err != nil:
-		return mpp.Outcome{}, err
-	case got == nil:
-		after, _, err := m.over(ctx, newest, tx)
-		switch {
-		case err != nil || after == nil:
-			return mpp.Outcome{Detail: "not mined yet"}, err
-		case tx.expiring() && uint64(*newest.Timestamp) < tx.ValidBefore+receiptsFor:
-			return mpp.Outcome{State: mpp.Gone, Over: newest.Time(), Detail: "not mined in its time"}, nil
-		}
-		return m.final(ctx, p, tx, after)
-	case tx.paidIn(got):
-		return m.settled(ctx, newest, got)
-	case *got.Status == 0:
-		return mpp.Outcome{State: mpp.Failed, Detail: complaint(got)}, nil
-	}
-	return mpp.Outcome{State: mpp.Mismatched, Detail: complaint(got)}, nil
-}
-
-// receiptsFor is for how many seconds every node has the receipts of a block.
-const receiptsFor = 15 * 60
-
-// receipt asks for a receipt in one of the ways in which a node can be asked for it.
-func (m *Method) receipt(ctx context.Context, tx *transaction, ask func(context.Context, common.Hash) (*node.Block, *node.Receipt, error)) (*node.Block, *node.Receipt, error) {
-	newest, got, err := ask(ctx, tx.hash)
-	if err != nil || got == nil {
-		return newest, nil, err
-	}
-	if err := tx.check(got); err != nil {
-		return nil, nil, node.Unavailable(err)
-	}
-	return newest, got, nil
-}
-
 // settled looks whether the block of a good receipt is deep, and still on the
 // chain.
 func (m *Method) settled(ctx context.Context, newest *node.Block, got *node.Receipt) (mpp.Outcome, error) {
-	deep, err := m.Node.Stays(ctx, newest, got, m.Depth)
+	deep, err := m.Node.Deep(ctx, newest, got, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Detail: "mined"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep != nil, Detail: "mined"}, nil
 }
 
 // final decides about a transaction that can no longer be mined, as the deep
@@ -205,8 +166,8 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
-	if err != nil {
+	newest, got, err := m.Node.ReceiptOf(ctx, tx.hash)
+	if got, err = tx.believed(got, err); err != nil {
 		return mpp.Outcome{}, err
 	}
 	switch {
@@ -261,7 +222,7 @@ func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, 
 	if to, err = m.Node.FirstSince(ctx, last, end.Unix()+1); err != nil {
 		return nil, 0, err
 	}
-	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-searchBack).Unix())
+	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-node.SearchBack).Unix())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -279,8 +240,19 @@ func (m *Method) transferIn(ctx context.Context, tx *transaction, from, to uint6
 	if !tx.paidIn(r) {
 		return nil, node.Unavailable(errors.New("the node's receipt does not show a transfer of which it has the log"))
 	}
-	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
+	if deep, err := m.Node.Deep(ctx, newest, r, m.Depth); err != nil || deep == nil {
 		return nil, cmp.Or(err, node.Unavailable(errors.New("the block of a transfer under another hash is not deep")))
+	}
+	return r, nil
+}
+
+// believed is a receipt that a node gave, or failed to give, for tx; nil if it has none.
+func (tx *transaction) believed(r *node.Receipt, err error) (*node.Receipt, error) {
+	if err != nil || r == nil {
+		return nil, err
+	}
+	if err := tx.check(r); err != nil {
+		return nil, node.Unavailable(err)
 	}
 	return r, nil
 }

@@ -99,12 +99,12 @@ func (m Method) Simulate(ctx context.Context, p mpp.Payment) error {
 
 // Broadcast sends nothing: the payer has written the line.
 func (m Method) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (mpp.Outcome, error) {
-	return m.Outcome(ctx, p)
+	return m.Outcome(ctx, p, time.Time{})
 }
 
 // Outcome says that a line is gone if its second is over without it: every line has the second in which
 // it was written.
-func (m Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m Method) Outcome(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
 	now := time.Now().Truncate(time.Second)
 	switch _, err := m.Received(ctx, p.Payee, p.Reference); {
 	case err == nil:
@@ -115,10 +115,6 @@ func (m Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
 		return mpp.Outcome{State: mpp.Gone, Deep: true, Over: now, Detail: "not in the file"}, nil
 	}
 	return mpp.Outcome{Detail: "not in the file yet"}, nil
-}
-
-func (m Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
-	return m.Outcome(ctx, p)
 }
 
 func (m Method) Clock(ctx context.Context) (time.Time, error) {
