@@ -2,8 +2,10 @@ package paid
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
 	"webring/server/ledger"
 	"webring/server/pay/mpp"
@@ -125,3 +127,21 @@ func accounted(adjusted bool, reference string) *Problem {
 // of it.
 var errKnown = &Problem{Code: api.CredentialReused, More: map[string]any{"outcome": "applied"},
 	Detail: "The transaction of this credential was applied before. Do not pay again."}
+
+// successHeader is the header of the answer to a request that was carried out. seq is how many
+// events there were then, with its own.
+func successHeader(r mpp.Receipt, st *core.State, seq uint64) [][2]string {
+	return [][2]string{
+		{"Content-Type", "application/json"},
+		{"Cache-Control", "private"},
+		{"Payment-Receipt", r.Header()},
+		{"Webring-Seq", strconv.FormatUint(seq, 10)},
+		{"Link", "<" + proofOf(st, seq) + `>; rel="https://c2sp.org/tlog-proof"; type="text/plain"`},
+	}
+}
+
+// proofOf is the URL of the proof that the event is in the log that was the last one of seq
+// events.
+func proofOf(st *core.State, seq uint64) string {
+	return st.Rules().BaseURL + "/log/proof/" + strconv.FormatUint(seq-1, 10)
+}

@@ -1,6 +1,7 @@
 package paid
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -251,4 +252,29 @@ func (s *Service) admitted(w *work, f *facts) (next row, do effect, err error) {
 		return err
 	})
 	return next, do, err
+}
+
+// mayBeUnderWay says whether its payer may have sent a payment, or an earlier process whose record
+// of that was lost. This process has records of what it has sent itself, and payers of x402 send
+// nothing. The payment is refused and not mined yet: the refusal is only that its time has passed,
+// or that the configuration has changed since its challenge.
+func (w *work) mayBeUnderWay(refused *Problem) bool {
+	last := w.expires
+	if w.payment.Bearer {
+		last = last.Add(ChallengeLife) // its payer has chosen the end, by a clock of its own
+	}
+	return w.refusal == refused && w.order != nil && !w.payment.ValidBefore.After(last) &&
+		(refused.Code == api.PaymentExpired || refused == errConfiguration)
+}
+
+// notStored is the answer to a settled payment that could not be stored.
+func (s *Service) notStored(w *work, err error) error {
+	var waits *Problem
+	switch {
+	case errors.As(err, new(*ledger.ReplayedError)):
+		return s.replayed(err)
+	case !errors.As(err, &waits) && !errors.Is(err, ledger.ErrURLPending) && !errors.Is(err, context.Canceled):
+		s.Log.Error("settled payment not stored", w.log(), "err", err)
+	}
+	return errPending
 }

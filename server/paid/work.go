@@ -131,6 +131,20 @@ func comesFirst(first *ledger.Reservation) *Problem {
 			end + " Nothing was charged by this payment. Repeat this request later."}
 }
 
+// update changes a stored reservation in a turn of the writer.
+func (s *Service) update(ctx context.Context, id string, change func(*ledger.Tx, *ledger.Reservation) error) error {
+	return s.Ledger.Do(ctx, func(tx *ledger.Tx) error {
+		r, err := tx.Get(id)
+		if err == nil {
+			err = change(tx, r)
+		}
+		if err != nil {
+			return err
+		}
+		return tx.Update(r)
+	})
+}
+
 // notWritten is the answer to a request of which a turn of the writer has stored nothing, or
 // of which unknown says that it may be stored all the same: then the next process goes on.
 func (s *Service) notWritten(err error, unknown *Problem) error {
