@@ -336,6 +336,23 @@ func (r *ring) copiesAt(step string, c paid.Call, status int) {
 	r.oneHas(all).is(status, "")
 }
 
+// Another transaction in a challenge is not looked at while the first is in work: a client that is told to pay anew
+// has paid twice then.
+func TestTwoTransactionsInOneChallenge(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		ch := r.challenge(paid.OpBid, fund)
+		open := r.hold("simulated")
+		first := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(ch, "bob", 150)}})
+		another := r.sign(ch, "bob", 150)
+		synctest.Wait()
+		r.network.change(func() { r.network.simulate = refuse })
+		r.post(paid.OpBid, fund, another).is(409, api.CredentialReused).shows("outcome", "pending")
+		open()
+		first.wait().is(200, "")
+		r.has(amounts{"ada": 250, "bob paid": 150})
+	})
+}
+
 // A copy that comes when the payment has ended, and just before the first request gets the answer,
 // does not get it, too. With one processor the copy runs as soon as the work has ended.
 func TestACopyComesBeforeTheAnswerIsGiven(t *testing.T) {

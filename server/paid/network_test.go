@@ -82,6 +82,8 @@ type fate struct {
 	// is what it brought the same payee in all, in cents.
 	by      string
 	brought int64
+	// lags: asked for all that its transaction brought, the node has not got it.
+	lags bool
 }
 
 type sent struct {
@@ -495,7 +497,7 @@ func (n node) Received(_ context.Context, payee, reference string) (mpp.Transfer
 		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at, Senders: n.senders, Bound: n.bound(s.payment)}, nil
 	}
 	for own, s := range n.sent {
-		if f := n.fates[s.payment.Payer]; f.by == reference && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
+		if f := n.fates[s.payment.Payer]; f.by == reference && !f.lags && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
 			return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: f.brought, At: s.at}, nil
 		}
 	}

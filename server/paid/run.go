@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"webring/core"
@@ -134,10 +133,10 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 		if err == nil && next.State == ledger.Applied && now.state() == sent {
 			err = explainKept(tx, next.payment)
 		}
-		if moved := f.said.Reference; err == nil && now.state() == settled && f.said.State == mpp.Settled && moved != "" && !strings.EqualFold(moved, now.payment.Reference) {
-			// Its first block was dropped, and the payment was submitted again in another
-			// transaction. The event accounts for the money of that one, too.
-			err = tx.MovePayment(w.network.Network(), moved, next.Seq, next.Cents)
+		if err == nil && now.state() == settled && f.said.State == mpp.Settled {
+			// If its first block was dropped, and the payment was submitted again in another
+			// transaction, the event accounts for the money of that one, too.
+			err = tx.MovePayment(w.network.Network(), now.settledBy(f.said), next.Seq, next.Cents)
 		}
 		if err != nil {
 			return err
