@@ -183,7 +183,7 @@ func TestPaymentStaysOpenWhileItIsNotKnownWhatItsTransactionBrought(t *testing.T
 				r.network.change(func() {
 					r.network.silent = silent
 					r.network.fates["bob"] = fate{by: "0xb0b", brought: 150, shallow: shallow}
-					r.network.fates["carol"] = fate{after: time.Second, by: "0xb0b", brought: 150 + c.other, shallow: shallow, lags: lags}
+					r.network.fates["carol"] = fate{after: 5 * time.Second, by: "0xb0b", brought: 150 + c.other, shallow: shallow, lags: lags}
 				})
 			}
 			know(c.silent, c.shallow, c.other > 0)

@@ -65,7 +65,7 @@ func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) 
 		case w.busy:
 		case wait > 0:
 			rest = min(rest, wait)
-		case n.asking >= askedAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
+		case n.asking >= askedAtOnce, block.Equal(w.seen) && -wait < blockPatience:
 			rest = 0
 		default:
 			w.busy, w.seen = true, block
