@@ -357,7 +357,7 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 	case !p.Endless && p.CanBeMined(n.now().Add(n.skew-f.depth-1)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
 		if n.now().After(p.ValidBefore) {
-			o.Due = p.ValidBefore.Add(f.depth + time.Second)
+			o.Due = p.ValidBefore.Add(f.depth - 3*time.Second) // as it is expected
 		}
 		return o, nil
 	case state == mpp.Pending:

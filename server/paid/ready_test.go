@@ -350,6 +350,24 @@ func TestOpenPaymentsAreAskedForByBlocks(t *testing.T) {
 	})
 }
 
+// However many payments are open, a node gets a bounded number of questions about them at a time.
+func TestFewQuestionsRunAtATime(t *testing.T) {
+	const many, most = 80, 64
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		for i := range many {
+			payer := fmt.Sprint("payer ", i)
+			r.network.change(func() { r.network.fates[payer] = fate{lost: true} })
+			r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), payer, 150)}})
+		}
+		synctest.Wait()
+		r.has(amounts{"open": many})
+		r.network.change(func() { r.network.stuck = "outcome" })
+		asked := r.network.questions("outcome")
+		time.Sleep(20 * time.Second)
+		same(t, r.network.questions("outcome")-asked, most)
+	})
+}
+
 // A network without a known newest block still reports payments.
 func TestOutcomeIsAskedForWithoutBlocks(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
