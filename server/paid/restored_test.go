@@ -413,19 +413,6 @@ func TestAppliedPaymentsAreConfirmedAtDepth(t *testing.T) {
 	})
 }
 
-// While its block may be dropped, a payment that has its effect is asked for less and less often.
-func TestAppliedPaymentsCostFewQuestions(t *testing.T) {
-	inAdasRing(t, "", func(t *testing.T, r *ring) {
-		r.network.change(func() { r.network.fates["bob"] = fate{shallow: true} })
-		r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150, func(tx *transaction) { tx.ValidBefore += 240 })).is(200, "")
-		asked := r.network.questions("outcome")
-		time.Sleep(4 * time.Minute)
-		if n := r.network.questions("outcome") - asked; n > 30 {
-			t.Errorf("it was asked for %d times", n)
-		}
-	})
-}
-
 // However many payments a network has forgotten, the younger ones have their turn.
 func TestForgottenPaymentsDoNotKeepOthersWaiting(t *testing.T) {
 	inAdasRing(t, "forgotten", func(t *testing.T, r *ring) {
