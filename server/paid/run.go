@@ -111,10 +111,6 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 		if err != nil {
 			return err
 		}
-		if now.state() != w.state() { // it was stored, and that was not known
-			*next, do = now, store
-			return nil
-		}
 		order, err := s.load(r)
 		if err == nil && now.state() == sent && f.said.State == mpp.Settled {
 			f.books, err = s.booksOf(w, tx.View(), order, now, *f)
