@@ -69,7 +69,7 @@ func (s *Service) step(w *work, f facts) {
 			if w.state() == settled {
 				s.Log.Warn("an applied payment is not on its network any more", w.log(), "detail", f.said.Detail)
 			}
-			f = s.send(w, f)
+			f = s.send(w)
 			continue
 		}
 		was := w.state()
@@ -173,7 +173,6 @@ func (s *Service) concluded(w *work, was state, f facts) {
 		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", w.log(), "outcome", w.Outcome, "detail", w.Reason, Audit, "money")
 	}
 	if was == sent {
-		s.gas.GiveBack(w.ID)
 		if no := w.answer(waiting, s.base()); no != nil {
 			w.err = no
 		}
@@ -215,10 +214,10 @@ func (s *Service) waited(w *work, f facts) bool {
 
 // send sends the payment of w (again). The same bytes have the same hash, so sending twice cannot pay
 // twice.
-func (s *Service) send(w *work, f facts) facts {
+func (s *Service) send(w *work) facts {
 	o, err := w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.ID, &w.payment})
 	s.Failpoint("broadcast")
-	return s.heard(w, facts{block: f.block, tried: true}, o, err)
+	return s.heard(w, facts{tried: true}, o, err)
 }
 
 // askAbout asks the network of w what became of the payment, and steps it.
