@@ -64,6 +64,7 @@ func TestUnknownOutcomeIsNeverForgotten(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		r.post(paid.OpRegister, ada, credential).is(503, api.PaymentPending)
 		r.has(amounts{"open": 1, "ada": 0})
+		same(t, strings.Count(r.log.String(), "open beyond its time"), 1)
 
 		r.network.change(func() { r.network.down = false })
 		time.Sleep(time.Minute)

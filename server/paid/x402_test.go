@@ -436,6 +436,9 @@ func TestPaymentThatCannotCountIsKeptWhenItsBlockIsFinal(t *testing.T) {
 			thieves = append(thieves, r.begin(x402Call(paid.OpBid, fund, r.exactly(r.exactOffer(paid.OpBid, fund), payload))))
 			time.Sleep(time.Second)
 		}
+		if thieves[0].answered() || !thieves[1].answered() {
+			t.Error("not one of the two waits")
+		}
 		r.post(paid.OpBid, fund, credential).is(200, "")
 		final(r)
 		for _, h := range thieves {
