@@ -305,7 +305,11 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 					ch := r.challenge(paid.OpBid, fund)
 					credential := r.sign(ch, "bob", 150)
 					r.store.FailAt(commit, fault)
+					began := time.Now()
 					a := r.handle(keyed(paid.OpBid, fund, "k", credential))
+					if time.Since(began) > 10*time.Second {
+						t.Errorf("answered after %v", time.Since(began))
+					}
 					if commit < 3 {
 						a.is(503, api.PaymentPending)
 					} else {
