@@ -100,10 +100,13 @@ func problem(p *Problem) error {
 
 // keyClaimed refuses a challenge while the payment of its request is not stored yet.
 func (s *Service) keyClaimed(x *candidate) error {
+	if x.key == "" {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.work {
-		if x.key != "" && w.brought.Idempotency == x.key {
+		if w.brought.Idempotency == x.key {
 			return errPending
 		}
 	}

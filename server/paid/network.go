@@ -34,6 +34,7 @@ type network struct {
 	mu     sync.Mutex
 	live   map[string]*work // the payments that are not final, by id
 	asking int              // steps of them under way
+	calm   int              // those of them for which no request waits
 	looks  time.Time        // when the next are looked for
 	last   answer
 	head   time.Time // of the newest block of the last answer that had one; zero before the first

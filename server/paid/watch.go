@@ -17,8 +17,9 @@ const (
 	// confirmEvery is the first interval for one that has its effect; it grows to confirmRarely as the
 	// payment ages.
 	confirmEvery, confirmRarely = 2 * time.Second, 30 * time.Second
-	// askedAtOnce bounds the questions that run at a time.
-	askedAtOnce = 64
+	// askedAtOnce bounds the questions that run at a time, and calmAtOnce those of them about payments for
+	// which no request waits. These can be many, and a node that has dropped old blocks can be slow to answer.
+	askedAtOnce, calmAtOnce = 64, 32
 )
 
 // add has the watcher step w from now on, whose first step is under way.
@@ -38,6 +39,10 @@ func (n *network) rest(w *work, now time.Time) {
 	w.busy, w.due = false, now.Add(pause)
 	w.attempts++
 	n.asking--
+	if w.calm {
+		n.calm--
+	}
+	w.calm = w.isCalm()
 	if w.state() == final {
 		delete(n.live, w.ID)
 	} else if w.due.Before(n.looks) {
@@ -65,17 +70,23 @@ func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) 
 		case w.busy:
 		case wait > 0:
 			rest = min(rest, wait)
-		case n.asking >= askedAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
+		case n.asking >= askedAtOnce, w.calm && n.calm >= calmAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
 			rest = 0
 		default:
 			w.busy, w.seen = true, block
 			n.asking++
+			if w.calm {
+				n.calm++
+			}
 			some = append(some, w)
 		}
 	}
 	n.looks = now.Add(rest)
 	return some, rest
 }
+
+// isCalm says that no request waits for w, because it has its effect or has lapsed.
+func (w *work) isCalm() bool { return w.state() == settled || !w.Lapsed.IsZero() }
 
 // pause is the least time until w is asked for again. It grows while nothing is known, but little while
 // its request is held. When the block that decides is expected, it is asked for then, and after that at
@@ -114,6 +125,7 @@ func (s *Service) resume() {
 			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "method", at.payment.Method, "err", err)
 		case n != nil: // that of another may be configured again
 			w := &work{row: at, network: n, brought: *r, client: r.Client, began: r.Created, done: make(chan struct{}), due: s.Now()}
+			w.calm = w.isCalm()
 			if w.state() == settled {
 				w.due = w.due.Add(confirmEvery)
 			} else {
