@@ -93,7 +93,7 @@
 // That a payment has settled is not stored by itself: after a crash its network is asked again. The answer to an
 // open payment is never a 402, because clients pay again on one. One that has lapsed holds nothing any more, so
 // what it is for may be somebody else's, or the ring be full, when it settles: then it has no
-// effect. While it is open, another payment of its account that has to wait for it is told its
+// effect. An event that came back from an edge can take it from one that has not lapsed, too. While it is open, another payment of its account that has to wait for it is told its
 // transaction, and gets no 402 either. A payment can be made without this process knowing: its record was lost
 // with a disk, or its payer sent the transaction. So no answer says that nothing was charged before its network
 // was asked, and money that came in time has its effect, whatever refuses its credential, if that is possible.

@@ -132,7 +132,7 @@ func (s *Service) watch(n *network) {
 			moved = a.asked
 		}
 		gap := min(max(a.asked.Sub(moved)/4, blockEvery), blockRarely)
-		due, rest := n.next(s.Now(), a.block)
+		due, rest := n.next(a.block)
 		for _, w := range due {
 			s.group.Go(func() { s.askAbout(w) })
 		}

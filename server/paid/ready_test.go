@@ -610,3 +610,15 @@ func TestAPayeeIsNamedBeforeItIsPaid(t *testing.T) {
 		}
 	})
 }
+
+// A clock that is set back keeps no open payment waiting.
+func TestAClockThatIsSetBackKeepsNoPaymentWaiting(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
+		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
+		time.Sleep(2 * time.Second)
+		r.back.Store(int64(10 * time.Minute))
+		h.wait().is(200, "")
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+	})
+}

@@ -36,7 +36,7 @@ func (n *network) rest(w *work, now time.Time) {
 	pause := w.pause(now)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w.busy, w.due = false, now.Add(pause)
+	w.busy, w.due = false, time.Now().Add(pause)
 	w.attempts++
 	n.asking--
 	if w.calm {
@@ -59,10 +59,11 @@ func (n *network) want() {
 }
 
 // next gives the payments that are to be stepped now, at a block, and how long the others can wait, at
-// most for [clockEvery]. A payment waits for another block than that of its last step, or for [blockPatience].
-func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) {
+// most for [clockEvery]. It goes by the monotonic clock. A payment waits for another block than that of its last step, or for [blockPatience].
+func (n *network) next(block time.Time) (some []*work, rest time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	now := time.Now()
 	rest = clockEvery
 	for _, w := range n.live {
 		wait := w.due.Sub(now)
@@ -124,7 +125,7 @@ func (s *Service) resume() {
 		case err != nil || n == nil && r.State == ledger.Reserved:
 			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "method", at.payment.Method, "err", err)
 		case n != nil: // that of another may be configured again
-			w := &work{row: at, network: n, brought: *r, client: r.Client, began: r.Created, done: make(chan struct{}), due: s.Now()}
+			w := &work{row: at, network: n, brought: *r, client: r.Client, began: r.Created, done: make(chan struct{}), due: time.Now()}
 			w.calm = w.isCalm()
 			if w.state() == settled {
 				w.due = w.due.Add(confirmEvery)
