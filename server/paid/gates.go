@@ -68,6 +68,7 @@ type candidate struct {
 	w     *work               // nil before a credential came
 	r     *ledger.Reservation // that is to be stored
 	open  int64               // cents that the payer had open when its balance was asked for
+	asked bool                // its site, for the accounts that it names
 }
 
 // pass asks the gates of a moment. v is the turn's view, nil outside of one.
@@ -234,6 +235,7 @@ func (s *Service) askSite(x *candidate) error {
 		return nil
 	}
 	known := false
+	x.asked = true
 	x.w.names, known = s.accountsAt(s.ctx, x.w.client, x.order.(*registration).URL)
 	if !known && !x.w.names.Includes(core.AccountOf(x.payer)) {
 		return errUnavailable
