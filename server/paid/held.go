@@ -171,6 +171,7 @@ func (s *Service) settle(w *work) error {
 
 // begun takes the first step of a payment that was stored.
 func (s *Service) begun(w *work, f facts) {
+	w.seen = f.block
 	w.network.add(w)
 	s.Failpoint("reserved")
 	s.step(w, f)
