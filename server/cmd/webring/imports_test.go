@@ -72,7 +72,7 @@ var importLaw = map[string][]string{
 	"webring/server/logging/logscan":         {"std"},
 	"webring/server/paid":                    {"std", "webring/server/aside", "webring/server/ledger", "webring/server/pay/mpp", "webring/server/sites/score", "webring/server/pay/x402", "webring/core", "webring/core/api", "github.com/mozillazg/go-unidecode", "golang.org/x/text/", "webring/server/paid/form", "webring/server/paid/risk", "webring/server/sites/siteproof"},
 	"webring/server/paid/form":               {"std", "github.com/go-json-experiment/json/jsontext", "github.com/mozillazg/go-unidecode", "github.com/mtibben/confusables", "github.com/shopspring/decimal", "golang.org/x/net/idna", "golang.org/x/text/cases", "golang.org/x/text/unicode/norm", "webring/core", "webring/core/api", "webring/server/sites/fetch", "webring/edge/idn"},
-	"webring/server/paid/risk":               {"std", "webring/core", "webring/core/api", "webring/server/ledger", "webring/server/paid/form", "webring/server/sites/fetch", "webring/edge/share", "webring/server/sites/siteproof", "webring/edge/idn"},
+	"webring/server/paid/risk":               {"std", "webring/core", "webring/core/api", "webring/server/ledger", "webring/server/paid/form", "webring/server/sites/fetch", "webring/edge/share", "webring/edge/idn"},
 	"webring/server/pay/evm":                 {"std", "webring/server/pay/mpp", "webring/server/pay/node", "webring/server/pay/x402", "github.com/ethereum/go-ethereum/"},
 	"webring/server/pay/match":               {"std", "webring/core", "webring/server/pay/mpp", "webring/server/pay/node"},
 	"webring/server/pay/mpp":                 {"std", "github.com/go-json-experiment/", "github.com/gowebpki/jcs"},
