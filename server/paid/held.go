@@ -18,7 +18,9 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 		return Answer{}, err
 	}
 	defer s.holding.Done()
-	go func() {
+	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
+	defer hold.Stop()
+	go func() { // from here on, only its steps read and write w.row
 		defer s.group.Done()
 		if err := s.settle(w); err != nil {
 			w.err = err
@@ -27,8 +29,6 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	}()
 	// Without an outcome the answer is errPending. After anything else, a client drops
 	// its credential and signs another payment.
-	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
-	defer hold.Stop()
 	select {
 	case <-w.done:
 	case <-w.stopWaiting:
