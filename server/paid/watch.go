@@ -17,8 +17,9 @@ const (
 	// confirmEvery is the first interval for one that has its effect; it grows to confirmRarely as the
 	// payment ages.
 	confirmEvery, confirmRarely = 2 * time.Second, 30 * time.Second
-	// askedAtOnce bounds the questions that run at a time.
-	askedAtOnce = 64
+	// confirmedAtOnce bounds the questions about those that have their effect that run at a time: there can be
+	// thousands, and no open payment waits for them.
+	confirmedAtOnce = 8
 )
 
 // add has the watcher step w from now on, whose first step is under way.
@@ -26,7 +27,6 @@ func (n *network) add(w *work) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	w.busy = true
-	n.asking++
 	n.live[w.ID] = w
 }
 
@@ -37,7 +37,10 @@ func (n *network) rest(w *work, now time.Time) {
 	defer n.mu.Unlock()
 	w.busy, w.due = false, now.Add(pause)
 	w.attempts++
-	n.asking--
+	if w.confirms {
+		w.confirms = false
+		n.confirming--
+	}
 	if w.state() == final {
 		delete(n.live, w.ID)
 	} else if w.due.Before(n.looks) {
@@ -65,11 +68,13 @@ func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) 
 		case w.busy:
 		case wait > 0:
 			rest = min(rest, wait)
-		case n.asking >= askedAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
+		case w.state() == settled && n.confirming >= confirmedAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
 			rest = 0
 		default:
-			w.busy, w.seen = true, block
-			n.asking++
+			w.busy, w.seen, w.confirms = true, block, w.state() == settled
+			if w.confirms {
+				n.confirming++
+			}
 			some = append(some, w)
 		}
 	}
