@@ -24,7 +24,8 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
 	defer hold.Stop()
 	begun := make(chan struct{}) // closed when it is stored, or refused
-	go func() { // from here on, only its steps read and write w.row
+	// From here on, only its steps read and write w.row.
+	go func() {
 		defer s.group.Done()
 		defer close(begun)
 		if err := s.settle(w); err != nil {

@@ -356,13 +356,13 @@ type slow struct {
 	asking, most *atomic.Int32 // about payments that have their effect
 }
 
-func (m slow) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m slow) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	if strings.HasPrefix(p.Payer, "early") {
 		m.most.Store(max(m.most.Load(), m.asking.Add(1)))
 		defer m.asking.Add(-1)
 	}
 	time.Sleep(2 * time.Second)
-	return m.method.Outcome(ctx, p)
+	return m.method.Outcome(ctx, p, since)
 }
 
 // An open payment waits neither for other open ones nor for those that have their effect, which
