@@ -352,11 +352,11 @@ func (s *Service) void(ctx context.Context, a Adjustment, in []row, e *core.Adju
 // findPage is how many rows are read at a time.
 const findPage = 1000
 
-// Find gives the reservation with this id or transaction. Of several it gives an applied
+// Find gives the payment with this id or transaction. Of several it gives an applied
 // one; without any it fails with [ledger.ErrNoReservation].
 func (s *Service) Find(reference string) (*ledger.Reservation, error) {
 	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(reference) })
-	if err != nil || r != nil {
+	if err != nil || r != nil && r.Cents > 0 { // not a proof
 		return r, err
 	}
 	in, err := s.rows(func(r *row) bool { return r.in(reference, nil) })
