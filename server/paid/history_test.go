@@ -129,7 +129,8 @@ func (h *history) step() {
 	}
 }
 
-// leave takes the member out of the ring for which bids are made, or puts it back.
+// leave takes the member out of the ring for which bids are made, or puts it back, if anything can be
+// written now.
 func (h *history) leave() {
 	err := h.books.Do(h.t.Context(), func(tx *ledger.Tx) error {
 		at, _ := tx.State().BySlug([]byte("ada"))
@@ -140,7 +141,7 @@ func (h *history) leave() {
 		_, err := tx.Append(e, nil)
 		return err
 	})
-	if !errors.Is(err, ledger.ErrNotNow) { // the clock is not believed before a block with the right time is heard of
+	if !errors.Is(err, ledger.ErrNotNow) {
 		h.must(err)
 	}
 }

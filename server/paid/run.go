@@ -42,12 +42,12 @@ type work struct {
 	ended   Outcome // as the log has it; "" while that has no line of its outcome
 
 	// Of its next step, guarded by network.mu: when it is due by the monotonic clock, the newest block at the
-	// last one, how many there were, whether one is under way, and whether no request waits for it.
+	// last one, how many there were, and whether one is under way, which confirms the effect.
 	due      time.Time
 	seen     time.Time
 	attempts int
 	busy     bool
-	calm     bool
+	confirms bool
 	// Read and written in steps alone.
 	said    string
 	decides time.Time // when the block that decides is expected; zero if that is not known

@@ -17,9 +17,9 @@ const (
 	// confirmEvery is the first interval for one that has its effect; it grows to confirmRarely as the
 	// payment ages.
 	confirmEvery, confirmRarely = 2 * time.Second, 30 * time.Second
-	// askedAtOnce bounds the questions that run at a time, and calmAtOnce those of them about payments for
-	// which no request waits. These can be many, and a node that has dropped old blocks can be slow to answer.
-	askedAtOnce, calmAtOnce = 64, 32
+	// confirmedAtOnce bounds the questions about those that have their effect that run at a time: there can be
+	// thousands, and no open payment waits for them.
+	confirmedAtOnce = 8
 )
 
 // add has the watcher step w from now on, whose first step is under way.
@@ -27,7 +27,6 @@ func (n *network) add(w *work) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	w.busy = true
-	n.asking++
 	n.live[w.ID] = w
 }
 
@@ -38,11 +37,10 @@ func (n *network) rest(w *work, now time.Time) {
 	defer n.mu.Unlock()
 	w.busy, w.due = false, time.Now().Add(pause)
 	w.attempts++
-	n.asking--
-	if w.calm {
-		n.calm--
+	if w.confirms {
+		w.confirms = false
+		n.confirming--
 	}
-	w.calm = w.isCalm()
 	if w.state() == final {
 		delete(n.live, w.ID)
 	} else if w.due.Before(n.looks) {
@@ -59,11 +57,10 @@ func (n *network) want() {
 }
 
 // next gives the payments that are to be stepped now, at a block, and how long the others can wait, at
-// most for [clockEvery]. It goes by the monotonic clock. A payment waits for another block than that of its last step, or for [blockPatience].
-func (n *network) next(block time.Time) (some []*work, rest time.Duration) {
+// most for [clockEvery]. A payment waits for another block than that of its last step, or for [blockPatience].
+func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	now := time.Now()
 	rest = clockEvery
 	for _, w := range n.live {
 		wait := w.due.Sub(now)
@@ -71,13 +68,12 @@ func (n *network) next(block time.Time) (some []*work, rest time.Duration) {
 		case w.busy:
 		case wait > 0:
 			rest = min(rest, wait)
-		case n.asking >= askedAtOnce, w.calm && n.calm >= calmAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
+		case w.state() == settled && n.confirming >= confirmedAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
 			rest = 0
 		default:
-			w.busy, w.seen = true, block
-			n.asking++
-			if w.calm {
-				n.calm++
+			w.busy, w.seen, w.confirms = true, block, w.state() == settled
+			if w.confirms {
+				n.confirming++
 			}
 			some = append(some, w)
 		}
@@ -85,9 +81,6 @@ func (n *network) next(block time.Time) (some []*work, rest time.Duration) {
 	n.looks = now.Add(rest)
 	return some, rest
 }
-
-// isCalm says that no request waits for w, because it has its effect or has lapsed.
-func (w *work) isCalm() bool { return w.state() == settled || !w.Lapsed.IsZero() }
 
 // pause is the least time until w is asked for again. It grows while nothing is known, but little while
 // its request is held. When the block that decides is expected, it is asked for then, and after that at
@@ -126,7 +119,6 @@ func (s *Service) resume() {
 			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "method", at.payment.Method, "err", err)
 		case n != nil: // that of another may be configured again
 			w := &work{row: at, network: n, brought: *r, client: r.Client, began: r.Created, done: make(chan struct{}), due: time.Now()}
-			w.calm = w.isCalm()
 			if w.state() == settled {
 				w.due = w.due.Add(confirmEvery)
 			} else {
