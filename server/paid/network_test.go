@@ -68,9 +68,8 @@ type fate struct {
 	// depth is how long it takes until the block is deep that says that a
 	// transaction can be mined no more.
 	depth time.Duration
-	// forgotten: the network cannot say any more what became of them, and slow is how long it takes to say so.
+	// forgotten: the network cannot say any more what became of them.
 	forgotten bool
-	slow      time.Duration
 	// foreign: the method cannot ask for them any more.
 	foreign bool
 	// burns is the gas that each Broadcast costs, and brings nothing.
@@ -338,9 +337,6 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 	defer n.mu.Unlock()
 	f, reference := n.fates[p.Payer], p.Reference
 	if f.forgotten {
-		n.mu.Unlock()
-		time.Sleep(f.slow)
-		n.mu.Lock()
 		return mpp.Outcome{}, fmt.Errorf("%w: forgotten", mpp.ErrUnavailable)
 	}
 	if f.foreign {

@@ -467,34 +467,6 @@ func TestForgottenPaymentsDoNotKeepOthersWaiting(t *testing.T) {
 	})
 }
 
-// They keep no request waiting either, however long their network takes to say that it has forgotten them.
-func TestForgottenPaymentsKeepNoRequestWaiting(t *testing.T) {
-	inAdasRing(t, "", func(t *testing.T, r *ring) {
-		const many = 2 * 64
-		set := func(f fate) {
-			r.network.change(func() {
-				for i := range many {
-					r.network.fates[fmt.Sprintf("payer-%d", i)] = f
-				}
-			})
-		}
-		set(fate{shallow: true})
-		for i := range many {
-			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), fmt.Sprintf("payer-%d", i), 150)).is(200, "")
-		}
-		set(fate{forgotten: true, slow: 15 * time.Second})
-		time.Sleep(time.Minute)
-		r.network.change(func() { r.network.fates["carol"] = fate{after: time.Second} })
-		for range 8 {
-			began := time.Now()
-			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "carol", 150)).is(200, "")
-			if took := time.Since(began); took > 6*time.Second {
-				t.Errorf("it took %s", took)
-			}
-		}
-	})
-}
-
 // A payment that its network drops is sent again while it can be mined.
 func TestVanishedPaymentIsSentAgain(t *testing.T) {
 	inRing(t, "sent again", func(t *testing.T, r *ring) {
