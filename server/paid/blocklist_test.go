@@ -156,6 +156,9 @@ func TestBlockBetweenChallengeAndPayment(t *testing.T) {
 				if n := r.network.questions("broadcast"); n != 1 { // that of ada's registration
 					t.Errorf("%d payments were sent", n)
 				}
+				if n := r.network.questions("holds", "simulate"); step == "" && n != 2 {
+					t.Errorf("the network was asked %d questions", n)
+				}
 			})
 		}
 	}

@@ -336,6 +336,31 @@ func (r *ring) copiesAt(step string, c paid.Call, status int) {
 	r.oneHas(all).is(status, "")
 }
 
+// Another transaction in a challenge, however slow it is, is not asked about while the first is in work: a client
+// that is told to pay anew pays twice.
+func TestTwoTransactionsInOneChallenge(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		ch := r.challenge(paid.OpBid, fund)
+		bid := func() *held {
+			return r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(ch, "bob", 150)}})
+		}
+		decoded := make(chan struct{})
+		r.network.change(func() { r.network.decoding = func() { <-decoded } })
+		slow := bid()
+		synctest.Wait()
+		open := r.hold("simulated")
+		r.network.change(func() { r.network.decoding = nil })
+		first := bid()
+		synctest.Wait()
+		r.network.change(func() { r.network.simulate = refuse })
+		close(decoded)
+		slow.wait().is(409, api.CredentialReused).shows("outcome", "pending")
+		open()
+		first.wait().is(200, "")
+		r.has(amounts{"ada": 250, "bob paid": 150})
+	})
+}
+
 // A copy that comes when the payment has ended, and just before the first request gets the answer,
 // does not get it, too. With one processor the copy runs as soon as the work has ended.
 func TestACopyComesBeforeTheAnswerIsGiven(t *testing.T) {

@@ -70,13 +70,20 @@ func (r *ring) abandon() {
 func TestAnAccountThatNeverPaidHasOneOpenPaymentWhereGasIsPaid(t *testing.T) {
 	inRing(t, "", func(t *testing.T, r *ring) {
 		r.second.fates["novice"] = fate{after: 10 * time.Second}
+		r.second.simulate = func(context.Context, mpp.Payment) error { // so that all five are looked at before one is open
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		}
 		open := func() (joined int) {
 			t.Helper()
 			var all []*held
 			for n := range 5 {
 				all = append(all, r.paying(place(n), "novice"))
 			}
-			synctest.Wait()
+			time.Sleep(2 * time.Second)
+			asked := r.second.questions("holds", "simulate")
+			r.paying(place(5), "novice").wait().is(503, api.PaymentPending)
+			same(t, r.second.questions("holds", "simulate"), asked)
 			for _, h := range all {
 				if a := h.wait(); a.Status == 201 {
 					joined++

@@ -163,7 +163,7 @@ func (s *Service) settle(w *work) error {
 	if err != nil {
 		return err
 	}
-	s.begun(w, facts{said: mpp.Outcome{Detail: "not sent yet"}, block: w.network.now().block})
+	s.begun(w, facts{said: mpp.Outcome{Detail: "not sent yet"}})
 	return nil
 }
 

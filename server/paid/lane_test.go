@@ -591,6 +591,9 @@ func TestAnEndlessPaymentIsDropped(t *testing.T) {
 		reference := r.reference("bob")
 		void := paid.Adjustment{Kind: core.Void, Transaction: reference, Reason: "dropped"}
 		drop := func() { r.network.change(func() { r.network.fates["bob"] = fate{after: 100 * time.Hour} }) }
+		r.network.change(func() { r.network.silent = "outcome" })
+		time.Sleep(2 * time.Hour) // nothing says that it is not mined any more
+		r.network.change(func() { r.network.silent = "" })
 		drop()
 		time.Sleep(50 * time.Minute)
 		r.network.change(func() { r.network.fates["bob"] = fate{shallow: true} }) // mined again

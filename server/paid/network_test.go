@@ -82,6 +82,8 @@ type fate struct {
 	// is what it brought the same payee in all, in cents.
 	by      string
 	brought int64
+	// lags: asked for all that its transaction brought, the node has not got it.
+	lags bool
 }
 
 type sent struct {
@@ -355,7 +357,7 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 	case !p.Endless && p.CanBeMined(n.now().Add(n.skew-f.depth-1)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
 		if n.now().After(p.ValidBefore) {
-			o.Due = p.ValidBefore.Add(f.depth + time.Second)
+			o.Due = p.ValidBefore.Add(f.depth - 3*time.Second) // as it is expected
 		}
 		return o, nil
 	case state == mpp.Pending:
@@ -495,7 +497,7 @@ func (n node) Received(_ context.Context, payee, reference string) (mpp.Transfer
 		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at, Senders: n.senders, Bound: n.bound(s.payment)}, nil
 	}
 	for own, s := range n.sent {
-		if f := n.fates[s.payment.Payer]; f.by == reference && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
+		if f := n.fates[s.payment.Payer]; f.by == reference && !f.lags && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
 			return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: f.brought, At: s.at}, nil
 		}
 	}

@@ -94,6 +94,20 @@ func TestStoredAnswerIsGivenOnce(t *testing.T) {
 	})
 }
 
+// The credential stays consumed when the block of its payment is final.
+func TestAnAnswerStaysGiven(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.change(func() { r.network.fates["bob"] = fate{shallow: true} })
+		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		r.post(paid.OpBid, fund, credential).is(200, "")
+		time.Sleep(time.Second)
+		r.network.change(func() { r.network.fates["bob"] = fate{} })
+		time.Sleep(time.Minute)
+		same(t, r.unconfirmed(), 0)
+		r.post(paid.OpBid, fund, credential).is(409, api.CredentialReused)
+	})
+}
+
 // A simulation without an end holds nothing but its own request, which is let
 // go in time, and what is sent too late is not sent at all.
 func TestSlowSimulation(t *testing.T) {

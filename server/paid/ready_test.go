@@ -407,6 +407,19 @@ func TestOpenPaymentsWaitForNoOthers(t *testing.T) {
 	})
 }
 
+// The first step of a payment is its request's, however long that takes.
+func TestTheWatcherWaitsForTheFirstStep(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		open := r.hold("reserved")
+		asked := r.network.questions("broadcast", "outcome")
+		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
+		time.Sleep(10 * time.Second)
+		same(t, r.network.questions("broadcast", "outcome"), asked)
+		open()
+		h.wait().is(200, "")
+	})
+}
+
 // A network without a known newest block still reports payments.
 func TestOutcomeIsAskedForWithoutBlocks(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"webring/core"
@@ -71,7 +70,7 @@ func (s *Service) step(w *work, f facts) {
 			if w.state() == settled {
 				s.Log.Warn("an applied payment is not on its network any more", w.log(), "detail", f.said.Detail)
 			}
-			f = s.send(w, f)
+			f = s.send(w)
 			continue
 		}
 		was := w.state()
@@ -113,10 +112,6 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 		if err != nil {
 			return err
 		}
-		if now.state() != w.state() { // it was stored, and that was not known
-			*next, do = now, store
-			return nil
-		}
 		order, err := s.load(r)
 		if err == nil && now.state() == sent && f.said.State == mpp.Settled {
 			f.books, err = s.booksOf(w, tx.View(), order, now, *f)
@@ -145,10 +140,10 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 		if err == nil && next.State == ledger.Applied && now.state() == sent {
 			err = explainKept(tx, next.payment)
 		}
-		if moved := f.said.Reference; err == nil && now.state() == settled && f.said.State == mpp.Settled && moved != "" && !strings.EqualFold(moved, now.payment.Reference) {
-			// Its first block was dropped, and the payment was submitted again in another
-			// transaction. The event accounts for the money of that one, too.
-			err = tx.MovePayment(w.network.Network(), moved, next.Seq, next.Cents)
+		if err == nil && now.state() == settled && f.said.State == mpp.Settled {
+			// If its first block was dropped, and the payment was submitted again in another
+			// transaction, the event accounts for the money of that one, too.
+			err = tx.MovePayment(w.network.Network(), now.settledBy(f.said), next.Seq, next.Cents)
 		}
 		if err != nil {
 			return err
@@ -189,7 +184,6 @@ func (s *Service) concluded(w *work, was state, f facts) {
 		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", w.log(), "outcome", w.Outcome, "detail", w.Reason, Audit, "money")
 	}
 	if was == sent {
-		s.gas.GiveBack(w.ID)
 		if no := w.answer(waiting, s.base()); no != nil {
 			w.err = no
 		}
@@ -231,10 +225,10 @@ func (s *Service) waited(w *work, f facts) bool {
 
 // send sends the payment of w (again). The same bytes have the same hash, so sending twice cannot pay
 // twice.
-func (s *Service) send(w *work, f facts) facts {
+func (s *Service) send(w *work) facts {
 	o, err := w.network.Broadcast(s.ctx, w.payment, &expenses{s, w.network, w.ID, &w.payment})
 	s.Failpoint("broadcast")
-	return s.heard(w, facts{block: f.block, tried: true}, o, err)
+	return s.heard(w, facts{tried: true}, o, err)
 }
 
 // askAbout asks the network of w what became of the payment, and steps it.

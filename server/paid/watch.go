@@ -11,12 +11,9 @@ import (
 
 // Timing of the steps of payments.
 const (
-	// openEvery is the longest interval between two questions about an open payment while its request is
+	// openEvery is the longest interval between two questions about a payment while its request is
 	// held, and openRarely the longest after that.
 	openEvery, openRarely = 2 * time.Second, 30 * time.Second
-	// confirmEvery is the first interval for one that has its effect; it grows to confirmRarely as the
-	// payment ages.
-	confirmEvery, confirmRarely = 2 * time.Second, 30 * time.Second
 	// confirmedAtOnce bounds the questions about those that have their effect that run at a time: there can be
 	// thousands, and no open payment waits for them.
 	confirmedAtOnce = 8
@@ -68,7 +65,7 @@ func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) 
 		case w.busy:
 		case wait > 0:
 			rest = min(rest, wait)
-		case w.state() == settled && n.confirming >= confirmedAtOnce, (block.IsZero() || block.Equal(w.seen)) && -wait < blockPatience:
+		case w.state() == settled && n.confirming >= confirmedAtOnce, block.Equal(w.seen) && -wait < blockPatience:
 			rest = 0
 		default:
 			w.busy, w.seen, w.confirms = true, block, w.state() == settled
@@ -86,9 +83,6 @@ func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) 
 // its request is held. When the block that decides is expected, it is asked for then, and after that at
 // intervals no longer than it is late.
 func (w *work) pause(now time.Time) time.Duration {
-	if w.state() == settled {
-		return min(max(now.Sub(w.Created)/4, confirmEvery), confirmRarely)
-	}
 	released, longest := w.payment.ValidBefore.Add(holdAfter), openEvery
 	switch wait := w.decides.Sub(now); {
 	case now.Before(released):
@@ -119,9 +113,7 @@ func (s *Service) resume() {
 			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "method", at.payment.Method, "err", err)
 		case n != nil: // that of another may be configured again
 			w := &work{row: at, network: n, brought: *r, client: r.Client, began: r.Created, done: make(chan struct{}), due: time.Now()}
-			if w.state() == settled {
-				w.due = w.due.Add(confirmEvery)
-			} else {
+			if w.state() == sent {
 				s.Log.Info("open payment taken up", w.log())
 			}
 			n.live[r.ID] = w

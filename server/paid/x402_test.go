@@ -373,6 +373,33 @@ func TestX402PaymentThatWasMadeBefore(t *testing.T) {
 	}
 }
 
+// A backup may have as open the payment that a kept one turned out to be: its event, which an edge brings back,
+// accounts for both.
+func TestKeptPaymentWhoseEventCameBack(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		payload := r.bearer("bob", 150)
+		credential := r.present(mpp.Credential{Challenge: r.challenge(paid.OpBid, fund), Payload: payload})
+		r.send(credential)
+		offer := r.exactOffer(paid.OpBid, fund)
+		r.network.change(func() { r.network.simulate = refuse })
+		r.handle(x402Call(paid.OpBid, fund, r.exactly(offer, payload))).is(409, api.PaymentUnapplied)
+		open := r.hold("reserved")
+		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}})
+		synctest.Wait()
+		rows := r.rows()
+		open()
+		h.wait().is(200, "")
+		if r.restore(rows) != 1 {
+			t.Fatal("the backup does not know the payment")
+		}
+		time.Sleep(10 * time.Second)
+		if kept := r.stored(offer.Extra.Challenge); kept.Reason != paid.ReasonElsewhere {
+			t.Errorf("kept as %q", kept.Reason)
+		}
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+	}, exact)
+}
+
 // A payment that can have no effect is kept for the operator when its block is final, though nobody presents it again, and
 // its request waits for that. The credential that an x402 payment was signed for has its effect meanwhile.
 func TestPaymentThatCannotCountIsKeptWhenItsBlockIsFinal(t *testing.T) {

@@ -106,6 +106,16 @@ func TestOutcomes(t *testing.T) {
 		"not used, not deep":       {3, func(n *fakeNode, a *authorization) {}, mpp.Pending, false},
 		"used, paid":               {-60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled, true},
 		"used after time is over?": {60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled, true},
+		"used at its end, which the first node did not know": {60, func(n *fakeNode, a *authorization) {
+			n.used(a)
+			asked := 0
+			n.Bend["eth_call"] = func([]json.RawMessage) any {
+				if asked++; asked == 1 {
+					return no
+				}
+				return yes
+			}
+		}, mpp.Settled, true},
 		"used, in a block that is gone": {-60, func(n *fakeNode, a *authorization) {
 			n.used(a)
 			n.mined = with(n.mined.(fields), "blockHash", paytest.BlockHash(9))
