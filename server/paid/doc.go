@@ -90,13 +90,14 @@
 // from an edge without its row ([ledger.View.Restored]). The event, the answer and the row are stored in one turn of the
 // writer, in which the step is taken anew by what the ledger says then.
 //
-// That a payment has settled is not stored by itself: after a crash its network is asked again. The answer to an
-// open payment is never a 402, because clients pay again on one. One that has lapsed holds nothing any more, so
-// what it is for may be somebody else's, or the ring be full, when it settles: then it has no
-// effect. While it is open, another payment of its account that has to wait for it is told its
-// transaction, and gets no 402 either. A payment can be made without this process knowing: its record was lost
-// with a disk, or its payer sent the transaction. So no answer says that nothing was charged before its network
-// was asked, and money that came in time has its effect, whatever refuses its credential, if that is possible.
+// That a payment has settled is not stored by itself: after a crash its network is asked again. The answer to
+// an open payment is never a 402, because clients pay again on one. One that has lapsed holds nothing any
+// more, so what it is for may be somebody else's, or the ring be full, when it settles: then it has no effect.
+// An event that came back from an edge can take it from one that has not lapsed, too. While it is open,
+// another payment of its account that has to wait for it is told its transaction, and gets no 402 either. A
+// payment can be made without this process knowing: its record was lost with a disk, or its payer sent the
+// transaction. So no answer says that nothing was charged before its network was asked, and money that came in
+// time has its effect, whatever refuses its credential, if that is possible.
 // A bid counts for its member whether or not that is still in the ring, so leaving, hiding, moving
 // and returning wait for no payment.
 //

@@ -68,6 +68,7 @@ type candidate struct {
 	w     *work               // nil before a credential came
 	r     *ledger.Reservation // that is to be stored
 	open  int64               // cents that the payer had open when its balance was asked for
+	asked bool                // its site, for the accounts that it names
 }
 
 // pass asks the gates of a moment. v is the turn's view, nil outside of one.
@@ -100,10 +101,13 @@ func problem(p *Problem) error {
 
 // keyClaimed refuses a challenge while the payment of its request is not stored yet.
 func (s *Service) keyClaimed(x *candidate) error {
+	if x.key == "" {
+		return nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.work {
-		if x.key != "" && w.brought.Idempotency == x.key {
+		if w.brought.Idempotency == x.key {
 			return errPending
 		}
 	}
@@ -231,6 +235,7 @@ func (s *Service) askSite(x *candidate) error {
 		return nil
 	}
 	known := false
+	x.asked = true
 	x.w.names, known = s.accountsAt(s.ctx, x.w.client, x.order.(*registration).URL)
 	if !known && !x.w.names.Includes(core.AccountOf(x.payer)) {
 		return errUnavailable

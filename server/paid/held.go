@@ -24,6 +24,7 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
 	defer hold.Stop()
 	begun := make(chan struct{}) // closed when it is stored, or refused
+	// From here on, only its steps read and write w.row.
 	go func() {
 		defer s.group.Done()
 		defer close(begun)
@@ -168,6 +169,7 @@ func (s *Service) settle(w *work) error {
 
 // begun takes the first step of a payment that was stored.
 func (s *Service) begun(w *work, f facts) {
+	w.seen = f.block
 	w.network.add(w)
 	s.Failpoint("reserved")
 	s.step(w, f)

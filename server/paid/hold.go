@@ -56,8 +56,11 @@ func lapses(p mpp.Payment, now time.Time) mpp.Payment {
 // hold it twice each, and do not keep out the others.
 func (s *Service) mayHold(x *candidate, v *ledger.View) error {
 	w, payer, failed := x.w, x.payer, v.URLFailures(x.r.URLKey)
-	if len(failed) == 0 || w.names.Includes(core.AccountOf(payer)) {
+	switch {
+	case len(failed) == 0 || w.names.Includes(core.AccountOf(payer)):
 		return nil
+	case !x.asked:
+		return errNotAsked
 	}
 	if len(w.names) == 0 {
 		var err error
@@ -88,6 +91,9 @@ func (s *Service) afterFailure(o order, account core.Account, until time.Time) s
 // coverTries is how often the network is asked whether an account holds enough for its
 // open payments, a second apart: a block can come between two questions.
 const coverTries = 3
+
+// errNotAsked says that a payment for the URL has failed since the gate site was asked.
+var errNotAsked = errors.New("paid: the site has not been asked which accounts it names")
 
 // errOpened says that the payer has opened other payments since its balance was asked
 // for.

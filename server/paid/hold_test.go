@@ -383,6 +383,28 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 	})
 }
 
+// A payment that began before another one for its URL failed does not hold the URL either if the site names
+// other accounts.
+func TestASiteIsAskedAfterAPaymentHasFailed(t *testing.T) {
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		o.sites.show("cyn.dev", "0x00000000000000000000000000000000000000cc")
+		o.network.change(func() {
+			o.network.fates["mallory"] = fate{after: 500 * time.Millisecond, state: mpp.Failed}
+			o.network.fates["mallory-2"] = fate{lost: true}
+			o.network.balances["mallory-2"] = 200
+		})
+		one, two, bid := o.challenge(paid.OpRegister, cyn), o.challenge(paid.OpRegister, cyn), o.challenge(paid.OpBid, fund)
+		o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(bid, "mallory-2", 150)}})
+		synctest.Wait()
+		second := o.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), Authorization: []string{o.sign(two, "mallory-2", 100)}})
+		synctest.Wait() // it waits for its balance
+		o.post(paid.OpRegister, cyn, o.sign(one, "mallory", 100)).is(402, api.VerificationFailed)
+		o.network.change(func() { o.network.balances["mallory-2"] = 1000 })
+		second.wait().is(503, api.PaymentPending)
+		o.tries(cyn, "mallory-3").is(503, api.PaymentPending)
+	})
+}
+
 // A site names its account at once: while the first payment of a stranger holds its URL, so that no second one does.
 func TestASiteNamesItsAccountWhileAnotherPays(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {

@@ -33,7 +33,6 @@ type network struct {
 
 	mu     sync.Mutex
 	live   map[string]*work // the payments that are not final, by id
-	asking int              // steps of them under way
 	looks  time.Time        // when the next are looked for
 	last   answer
 	head   time.Time // of the newest block of the last answer that had one; zero before the first
@@ -42,6 +41,8 @@ type network struct {
 	moved  time.Time // when one of the two last changed, by the monotonic clock
 	goesOn time.Time // of the first block after none was heard of for a while
 	late   bool      // the answer to the last question is overdue
+
+	confirming int // questions under way about payments that have their effect
 }
 
 // answer is what a network said when it was asked for its newest block.
@@ -131,7 +132,7 @@ func (s *Service) watch(n *network) {
 			moved = a.asked
 		}
 		gap := min(max(a.asked.Sub(moved)/4, blockEvery), blockRarely)
-		due, rest := n.next(s.Now(), a.block)
+		due, rest := n.next(time.Now(), a.block)
 		for _, w := range due {
 			s.group.Go(func() { s.askAbout(w) })
 		}

@@ -207,6 +207,9 @@ func (s *Service) carryOutProven(c *Call, o *proven, r *ledger.Reservation, chal
 		if err := fresh(v, r.ReplayKeys); err != nil {
 			return err
 		}
+		if err := s.keyFree(&candidate{key: r.Idempotency, payer: r.Payer}, v); err != nil {
+			return err
+		}
 		if err := o.mayBegin(v, r.Payer); err != nil {
 			return err
 		}

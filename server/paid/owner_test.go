@@ -537,6 +537,12 @@ func TestAProofIsSpentOnce(t *testing.T) {
 			other.Slug = "bob"
 			o.handle(other).is(402, api.PaymentRequired)
 		})
+		fourth := paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(`{"name":"Fourth"}`), IdempotencyKey: call.IdempotencyKey}
+		one, two := o.challengeFor(paid.OpChange, "ada", string(fourth.Body)), o.challengeFor(paid.OpChange, "ada", string(fourth.Body))
+		fourth.Authorization = []string{o.prove(one, alice)}
+		o.handle(fourth).is(200, "")
+		fourth.Authorization = []string{o.prove(two, alice)}
+		o.unchanged("another proof under the key", func() { o.handle(fourth).is(409, api.IdempotencyKeyUsed) })
 		time.Sleep(24 * time.Hour)
 		call.Authorization = nil
 		call.Body = []byte(`{"name":"Third","kind":"mcp"}`)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -116,19 +117,6 @@ func (s *Service) scanOn(n *network, from time.Time) (since time.Time, err error
 	return time.Time{}, nil
 }
 
-// opened is when the ring was.
-func (s *Service) opened() (time.Time, error) {
-	first, err := s.Ledger.Records(0, 1)
-	if err != nil || len(first) == 0 {
-		return time.Time{}, err
-	}
-	e, err := core.DecodeEvent(first[0].Event)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(e.When()).UTC(), nil
-}
-
 // Scan looks for strays on every network from an instant on. It returns what it found also
 // with an error: for a network that does not answer, one with more strays than a look
 // reports, or if there is no network. With goOn, a daily look that cannot continue from
@@ -172,13 +160,18 @@ func (s *Service) goOn(ctx context.Context, n *network, since, until time.Time) 
 	return err
 }
 
-// scanned is the instant up to which the daily look on a network has come.
+// scanned is the instant up to which the daily look on a network has come; at first, when the ring was
+// opened.
 func (s *Service) scanned(n *network) (stands time.Time, err error) {
-	s.Ledger.View(func(v *ledger.View) { stands, err = v.Scanned(n.Network()) })
-	if err == nil && stands.IsZero() {
-		stands, err = s.opened()
-		stands = stands.Add(-scanAge) // the network's clock may be behind
-	}
+	s.Ledger.View(func(v *ledger.View) {
+		if stands, err = v.Scanned(n.Network()); err != nil || !stands.IsZero() {
+			return
+		}
+		var first core.Event
+		if first, err = v.Event(0); err == nil {
+			stands = time.UnixMilli(first.When()).Add(-scanAge).UTC() // the network's clock may be behind
+		}
+	})
 	return stands, err
 }
 
@@ -199,122 +192,71 @@ var errMore = errors.New("paid: more strays than one look tells of")
 // look looks at up to most transfers, and at all others of the last one's instant. taken is
 // described at missing; looks that follow one another share it.
 func (s *Service) look(ctx context.Context, n *network, since time.Time, most int, taken map[string]bool) (l look, err error) {
+	var some []mpp.Transfer // for which events gave too little
 	var newest time.Time
 	looked := 0
 	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) error {
-		looked++
-		full := looked > most && t.At.After(newest)
+		full := (looked >= most || len(some) >= maxStrays) && !t.At.Equal(newest)
 		if newest = t.At; full {
 			return errMore
 		}
-		missing, err := s.missing(n, t, taken)
-		switch told := len(l.strays); {
-		case err != nil:
-			return err
-		case missing <= 0:
-		case told < maxStrays || t.At.Equal(l.strays[told-1].Transfer.At):
-			l.strays = append(l.strays, Stray{n.Network(), t, missing})
-		default:
-			return errMore
+		looked++
+		credited, err := s.credited(n, t.Reference)
+		if t.Cents > credited {
+			some = append(some, t)
 		}
-		return nil
+		return err
 	})
 	if errors.Is(err, errMore) {
 		l.more, l.until, err = true, newest, nil
 	}
 	if err == nil {
-		err = s.follow(ctx, n, l.strays)
-		l.strays = slices.DeleteFunc(l.strays, func(x Stray) bool { return x.Missing <= 0 })
+		err = s.follow(ctx, n, some...)
+	}
+	for _, t := range some {
+		missing, failed := s.missing(n, t, taken)
+		if err = errors.Join(err, failed); missing > 0 {
+			l.strays = append(l.strays, Stray{n.Network(), t, missing})
+		}
 	}
 	return l, err
 }
 
-// follow takes off strays what events gave for payments that the token names in them, and whose own
-// transactions brought nothing: the chain has dropped those, deeper than it was asked about, and the
-// payments have settled again. The ledger then counts these events for both transactions.
-func (s *Service) follow(ctx context.Context, n *network, strays []Stray) error {
-	named := map[mpp.Bound]int{}
-	for i, x := range strays {
-		for _, b := range x.Transfer.Bound {
-			named[b] = i
+// follow has the events of payments count for other transactions, too, that have settled them: the chain has
+// dropped their own, deeper than it was asked about. Only its network says so: a payer can put the name of a
+// payment into any transfer. It is not asked about one that came when the payment could no longer be mined.
+// Payments that are not confirmed are left to their watcher.
+func (s *Service) follow(ctx context.Context, n *network, transfers ...mpp.Transfer) error {
+	named := map[mpp.Bound]time.Time{}
+	for _, t := range slices.Backward(transfers) { // the oldest counts
+		for _, b := range t.Bound {
+			named[b] = t.At
 		}
 	}
 	if len(named) == 0 {
 		return nil
 	}
-	type event struct {
-		seq   uint64
-		at    time.Time
-		cents int64
-	}
-	type move struct {
-		stray       int
-		transaction string
-	}
-	moves := map[move][]event{}
-	err := s.eachPayment(func(seq uint64, at time.Time, p core.Payment, cents int64) {
-		if i, ok := named[mpp.Bound{Payer: p.Payer, Binding: p.Binding}]; ok && p.Network == n.Network() && !strings.EqualFold(p.Transaction, strays[i].Transfer.Reference) {
-			m := move{i, p.Transaction}
-			moves[m] = append(moves[m], event{seq, at, cents})
-		}
+	some, err := s.rows(func(r *row) bool {
+		at, is := named[r.payment.Bound()]
+		return is && r.mayBeMined(at) && r.State == ledger.Applied && r.Confirmed && r.payment.Method == n.Name() && s.Stands(r.payment)
 	})
 	if err != nil {
 		return err
 	}
-	for m, events := range moves {
-		x := &strays[m.stray]
-		if gone, err := n.gone(ctx, m.transaction, events[0].at, x.Transfer.At); err != nil {
-			return err
-		} else if !gone {
-			continue // it brought money of its own
-		}
-		before, err := s.credited(n, x.Transfer.Reference)
+	for _, r := range some {
+		by, _, err := s.settler(ctx, n, r)
 		if err != nil {
 			return err
 		}
-		err = s.Ledger.Do(ctx, func(tx *ledger.Tx) (err error) {
-			for _, e := range events {
-				err = errors.Join(err, tx.MovePayment(x.Network, x.Transfer.Reference, e.seq, e.cents))
-			}
-			return err
-		})
-		if err != nil {
+		if by == "" || r.in(by, nil) {
+			continue
+		}
+		if err := s.Ledger.Do(ctx, func(tx *ledger.Tx) error { return tx.MovePayment(n.Network(), by, r.Seq, r.Cents) }); err != nil {
 			return err
 		}
-		now, err := s.credited(n, x.Transfer.Reference)
-		if err != nil {
-			return err
-		}
-		if x.Missing -= now - before; now == before {
-			continue // it was counted already, or voided
-		}
-		s.Log.Warn("a payment has moved to another transaction, after its own was dropped deeper than the depth", "network", x.Network, "from", m.transaction, "to", x.Transfer.Reference, Audit, "money")
+		s.Log.Warn("a payment has moved to another transaction, after its own was dropped deeper than the depth", "network", n.Network(), "from", r.payment.Reference, "to", by, Audit, "money")
 	}
 	return nil
-}
-
-// gone says whether the transaction of an event is no longer on its network. A node can lack a receipt of what
-// is there, so gone also looks for the transaction among the transfers between the event and a later transfer.
-func (n *network) gone(ctx context.Context, transaction string, then, later time.Time) (gone bool, err error) {
-	if _, err := n.received(ctx, transaction, 1); !errors.Is(err, mpp.ErrNoTransfer) {
-		return false, err
-	}
-	const apart = ChallengeLife + MaxSkew
-	first, last := then, later
-	if last.Before(first) {
-		first, last = last, first
-	}
-	_, err = n.Transfers(ctx, first.Add(-apart), func(t mpp.Transfer) error {
-		if here := strings.EqualFold(t.Reference, transaction); here || t.At.After(last.Add(apart)) {
-			gone = !here
-			return errMore
-		}
-		return nil
-	})
-	if errors.Is(err, errMore) {
-		return gone, nil
-	}
-	return err == nil, err
 }
 
 // credited is [ledger.View.Credited] for a transaction of n.
@@ -323,21 +265,27 @@ func (s *Service) credited(n *network, transaction string) (cents int64, err err
 	return cents, err
 }
 
-// eachPayment calls fn with every event that names a payment, in order: its number and time, the
-// payment, and the cents that it gave for it.
-func (s *Service) eachPayment(fn func(seq uint64, at time.Time, p core.Payment, cents int64)) error {
+// sums adds up what events gave, by network and transaction, without what was voided.
+func (s *Service) sums() (map[string]map[string]int64, error) {
+	sums := map[string]map[string]int64{}
 	for seq := uint64(0); ; {
 		records, err := s.Ledger.Records(seq, findPage)
 		if err != nil || len(records) == 0 {
-			return err
+			for _, given := range sums {
+				maps.DeleteFunc(given, func(_ string, cents int64) bool { return cents <= 0 })
+			}
+			return sums, err
 		}
 		for _, r := range records {
 			e, err := core.DecodeEvent(r.Event)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if p, cents := core.PaymentOf(e); p.Transaction != "" {
-				fn(seq, time.UnixMilli(e.When()), p, cents)
+				if sums[p.Network] == nil {
+					sums[p.Network] = map[string]int64{}
+				}
+				sums[p.Network][strings.ToLower(p.Transaction)] += cents
 			}
 			seq++
 		}
@@ -345,10 +293,9 @@ func (s *Service) eachPayment(fn func(seq uint64, at time.Time, p core.Payment, 
 }
 
 // missing is the part of a transfer for which there is neither an event nor an open payment
-// that brought it, as its transaction or what the token names in that says: another payment of
-// the same payer and sum can have been given up. Each open payment accounts for one transfer; its
-// id is then in taken. If a payment turns out to have brought nothing, a scan by the operator
-// finds the transfer that it accounted for.
+// that is in it: another payment of the same payer and sum can have been given up. Each open payment
+// accounts for one transfer; its id is then in taken. If a payment turns out to have brought nothing, a
+// scan by the operator finds the transfer that it accounted for.
 func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
@@ -357,17 +304,12 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 			return
 		}
 		for _, r := range v.Open() {
-			if !taken[r.ID] && cents > 0 && brought(r, t) {
+			at, failed := rowOf(r)
+			if failed == nil && !taken[r.ID] && cents > 0 && at.in(t.Reference, t.Bound) {
 				taken[r.ID] = true
 				cents -= r.Cents
 			}
 		}
 	})
 	return cents, err
-}
-
-// brought says whether a payment brought a transfer, or a part of it.
-func brought(r *ledger.Reservation, t mpp.Transfer) bool {
-	p, err := StoredPayment(r)
-	return err == nil && (p.Reference == t.Reference || slices.Contains(t.Bound, p.Bound()))
 }

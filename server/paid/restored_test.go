@@ -250,6 +250,38 @@ func TestTheEventOfAnotherPaymentIsNotTaken(t *testing.T) {
 	}
 }
 
+// An event that came back can have given the URL of an open payment to another member. The money of that
+// payment is then kept for the operator.
+func TestARestoredEventHasTheURLOfAPayment(t *testing.T) {
+	inRing(t, "", func(t *testing.T, r *ring) {
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 3 * time.Second, shallow: true} })
+		asked := r.challenge(paid.OpRegister, bob)
+		h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{r.sign(asked, "bob", 100)}})
+		synctest.Wait()
+		r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
+			texts := &core.Texts{Name: core.Text{Value: "Cyn"}, URL: core.Text{Value: "https://bob.dev"}}
+			event, err := core.AppendEvent(nil, &core.Joined{Stamp: tx.Stamp(), Slug: "cyn", Kind: core.MCP, Category: "general", Fee: 100,
+				Payment: core.Payment{Method: "coin", Network: "coin:test", Transaction: "0xcc", Payer: "cyn", Payee: "purse ", Binding: "of another"},
+				Name:    coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL)})
+			if err != nil {
+				return err
+			}
+			return tx.Adopt(ledger.Record{Event: event, Texts: core.AppendTexts(nil, texts)})
+		}))
+		time.Sleep(10 * time.Second)
+		if h.answered() {
+			t.Error("answered before the block was final")
+		}
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 3 * time.Second} })
+		h.wait().is(409, api.PaymentUnapplied).shows("reference", r.reference("bob"))
+		r.has(amounts{"cyn": 100, "bob": 0, "bob paid": 100, "open": 0})
+		e, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: r.reference("bob"), Member: "cyn", Reason: "test"})
+		if err != nil || e.Amount != 100 || strings.Contains(r.log.String(), "not stored") {
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
 // Of a payment that the backup does not know at all, the event is enough to
 // refuse its credential.
 func TestCredentialOfARestoredEventIsRefused(t *testing.T) {

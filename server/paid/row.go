@@ -243,7 +243,7 @@ func (r row) open(f facts) (row, effect) {
 func (r row) paid(f facts) (row, effect) {
 	b, o := f.books, f.said
 	short := b.given+r.Cents > max(o.Received, r.Cents, b.brought)
-	barred := !r.Lapsed.IsZero() && b.impossible != nil // others may have what it held
+	barred := b.impossible != nil // it has lapsed, or an event came back, and others have what it held
 	switch {
 	case b.event != nil:
 		r.State, r.Outcome, r.Reason, r.Seq, r.Member = ledger.Applied, mpp.Settled.String(), "its event was restored", b.seq, core.MemberOf(b.event)

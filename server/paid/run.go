@@ -40,12 +40,13 @@ type work struct {
 	applied ledger.Reservation
 	ended   Outcome // as the log has it; "" while that has no line of its outcome
 
-	// Of its next step, guarded by network.mu: when it is due, the newest block at the last one, how
-	// many there were, and whether one is under way.
+	// Of its next step, guarded by network.mu: when it is due by the monotonic clock, the newest block at the
+	// last one, how many there were, and whether one is under way, which confirms the effect.
 	due      time.Time
 	seen     time.Time
 	attempts int
 	busy     bool
+	confirms bool
 	// Read and written in steps alone.
 	said    string
 	decides time.Time // when the block that decides is expected; zero if that is not known
@@ -122,7 +123,17 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 		case wait, inquire, send:
 			return nil
 		case carryOut:
-			err = w.carryOut(tx, order, next)
+			if err = w.carryOut(tx, order, next); err == nil {
+				break
+			}
+			why, ok := errors.AsType[*Problem](order.stillHolds(tx.View()))
+			if !ok || !noEffect(tx.View(), why) {
+				return err
+			}
+			err, f.books.impossible, f.books.never = nil, why, true
+			if *next, do = step(now, *f); do != store {
+				return nil
+			}
 		case adopt:
 			tx.Claim(w.paid(next.payment), next.Seq)
 		}

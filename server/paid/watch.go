@@ -14,8 +14,9 @@ const (
 	// openEvery is the longest interval between two questions about a payment while its request is
 	// held, and openRarely the longest after that.
 	openEvery, openRarely = 2 * time.Second, 30 * time.Second
-	// askedAtOnce bounds the questions that run at a time.
-	askedAtOnce = 64
+	// confirmedAtOnce bounds the questions about those that have their effect that run at a time: there can be
+	// thousands, and no open payment waits for them.
+	confirmedAtOnce = 8
 )
 
 // add has the watcher step w from now on, whose first step is under way.
@@ -23,7 +24,6 @@ func (n *network) add(w *work) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	w.busy = true
-	n.asking++
 	n.live[w.ID] = w
 }
 
@@ -32,9 +32,12 @@ func (n *network) rest(w *work, now time.Time) {
 	pause := w.pause(now)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w.busy, w.due = false, now.Add(pause)
+	w.busy, w.due = false, time.Now().Add(pause)
 	w.attempts++
-	n.asking--
+	if w.confirms {
+		w.confirms = false
+		n.confirming--
+	}
 	if w.state() == final {
 		delete(n.live, w.ID)
 	} else if w.due.Before(n.looks) {
@@ -62,11 +65,13 @@ func (n *network) next(now, block time.Time) (some []*work, rest time.Duration) 
 		case w.busy:
 		case wait > 0:
 			rest = min(rest, wait)
-		case n.asking >= askedAtOnce, block.Equal(w.seen) && -wait < blockPatience:
+		case w.state() == settled && n.confirming >= confirmedAtOnce, block.Equal(w.seen) && -wait < blockPatience:
 			rest = 0
 		default:
-			w.busy, w.seen = true, block
-			n.asking++
+			w.busy, w.seen, w.confirms = true, block, w.state() == settled
+			if w.confirms {
+				n.confirming++
+			}
 			some = append(some, w)
 		}
 	}
@@ -107,7 +112,7 @@ func (s *Service) resume() {
 		case err != nil || n == nil && r.State == ledger.Reserved:
 			s.Log.Error("open payment cannot be taken up; it stays reserved", "payment", r.ID, "method", at.payment.Method, "err", err)
 		case n != nil: // that of another may be configured again
-			w := &work{row: at, network: n, brought: *r, client: r.Client, began: r.Created, done: make(chan struct{}), due: s.Now()}
+			w := &work{row: at, network: n, brought: *r, client: r.Client, began: r.Created, done: make(chan struct{}), due: time.Now()}
 			if w.state() == sent {
 				s.Log.Info("open payment taken up", w.log())
 			}

@@ -29,7 +29,12 @@ func (s *Service) prepare(x *candidate) error {
 			return &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired,
 				Detail: "The transaction expired before it was sent. Pay the new challenge. Nothing was charged."}
 		}
-		if err := s.reserve(x); !errors.Is(err, errOpened) {
+		if err = s.reserve(x); errors.Is(err, errNotAsked) {
+			if err = s.askSite(x); err == nil {
+				continue
+			}
+		}
+		if !errors.Is(err, errOpened) {
 			return err
 		}
 	}

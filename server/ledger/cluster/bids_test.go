@@ -72,10 +72,10 @@ func (settled) Decode(c mpp.Credential) (mpp.Payment, error) {
 		ValidBefore: time.Now().Add(time.Minute)}, nil
 }
 
-func (settled) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection   { return nil }
-func (settled) Simulate(context.Context, mpp.Payment) error               { return nil }
-func (settled) Holds(context.Context, mpp.Payment, int64) error           { return nil }
-func (settled) Clock(context.Context) (time.Time, error)                  { return time.Now(), nil }
+func (settled) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection { return nil }
+func (settled) Simulate(context.Context, mpp.Payment) error             { return nil }
+func (settled) Holds(context.Context, mpp.Payment, int64) error         { return nil }
+func (settled) Clock(context.Context) (time.Time, error)                { return time.Now(), nil }
 func (settled) Outcome(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
 	return paidAndDeep, nil
 }
