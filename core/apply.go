@@ -167,11 +167,12 @@ func (s *State) set(o Ordinal, m *Member) {
 	}
 }
 
-// pay adds a bid, or a credit that counts as one.
+// pay adds a bid, or a credit that counts as one. A removed member keeps what is paid for it, too:
+// a payment can settle after its member has left.
 func (s *State) pay(slug string, amount, stamp int64) error {
-	o, err := s.standingMember(slug)
-	if err != nil {
-		return err
+	o, known := s.bySlug(slug)
+	if !known {
+		return ErrUnknown
 	}
 	a := &s.accounts[o]
 	if a.total+amount > MaxTotal {

@@ -72,7 +72,8 @@
 // # Removal and hiding
 //
 // Rows are never deleted. A removed member leaves ring, indexes and ranking; its
-// slug stays taken and its payments stay in the books. A departed member is a removed one
+// slug stays taken and its payments stay in the books. Payments that were on their way still
+// count in its total. A departed member is a removed one
 // that keeps its URL, because its owner can return. A hidden member leaves them
 // until it is shown, except for the index of keys: its URL stays taken ([State.Holder]). A registration whose texts
 // were redacted applies without them: the member has only its slug, and is never

@@ -18,7 +18,6 @@ import (
 	"webring/server/ledger"
 	"webring/server/ledger/cluster"
 	"webring/server/paid"
-	"webring/server/pay/mpp"
 	"webring/server/publish"
 	"webring/server/sites/visits"
 	"webring/server/sites/webhooks"
@@ -100,8 +99,11 @@ func (o *Origin) lead(ctx context.Context, books *ledger.Ledger, t *cluster.Term
 		return o.Payments.Ready()
 	}
 	if t != nil {
-		for i, m := range methods {
-			taking.Methods[i] = fencedMethod{m, t}
+		taking.Fence = func() error {
+			if !t.Live() {
+				return cluster.ErrNotLeading
+			}
+			return nil
 		}
 	}
 	l := &Leader{Books: books, publisher: publisher, log: o.Log}
@@ -196,24 +198,6 @@ func (l *Leader) close(ctx context.Context) error {
 		l.log.Warn("payments in flight stay reserved for the next start", "err", err)
 	}
 	return l.publisher.Close()
-}
-
-// fencedMethod sends payments only while a term lasts. After it another node drives payments on,
-// with the same keys.
-type fencedMethod struct {
-	paid.Method
-	t *cluster.Term
-}
-
-// Unwrap gives the method, which can do more than [paid.Method].
-func (m fencedMethod) Unwrap() paid.Method { return m.Method }
-
-// Broadcast is [paid.Method.Broadcast].
-func (m fencedMethod) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
-	if !m.t.Live() {
-		return mpp.Outcome{State: mpp.Pending}, fmt.Errorf("%w: this node no longer leads", mpp.ErrUnavailable)
-	}
-	return m.Method.Broadcast(ctx, p, x)
 }
 
 // changedRules gives the wanted rules, nil if they are those of the ring.

@@ -267,8 +267,7 @@ func row(v *ledger.View, at core.Ordinal) Row {
 		Rank: v.State().Rank(at), TotalCents: m.Total(), Joined: time.UnixMilli(m.Joined).UTC(), Open: open}
 }
 
-// remove waits until no payment for the member is open, because a settled payment must
-// find its member. Meanwhile no new payment for it begins.
+// remove takes a member out of the ring permanently. Payments that are open still count for it.
 func (o *Operator) remove(r *http.Request) (any, error) {
 	var req Removal
 	why, words, err := readWhy(r, &req, &req.Code, &req.Reason, "{code, reason, redact, block, by}")
@@ -279,7 +278,7 @@ func (o *Operator) remove(r *http.Request) (any, error) {
 		words = nil // nothing could redact them later
 	}
 	slug := r.PathValue("slug")
-	err = paid.WhenSettled(r.Context(), o.Ledger, slug, RemovalWait, func(tx *ledger.Tx) error {
+	err = o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error {
 		if req.Block {
 			if err := keepOut(tx, slug, req); err != nil {
 				return err
@@ -341,12 +340,6 @@ func removeReports(tx *ledger.Tx, slug string) error {
 	}
 	return nil
 }
-
-// RemovalWait is how long removing and hiding wait for open payments: longer than one can
-// be open while its chain answers. A payment ends with its challenge, by the chain's clock, which
-// may be a minute behind. It has failed when the first block after that is final: on Base
-// after half a minute, on the slowest chains after 13 minutes (64 blocks of 12 s).
-const RemovalWait = paid.ChallengeLife + 15*time.Minute
 
 // Verified is the result of a verification.
 type Verified struct {

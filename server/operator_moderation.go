@@ -26,11 +26,10 @@ type Blocking struct {
 	By     string           `json:"by"`     // the account that asks
 }
 
-// hide takes a member out of the ring until it is shown, and waits for open payments as
-// remove does.
+// hide takes a member out of the ring until it is shown.
 func (o *Operator) hide(r *http.Request) (any, error) {
 	return o.moderate(r, "hidden", func(slug string, why core.Why, words *core.Texts) error {
-		return paid.WhenSettled(r.Context(), o.Ledger, slug, RemovalWait, func(tx *ledger.Tx) error {
+		return o.Ledger.Do(r.Context(), func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Hidden{Stamp: tx.Stamp(), Member: slug, Why: why}, words)
 			return err
 		})
@@ -98,7 +97,6 @@ func notModerated(slug string, err error) error {
 		{core.ErrHidden, slug + " is hidden already"},
 		{core.ErrShown, slug + " is not hidden"},
 		{core.ErrCategories, "the category of " + slug + " closed when it was hidden, and no further one can be opened"},
-		{ledger.ErrOpenReservation, "a payment for " + slug + " is still being settled; try again later"},
 		{ledger.ErrBlocklistFull, blocklistFull},
 	} {
 		if errors.Is(err, e.is) {

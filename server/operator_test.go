@@ -10,12 +10,10 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"webring/core"
@@ -284,120 +282,35 @@ func TestOperatorHearsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// A payment that is open is credited before its member is removed or hidden.
-func TestRemovalAndHidingWaitForOpenPayments(t *testing.T) {
-	t.Run("removal", func(t *testing.T) { waitsForOpenPayments(t, "removal", 410) })
-	t.Run("hiding", func(t *testing.T) { waitsForOpenPayments(t, "hiding", 403) })
-}
+// A member is removed or hidden at once. A payment for it that is open has its effect all the same.
+func TestRemovalAndHidingLeavePaymentsTheirEffect(t *testing.T) {
+	for how, status := range map[string]int{"removal": 410, "hiding": 403} {
+		o := newOrigin(t)
+		ask := o.listen()
+		o.pay(paid.OpRegister, ada, "")
+		o.coin.becomes(mpp.Pending)
+		call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
+		late := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
+		bid := make(chan paid.Answer, 1)
+		go func() { bid <- o.service.Handle(context.Background(), call) }()
+		o.waitOpen("ada")
 
-// waitsForOpenPayments has the operator take a member out while it is paid for. status is
-// what a bid gets afterwards.
-func waitsForOpenPayments(t *testing.T, how string, status int) {
-	o := newOrigin(t)
-	ask := o.listen()
-	o.pay(paid.OpRegister, ada, "")
-	o.coin.becomes(mpp.Pending)
-	call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
-	bid := make(chan paid.Answer, 1)
-	go func() { bid <- o.service.Handle(context.Background(), call) }()
-	o.waitOpen("ada")
-
-	type result struct {
-		status int
-		text   []byte
-	}
-	paying := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
-	removal := make(chan result, 1)
-	go func() {
-		status, text := ask("POST", "/members/ada/"+how, `{"reason":"asked for"}`)
-		removal <- result{status, text}
-	}()
-	o.waitLeaving("ada")
-	// Meanwhile it takes no new bids, or the removal might wait for ever.
-	for _, c := range []paid.Call{{Operation: paid.OpBid, Body: []byte(fund), Secure: true}, paying} {
-		if a := o.service.Handle(context.Background(), c); a.Status != 503 || !bytes.Contains(a.Body, []byte("being taken out of the ring")) {
-			t.Errorf("a new bid: %d %s", a.Status, a.Body)
+		code, text := ask("POST", "/members/ada/"+how, `{"reason":"asked for"}`)
+		if row := read[server.Row](t, text); code != 200 || row.Removed != (how == "removal") || row.Hidden != (how == "hiding") || row.TotalCents != 100 || row.Open != 1 {
+			t.Errorf("%d %s", code, text)
 		}
-	}
-	if _, text := ask("GET", "/members/ada", ""); read[server.Row](t, text).Rank != 1 || read[server.Row](t, text).Open != 1 {
-		t.Errorf("while a payment is open: %s", text)
-	}
-	o.coin.becomes(mpp.Settled)
-	if a := <-bid; a.Status != 200 {
-		t.Errorf("the bid: %d %s", a.Status, a.Body)
-	}
-	got := <-removal
-	if row := read[server.Row](t, got.text); got.status != 200 || row.Removed != (how == "removal") || row.Hidden != (how == "hiding") || row.TotalCents != 250 || row.Open != 0 {
-		t.Errorf("%d %s", got.status, got.text)
-	}
-	if a := o.service.Handle(context.Background(), paying); a.Status != status {
-		t.Errorf("a bid afterwards: %d %s", a.Status, a.Body)
-	}
-}
-
-// A payment is held for up to 90 seconds until its end. Its chain's clock may be a minute behind, and its
-// outcome stands when a block after that has others on top.
-func TestRemovalWaitsForPaymentsThatAreHeldUntilTheirEnd(t *testing.T) {
-	for name, c := range map[string]struct {
-		final   time.Duration
-		removed bool
-	}{
-		"12 blocks of Base":            {12 * 2 * time.Second, true},
-		"64 blocks of Ethereum":        {64 * 12 * time.Second, true},
-		"a chain that does not answer": {time.Hour, false},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			o := newOrigin(t)
-			o.pay(paid.OpRegister, ada, "")
-			o.coin.becomes(mpp.Pending)
-			o.coin.life = 90 * time.Second
-			call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
-			go o.service.Handle(context.Background(), call)
-			o.waitOpen("ada")
-			time.AfterFunc(o.coin.life+time.Minute+c.final, func() { o.coin.becomes(mpp.Gone) })
-			answer := httptest.NewRecorder()
-			o.operator.Handler().ServeHTTP(answer, httptest.NewRequest("POST", "/members/ada/removal", strings.NewReader(`{"reason":"x"}`)))
-			status, says := 200, `"removed": true`
-			if !c.removed {
-				status, says = 409, "a payment for ada is still being settled"
+		for _, c := range []paid.Call{{Operation: paid.OpBid, Body: []byte(fund), Secure: true}, late} {
+			if a := o.service.Handle(context.Background(), c); a.Status != status {
+				t.Errorf("a new bid after the %s: %d %s", how, a.Status, a.Body)
 			}
-			if answer.Code != status || !strings.Contains(answer.Body.String(), says) {
-				t.Errorf("%s: %d %s", name, answer.Code, answer.Body)
-			}
-		})
-	}
-}
-
-// An operator who does not wait for the end leaves the member as it was.
-func TestRemovalThatIsGivenUpOpensTheMember(t *testing.T) {
-	o := newOrigin(t)
-	o.pay(paid.OpRegister, ada, "")
-	o.coin.becomes(mpp.Pending)
-	call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Secure: true, Authorization: []string{o.credential(paid.OpBid, fund)}}
-	bid := make(chan paid.Answer, 1)
-	go func() { bid <- o.service.Handle(context.Background(), call) }()
-	o.waitOpen("ada")
-
-	ctx, giveUp := context.WithCancel(context.Background())
-	answer := httptest.NewRecorder()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		o.operator.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, "POST", "/members/ada/removal", strings.NewReader(`{"reason":"x"}`)))
-	}()
-	o.waitLeaving("ada")
-	giveUp()
-	<-done
-	if o.leaving("ada") {
-		t.Error("the member still counts as leaving")
-	}
-	if answer.Code == 200 {
-		t.Errorf("%d %s", answer.Code, answer.Body)
-	}
-	o.credential(paid.OpBid, fund) // bids are offered again
-	o.coin.becomes(mpp.Settled)
-	if a := <-bid; a.Status != 200 {
-		t.Errorf("the bid: %d %s", a.Status, a.Body)
+		}
+		o.coin.becomes(mpp.Settled)
+		if a := <-bid; a.Status != 200 || !bytes.Contains(a.Body, []byte(`"leaderboard_rank":null`)) {
+			t.Errorf("the bid: %d %s", a.Status, a.Body)
+		}
+		if _, text := ask("GET", "/members/ada", ""); read[server.Row](t, text).TotalCents != 250 || read[server.Row](t, text).Open != 0 || read[server.Row](t, text).Rank != 0 {
+			t.Errorf("%s", text)
+		}
 	}
 }
 

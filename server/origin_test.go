@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -61,6 +60,14 @@ func (c *coin) Decode(cred mpp.Credential) (mpp.Payment, error) {
 		ReplayKey: "coin:" + cred.Challenge.ID, Payer: "payer of " + cred.Challenge.ID, Payee: c.Payee(), ValidBefore: time.Now().Add(cmp.Or(c.life, 25*time.Second))}, nil
 }
 
+func (c *coin) TokenDomain() *mpp.TypedDomain { return nil }
+
+func (c *coin) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
+
+func (c *coin) Payer(account [20]byte) string { return core.Account(account).String() }
+
+func (c *coin) Unused(context.Context, mpp.Payment) error { return nil }
+
 func (c *coin) PaysGas() bool { return false }
 
 func (c *coin) Pace() time.Duration { return 0 }
@@ -72,17 +79,16 @@ func (c *coin) Simulate(context.Context, mpp.Payment) error { return nil }
 func (c *coin) Holds(context.Context, mpp.Payment, int64) error { return nil }
 
 func (c *coin) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (mpp.Outcome, error) {
-	return c.Outcome(ctx, p)
+	return c.Outcome(ctx, p, time.Time{})
 }
 
-func (c *coin) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) {
+func (c *coin) Outcome(_ context.Context, _ mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	if !since.IsZero() {
+		return mpp.Outcome{}, nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return mpp.Outcome{State: c.state, Deep: true}, nil
-}
-
-func (c *coin) Seen(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
-	return mpp.Outcome{}, nil
 }
 
 func (c *coin) Clock(context.Context) (time.Time, error) { return time.Now(), nil }
@@ -210,19 +216,6 @@ func (o *origin) waitOpen(slug string) {
 	for open := 0; open == 0; {
 		<-o.turns
 		o.books.View(func(v *ledger.View) { open, _ = v.OpenOnMember(slug) })
-	}
-}
-
-// leaving says whether a removal of a member waits.
-func (o *origin) leaving(slug string) (yes bool) {
-	o.books.View(func(v *ledger.View) { yes = v.RemovalAnnounced(slug) })
-	return yes
-}
-
-// waitLeaving returns when a removal of a member waits.
-func (o *origin) waitLeaving(slug string) {
-	for !o.leaving(slug) {
-		runtime.Gosched()
 	}
 }
 

@@ -102,6 +102,6 @@ func (s memberSites) Look(ctx context.Context, client string, at siteproof.Place
 }
 
 // Accounts gives the accounts that a site names.
-func (s memberSites) Accounts(ctx context.Context, client, url string) []siteproof.Named {
+func (s memberSites) Accounts(ctx context.Context, client, url string) ([]core.Account, bool) {
 	return siteproof.Accounts(share.NewContext(ctx, share.AskerOf(client)), s.Client, url)
 }

@@ -47,8 +47,9 @@ func TestCoreAndModelAgreeOnAllHistories(t *testing.T) {
 	for events, errs := range map[string][]error{
 		"Rules":                {nil},
 		"Joined":               {nil, core.ErrStampOrder, core.ErrCapacity, core.ErrSlugTaken, core.ErrURLTaken},
-		"Bid":                  {nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrUnknown, core.ErrRemoved},
-		"Adjusted Removed":     {nil, core.ErrUnknown, core.ErrRemoved},
+		"Bid":                  {nil, core.ErrNotOpened, core.ErrStampOrder, core.ErrUnknown},
+		"Adjusted":             {nil, core.ErrUnknown},
+		"Removed":              {nil, core.ErrUnknown, core.ErrRemoved},
 		"Hidden":               {nil, core.ErrUnknown, core.ErrRemoved, core.ErrHidden},
 		"Shown":                {nil, core.ErrUnknown, core.ErrRemoved, core.ErrShown},
 		"Claimed Changed Left": {nil, core.ErrStampOrder, core.ErrUnknown, core.ErrRemoved},

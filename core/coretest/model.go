@@ -214,7 +214,7 @@ func (m *Model) find(slug string) (*Member, error) {
 
 func (m *Model) pay(slug string, amount, stamp int64) error {
 	member, err := m.find(slug)
-	if err != nil {
+	if err == core.ErrUnknown {
 		return err
 	}
 	if member.Total()+amount > core.MaxTotal {

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"math/big"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,7 +34,7 @@ var (
 	oldestDesc      = desc("reservation_oldest_age_seconds", "Age of the oldest payment without a known outcome; 0 if there is none.")
 	unconfirmedDesc = desc("payments_unconfirmed", "Payments that have their effect and that their network could still undo.")
 	attentionDesc   = desc("payments_need_attention", "Payments that are overdue, vanished, diverted or without effect, as webring payments list shows them.")
-	gasDesc         = desc("gas_wasted_last_hour", "Gas wasted within an hour on payments that failed at the ring's expense.")
+	gasDesc         = desc("gas_wasted_last_hour", "Wei wasted on gas within an hour, on payments that failed at the ring's expense.")
 	headAgeDesc     = desc("chain_head_age_seconds", "Age of the newest block that the node has told of.", "network")
 	chainUpDesc     = desc("chain_up", "1 while the node answers, payments can be taken and the chain makes blocks, and 0 otherwise.", "network")
 	asleepDesc      = desc("members_asleep", "Members with a site that does not answer; traversal skips them.")
@@ -65,7 +66,9 @@ func (o *Origin) Collect(to chan<- prometheus.Metric) {
 	})
 	if p := o.Payments(); p != nil {
 		to <- Gauge(attentionDesc, float64(o.Attention()))
-		to <- Gauge(gasDesc, float64(p.GasWasted().LastHour))
+		g := p.GasWasted()
+		wasted, _ := new(big.Int).Add(g.New, g.Paid).Float64()
+		to <- Gauge(gasDesc, wasted)
 		for _, n := range p.Networks() {
 			to <- YesNo(chainUpDesc, n.Down() == nil, n.Network)
 			if !n.Block.IsZero() {

@@ -40,6 +40,7 @@ func ObserveNews(tx *ledger.Tx, e core.Event) (applied func(seq uint64) error) {
 
 // newsOf returns the news of an event that has been applied: first for its member, then for the
 // members that changed rank among the first hundred by it. was is the member's rank before it.
+// A payment for a member that has left is no news.
 func newsOf(st *core.State, e core.Event, was int, before, now []core.Ordinal) []item {
 	own, some := told(st, e)
 	if !some {
@@ -50,6 +51,9 @@ func newsOf(st *core.State, e core.Event, was int, before, now []core.Ordinal) [
 		own.was, own.rank = was, st.Rank(own.member)
 		if own.rank != 0 {
 			return append([]item{own}, compare(st, before, now, &own)...)
+		}
+		if st.Member(own.member).Removed {
+			return nil
 		}
 	case left, removed:
 		own.was = was

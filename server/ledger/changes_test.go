@@ -102,9 +102,9 @@ func TestRedactionDeletesTheWordsOfChangesAndMoves(t *testing.T) {
 	}
 }
 
-// A move and a leave wait as a removal does, and a URL belongs to one member or to one
-// payment.
-func TestMovingAndLeavingWaitForOpenPayments(t *testing.T) {
+// A URL belongs to one member or to one payment. An open bid keeps no member where it is, and goes
+// with it.
+func TestAURLBelongsToOneMemberOrPayment(t *testing.T) {
 	r := openedRing(t, "ada", "bob")
 	open := registration("new", "payer")
 	pays := bidReservation("b", "ada", 100)
@@ -114,11 +114,6 @@ func TestMovingAndLeavingWaitForOpenPayments(t *testing.T) {
 		turn func(*ledger.Tx) error
 		want error
 	}{
-		"a move with an open bid":  {func(tx *ledger.Tx) error { return moveTo(tx, "ada", "https://ada.net") }, ledger.ErrOpenReservation},
-		"a leave with an open bid": {func(tx *ledger.Tx) error { return appendEvent(tx, &core.Left{Stamp: tx.Stamp(), Member: "ada"}) }, ledger.ErrOpenReservation},
-		"a departure with an open bid": {func(tx *ledger.Tx) error {
-			return appendEvent(tx, &core.Departed{Stamp: tx.Stamp(), Member: "ada"})
-		}, ledger.ErrOpenReservation},
 		"a move to a URL that is paid for": {func(tx *ledger.Tx) error { return moveTo(tx, "bob", "http://www.new.org/index.html") }, ledger.ErrURLPending},
 		"words of a reason that redacts": {func(tx *ledger.Tx) error {
 			_, err := tx.Append(&core.Removed{Stamp: tx.Stamp(), Member: "bob", Redacted: true, Why: core.Why{Code: core.Spam}}, &core.Texts{Words: core.Text{Value: "w"}})
@@ -157,11 +152,6 @@ func TestMovingAndLeavingWaitForOpenPayments(t *testing.T) {
 		}
 	}
 	r.must(func(tx *ledger.Tx) error { return rename(tx, "ada", "Changes do not wait") })
-	r.must(func(tx *ledger.Tx) error {
-		pays.State = ledger.Applied
-		_, err := tx.Append(bid(tx, "ada", 100), nil)
-		return errors.Join(err, tx.Update(pays))
-	})
 	r.must(func(tx *ledger.Tx) error { return moveTo(tx, "ada", "https://ada.net") })
 	r.must(func(tx *ledger.Tx) error { // the old URL is free, and the new one taken
 		took := registration("ada", "other")
@@ -178,10 +168,16 @@ func TestMovingAndLeavingWaitForOpenPayments(t *testing.T) {
 		}
 		return nil
 	})
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, &core.Departed{Stamp: tx.Stamp(), Member: "ada"}) })
+	r.must(func(tx *ledger.Tx) (err error) {
+		pays.State = ledger.Applied
+		pays.Seq, err = tx.Append(bid(tx, "ada", 100), nil)
+		return errors.Join(err, tx.Update(pays))
+	})
 	r.reopen()
 	r.View(func(v *ledger.View) {
 		at, _ := v.State().BySlug([]byte("ada"))
-		if m := v.State().Member(at); m.URL != "https://ada.net" || m.Total() != 200 || m.Score.Value != 50 || m.Report != "https://scores.test/ada" || m.Name != "Changes do not wait" {
+		if m := v.State().Member(at); !m.Departed || m.URL != "https://ada.net" || m.Total() != 200 || m.Score.Value != 50 || m.Report != "https://scores.test/ada" || m.Name != "Changes do not wait" {
 			t.Errorf("%+v", m)
 		}
 	})

@@ -63,16 +63,8 @@ func (l *Ledger) Dump() Dump {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	x := l.index
-	x.failed = map[string][]failure{}
-	for mark, all := range l.index.failed {
-		// Memory may hold some that no longer count.
-		for i, f := range all {
-			last := all[len(all)-1].at
-			if l.cfg.Now().Sub(f.at) < FailurePeriod || i == len(all)-2 && l.cfg.Now().Sub(last) < FailurePeriod && last.Sub(f.at) < FailurePeriod {
-				x.failed[mark] = append(x.failed[mark], f)
-			}
-		}
-	}
+	x.failed = maps.Clone(x.failed)
+	x.expire(l.cfg.Now()) // memory may hold some that no longer count
 	x.blocks = blocks{}
 	for kind, some := range l.index.blocks {
 		if len(some) > 0 {
@@ -80,7 +72,7 @@ func (l *Ledger) Dump() Dump {
 		}
 	}
 	x.open, x.urls, x.unconfirmed = maps.Clone(x.open), maps.Clone(x.urls), maps.Clone(x.unconfirmed)
-	x.onMember, x.ofPayer = maps.Clone(x.onMember), maps.Clone(x.ofPayer)
+	x.onMember, x.ofPayer = maps.Clone(x.onMember), nil // it is what open says
 	return Dump{*l.durable.Load(), l.state.Digest(), x}
 }
 
@@ -88,7 +80,7 @@ func (l *Ledger) Dump() Dump {
 func (f *Follower) Dump() Dump { return f.l.Dump() }
 
 func (d Dump) String() string {
-	s := fmt.Sprintf("%v %x %v %v %v %v", d.Position, d.State, d.Index.onMember, d.Index.ofPayer, d.Index.failed, d.Index.blocks)
+	s := fmt.Sprintf("%v %x %v %v %v", d.Position, d.State, d.Index.onMember, d.Index.failed, d.Index.blocks)
 	for _, some := range []map[string]*Reservation{d.Index.open, d.Index.urls, d.Index.unconfirmed} {
 		for _, id := range slices.Sorted(maps.Keys(some)) {
 			s += fmt.Sprintf("\n%s: %+v", id, *some[id])

@@ -10,35 +10,34 @@ import (
 // to be confirmed, and when others failed in the last hour. Everything else is read from the store.
 type index struct {
 	open     map[string]*Reservation
-	lapsed   map[string]*Reservation // of those
-	urls     map[string]*Reservation // open registrations that hold theirs, by URL key
-	onMember map[string]sum          // open reservations that have not lapsed
-	ofPayer  map[string]sum          // open reservations that have not lapsed
-	failed   map[string][]failure    // of registrations, in order, by [urlMark]
+	lapsed   map[string]*Reservation   // of those
+	urls     map[string]*Reservation   // open registrations that hold theirs, by URL key
+	onMember map[string]sum            // open reservations that have not lapsed
+	ofPayer  map[string][]*Reservation // the open ones, the oldest first
+	failed   map[string][]Failure      // of registrations, in order, by [urlMark]
 	// unconfirmed are the applied ones that are to be asked for again.
 	unconfirmed map[string]*Reservation
 	blocks      blocks
 }
 
-// failure is of one registration.
-type failure struct {
-	at       time.Time
-	id       string
-	bar      string // [barKey] of its payer
-	stranger bool   // its payer had never paid here
+// Failure is a registration that failed or lapsed.
+type Failure struct {
+	At    time.Time
+	Payer string
+	id    string
 }
 
-func (f failure) compare(to failure) int {
-	return cmp.Or(f.at.Compare(to.at), cmp.Compare(f.id, to.id))
+func (f Failure) compare(to Failure) int {
+	return cmp.Or(f.At.Compare(to.At), cmp.Compare(f.id, to.id))
 }
 
-// failureOf gives that of a reservation, if it is one of a registration that bars its payer.
-func failureOf(r *Reservation) (f failure, ok bool) {
+// failureOf gives that of a reservation, if it is one of a registration that counts against its URL.
+func failureOf(r *Reservation) (f Failure, ok bool) {
 	at := r.FailedAt
 	if !r.Lapsed.IsZero() {
 		at = r.Lapsed
 	}
-	return failure{at, r.ID, string(r.Bar), !r.HadPaid}, r.Operation == OperationRegister && len(r.Bar) > 0
+	return Failure{at, r.Payer, r.ID}, len(r.URLMark) > 0
 }
 
 // sum is of some open reservations.
@@ -58,8 +57,8 @@ func add(sums map[string]sum, name string, count int, cents int64) {
 }
 
 func newIndex() index {
-	return index{open: map[string]*Reservation{}, lapsed: map[string]*Reservation{}, urls: map[string]*Reservation{}, onMember: map[string]sum{}, ofPayer: map[string]sum{},
-		failed: map[string][]failure{}, unconfirmed: map[string]*Reservation{}, blocks: blocks{}}
+	return index{open: map[string]*Reservation{}, lapsed: map[string]*Reservation{}, urls: map[string]*Reservation{}, onMember: map[string]sum{}, ofPayer: map[string][]*Reservation{},
+		failed: map[string][]Failure{}, unconfirmed: map[string]*Reservation{}, blocks: blocks{}}
 }
 
 // change replaces old by new; nil stands for none. With the arguments
@@ -72,12 +71,13 @@ func (x *index) change(old, new *Reservation) {
 	switch new.State {
 	case Reserved:
 		x.open[new.ID] = new
+		x.ofPayer[new.Payer] = append(x.ofPayer[new.Payer], new)
+		slices.SortStableFunc(x.ofPayer[new.Payer], older)
 		if !new.holds() {
 			x.lapsed[new.ID] = new
 			x.fail(new)
 			return
 		}
-		add(x.ofPayer, new.Payer, 1, new.Cents)
 		if new.Operation == OperationRegister {
 			x.urls[new.URLKey] = new
 		} else {
@@ -96,7 +96,7 @@ func (x *index) change(old, new *Reservation) {
 func (x *index) fail(r *Reservation) {
 	if f, ok := failureOf(r); ok {
 		all := x.failed[string(r.URLMark)]
-		at, _ := slices.BinarySearchFunc(all, f, failure.compare)
+		at, _ := slices.BinarySearchFunc(all, f, Failure.compare)
 		x.failed[string(r.URLMark)] = slices.Insert(all, at, f)
 	}
 }
@@ -105,7 +105,7 @@ func (x *index) fail(r *Reservation) {
 func (x *index) forgive(r *Reservation) {
 	f, _ := failureOf(r)
 	all := x.failed[string(r.URLMark)]
-	if at, found := slices.BinarySearchFunc(all, f, failure.compare); found {
+	if at, found := slices.BinarySearchFunc(all, f, Failure.compare); found {
 		x.failed[string(r.URLMark)] = slices.Delete(all, at, at+1)
 	}
 }
@@ -117,12 +117,15 @@ func (x *index) drop(r *Reservation) {
 	switch r.State {
 	case Reserved:
 		delete(x.open, r.ID)
+		left := slices.DeleteFunc(slices.Clone(x.ofPayer[r.Payer]), func(o *Reservation) bool { return o.ID == r.ID })
+		if x.ofPayer[r.Payer] = left; len(left) == 0 {
+			delete(x.ofPayer, r.Payer)
+		}
 		if !r.holds() {
 			delete(x.lapsed, r.ID)
 			x.forgive(r)
 			return
 		}
-		add(x.ofPayer, r.Payer, -1, -r.Cents)
 		if r.Operation == OperationRegister {
 			delete(x.urls, r.URLKey)
 		} else {
@@ -144,47 +147,22 @@ func (x *index) replace(r *Reservation) {
 	x.change(old, r)
 }
 
-// expire forgets what has run out. A failure can count with one that is an hour younger, which a
-// follower may apply later.
+// expire forgets what has run out.
 func (x *index) expire(now time.Time) {
 	for k, all := range x.failed {
-		if n := len(all); n == 0 || !now.Before(all[n-1].at.Add(2*FailurePeriod)) {
+		if all = recent(all, now); len(all) == 0 {
 			delete(x.failed, k)
+		} else {
+			x.failed[k] = all
 		}
 	}
 }
 
-// barred gives the end of the bar on this payer for this URL.
-func (x *index) barred(payer, urlKey string, now time.Time) (until time.Time, ok bool) {
-	bar := string(barKey(payer, urlKey))
-	for _, f := range slices.Backward(x.failed[string(urlMark(urlKey))]) {
-		if f.bar != bar {
-			continue
-		}
-		until = f.at.Add(BarPeriod)
-		if count, _ := x.failures(urlKey, now); count > 1 {
-			until = f.at.Add(FailurePeriod)
-		}
-		return until, now.Before(until)
+// recent gives those of some failures, in order, that still count.
+func recent(all []Failure, now time.Time) []Failure {
+	n := slices.IndexFunc(all, func(f Failure) bool { return now.Sub(f.At) < FailurePeriod })
+	if n < 0 {
+		return nil
 	}
-	return until, false
-}
-
-// failures is described at [View.URLFailures].
-func (x *index) failures(urlKey string, now time.Time) (count int, until time.Time) {
-	all := x.failed[string(urlMark(urlKey))]
-	n := len(all)
-	if n == 0 || !now.Before(all[n-1].at.Add(FailurePeriod)) {
-		return 0, time.Time{}
-	}
-	count = 1
-	if n > 1 && all[n-1].at.Sub(all[n-2].at) < FailurePeriod {
-		count = 2
-	}
-	for _, f := range slices.Backward(all) {
-		if f.stranger {
-			return count, f.at.Add(FailurePeriod)
-		}
-	}
-	return count, time.Time{}
+	return all[n:]
 }

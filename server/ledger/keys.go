@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"webring/core"
 )
 
 // Rows of the store. Numbers are 8 bytes, big endian, so that they sort.
@@ -16,7 +18,8 @@ import (
 //	'h' index                 tlog stored hash
 //	't' serial                tree size and root after this transaction
 //	'r' id                    reservation, JSON
-//	'k' replay key            id of the reservation that claimed it, for ever
+//	'q' slug 0 id             nothing; the reservation is a proof about this member
+//	'k' replay key            id of the reservation that claimed it, as long as that is kept
 //	'i' hash 0 payer          id of the latest reservation that a payer made under this hash of an
 //	                          idempotency key
 //	'o' id                    nothing; the reservation is open
@@ -27,8 +30,9 @@ import (
 //	'c' id                    nothing; applied, and not confirmed at depth yet
 //	'x' network 0 tx 0 seq    cents that the event gave (void: took, negative) for a payment;
 //	                          tx is the one that it names or that moved the money in the end
-//	'b' payer 0 seq           nothing; the event came back from an edge, about a payment of which
-//	                          no reservation is known to be the one
+//	'b' network 0 payer 0 binding 0 seq
+//	                          nothing; the event came back from an edge, about a payment that has
+//	                          no reservation yet
 //	'y' payer                 nothing; an event names a payment by this account, in lower case
 //	's' network               Unix time in ms up to which its transfers were looked through
 //	'a' network 0 payee       nothing; an earlier version took payments there to this payee; see [Tx.AnnouncePayees]
@@ -40,6 +44,7 @@ const (
 	prefixHash        = 'h'
 	prefixTransaction = 't'
 	prefixReservation = 'r'
+	prefixProof       = 'q'
 	prefixReplay      = 'k'
 	prefixIdempotency = 'i'
 	prefixOpen        = 'o'
@@ -58,7 +63,7 @@ const (
 	prefixTable       = 'd'
 
 	// prefixes are all of them.
-	prefixes = "ehtrkiofjwpcxbysagld"
+	prefixes = "ehtrqkiofjwpcxbysagld"
 
 	rowEvent = 0
 	rowTexts = 1
@@ -91,8 +96,8 @@ func changeKey(slug string, seq ...uint64) []byte {
 	return numbered(rowKey(prefixChange, slug, ""), seq)
 }
 
-func restoredKey(payer string, seq ...uint64) []byte {
-	return numbered(rowKey(prefixRestored, payer, ""), seq)
+func restoredKey(p core.Payment, seq ...uint64) []byte {
+	return numbered(rowKey(prefixRestored, p.Network, p.Payer, p.Binding, ""), seq)
 }
 
 func paymentKey(network, transaction string, seq ...uint64) []byte {

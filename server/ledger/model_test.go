@@ -17,12 +17,13 @@ import (
 // model is the second, obvious account of reservations: a list, and every
 // question a walk over it.
 type model struct {
-	all     []*ledger.Reservation
-	urls    map[string]string // by id, for those that failed too
-	removed map[string]bool
-	hidden  map[string]bool
-	blocked map[string]bool   // hosts
-	held    map[string]string // by URL: the member that moved there
+	all      []*ledger.Reservation
+	urls     map[string]string // by id, for those that failed too
+	removed  map[string]bool
+	redacted map[string]bool
+	hidden   map[string]bool
+	blocked  map[string]bool   // hosts
+	held     map[string]string // by URL: the member that moved there
 }
 
 func (m *model) find(ok func(*ledger.Reservation) bool) *ledger.Reservation {
@@ -59,31 +60,15 @@ func failed(v *ledger.Reservation) (since time.Time, is bool) {
 	return v.FailedAt, true
 }
 
-func (m *model) barred(payer, key string, now time.Time) bool {
-	period := ledger.BarPeriod
-	if m.failures(key, now) > 1 {
-		period = ledger.FailurePeriod
-	}
-	return m.find(func(v *ledger.Reservation) bool {
-		since, is := failed(v)
-		return is && v.Payer == payer && m.urls[v.ID] == key && now.Sub(since) < period
-	}) != nil
-}
-
-// failures counts the last of a URL, and the one before if it is not an hour older.
-func (m *model) failures(key string, now time.Time) (count int) {
-	var times []time.Time
+// failures gives the payers of what failed for a URL within an hour, with the instants.
+func (m *model) failures(key string, now time.Time) (all []string) {
 	for _, v := range m.all {
-		if since, is := failed(v); is && m.urls[v.ID] == key {
-			times = append(times, since)
+		if since, is := failed(v); is && m.urls[v.ID] == key && now.Sub(since) < ledger.FailurePeriod {
+			all = append(all, fmt.Sprint(since.UnixMilli(), " ", v.Payer))
 		}
 	}
-	slices.SortFunc(times, time.Time.Compare)
-	slices.Reverse(times)
-	for i, from := 0, now; i < min(2, len(times)) && from.Sub(times[i]) < ledger.FailurePeriod; i++ {
-		count, from = count+1, times[i]
-	}
-	return count
+	slices.Sort(all)
+	return all
 }
 
 // leave notes that a member holds no URL to which it has moved.
@@ -102,14 +87,10 @@ func (m *model) reserve(v *ledger.Reservation, now time.Time) error {
 	switch {
 	case taken != nil:
 		return errReplayed
-	case v.Operation == ledger.OperationBid && m.removed[v.Member]:
-		return core.ErrRemoved
 	case m.held[v.URLKey] != "":
 		return core.ErrURLTaken
 	case m.openURL(v.URLKey) != nil:
 		return ledger.ErrURLPending
-	case v.Operation == ledger.OperationRegister && m.barred(v.Payer, v.URLKey, now):
-		return ledger.ErrBarred
 	}
 	return nil
 }
@@ -120,6 +101,14 @@ func TestHistoriesAgreeWithTheModel(t *testing.T) {
 	for range 12 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { runHistory(t, rand.New(rand.NewPCG(seed, 0))) })
+	}
+}
+
+// redact deletes what may hold the words of a member from a reservation that was applied.
+func redact(v *ledger.Reservation) {
+	v.Body, v.Pinned, v.URLKey, v.Redacted = nil, nil, "", true
+	if v.Response != nil {
+		v.Response.Body = nil
 	}
 }
 
@@ -134,7 +123,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 	for _, s := range slugs {
 		r.join(s)
 	}
-	m := &model{urls: map[string]string{}, removed: map[string]bool{}, hidden: map[string]bool{}, blocked: map[string]bool{}, held: map[string]string{}}
+	m := &model{urls: map[string]string{}, removed: map[string]bool{}, redacted: map[string]bool{}, hidden: map[string]bool{}, blocked: map[string]bool{}, held: map[string]string{}}
 	pick := func(s []string) string { return s[rnd.IntN(len(s))] }
 
 	for step := range 120 {
@@ -194,6 +183,9 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 					after.Seq, err = tx.Append(bid(tx, v.Member, v.Cents), nil)
 					return errors.Join(err, tx.Update(&after))
 				})
+				if m.redacted[v.Member] {
+					redact(&after)
+				}
 			}
 			*v = after
 		case op < 8: // remove
@@ -201,26 +193,19 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 			if m.removed[slug] {
 				continue
 			}
-			err := r.do(func(tx *ledger.Tx) error { return remove(tx, slug, redacted) })
-			if open, _ := m.openOn(slug); open > 0 {
-				if err != ledger.ErrOpenReservation {
-					t.Fatalf("step %d: removing a member with %d open: %v", step, open, err)
-				}
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.must(func(tx *ledger.Tx) error { return remove(tx, slug, redacted) })
 			m.removed[slug], m.hidden[slug] = true, false
 			m.leave(slug)
 			for _, v := range m.all {
-				if redacted && v.State == ledger.Applied && v.Member == slug {
-					v.Body, v.Pinned, v.URLKey, v.Redacted = nil, nil, "", true
-					if v.Response != nil {
-						v.Response.Body = nil
-					}
+				switch {
+				case !redacted || v.Member != slug:
+				case v.State == ledger.Applied:
+					redact(v)
+				case v.State == ledger.Reserved:
+					v.Body = nil
 				}
 			}
+			m.redacted[slug] = redacted
 		case op < 9: // hide or show
 			slug := pick(slugs)
 			if m.removed[slug] {
@@ -230,16 +215,7 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 			if m.hidden[slug] {
 				e = &core.Shown{Stamp: now.UnixMilli(), Member: slug, Reason: "answered"}
 			}
-			err := r.do(func(tx *ledger.Tx) error { return appendEvent(tx, e) })
-			if open, _ := m.openOn(slug); open > 0 && !m.hidden[slug] {
-				if err != ledger.ErrOpenReservation {
-					t.Fatalf("step %d: hiding a member with %d open: %v", step, open, err)
-				}
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			r.must(func(tx *ledger.Tx) error { return appendEvent(tx, e) })
 			m.hidden[slug] = !m.hidden[slug]
 		case op < 10: // block or unblock
 			host := pick(urls)
@@ -255,33 +231,23 @@ func runHistory(t *testing.T, rnd *rand.Rand) {
 			if m.removed[slug] {
 				continue
 			}
-			open, _ := m.openOn(slug)
 			var want error
 			switch kind := rnd.IntN(5); {
 			case kind == 0:
-				if open > 0 {
-					want = ledger.ErrOpenReservation
-				}
-				if err := r.do(func(tx *ledger.Tx) error { return appendEvent(tx, &core.Left{Stamp: tx.Stamp(), Member: slug}) }); err != want {
-					t.Fatalf("step %d: leaving with %d open: %v", step, open, err)
-				}
-				if want == nil {
-					m.removed[slug], m.hidden[slug] = true, false
-					m.leave(slug)
-				}
+				r.must(func(tx *ledger.Tx) error { return appendEvent(tx, &core.Left{Stamp: tx.Stamp(), Member: slug}) })
+				m.removed[slug], m.hidden[slug] = true, false
+				m.leave(slug)
 			case kind == 1:
 				r.must(func(tx *ledger.Tx) error { return rename(tx, slug, fmt.Sprint("Name ", step)) })
 			default:
 				switch other := m.held[key]; {
-				case open > 0:
-					want = ledger.ErrOpenReservation
 				case m.openURL(key) != nil:
 					want = ledger.ErrURLPending
 				case other != "" && other != slug:
 					want = core.ErrURLTaken
 				}
 				if err := r.do(func(tx *ledger.Tx) error { return moveTo(tx, slug, "https://"+key) }); err != want {
-					t.Fatalf("step %d: moving %s to %s with %d open: %v, want %v", step, slug, key, open, err, want)
+					t.Fatalf("step %d: moving %s to %s: %v, want %v", step, slug, key, err, want)
 				}
 				if want == nil {
 					m.leave(slug)
@@ -344,12 +310,11 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 		if got := view.Open(); len(got) != len(open) || len(got) > 0 && !reflect.DeepEqual(got, open) {
 			t.Fatalf("step %d: open are %v, want %v", step, got, open)
 		}
-		each, eachHolding, eachLapsed := 0, 0, 0
+		each, eachHolding := 0, 0
 		view.EachOpen(func(*ledger.Reservation) { each++ })
 		view.EachHolding(func(*ledger.Reservation) { eachHolding++ })
-		view.EachLapsed(func(*ledger.Reservation) { eachLapsed++ })
-		if each != len(open) || eachHolding != holding || eachLapsed != each-holding {
-			t.Fatalf("step %d: each of %d is open, %d hold and %d have lapsed; want %d, %d", step, each, eachHolding, eachLapsed, len(open), holding)
+		if each != len(open) || eachHolding != holding {
+			t.Fatalf("step %d: each of %d is open, and %d hold; want %d, %d", step, each, eachHolding, len(open), holding)
 		}
 		if n := view.OpenPayments(); n != holding {
 			t.Fatalf("step %d: %d open payments, want %d", step, n, holding)
@@ -364,14 +329,14 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 			}
 		}
 		for _, p := range payers {
-			want, wantCents := 0, int64(0)
+			var want []*ledger.Reservation
 			for _, v := range open {
-				if v.Payer == p && holds(v) {
-					want, wantCents = want+1, wantCents+v.Cents
+				if v.Payer == p {
+					want = append(want, v)
 				}
 			}
-			if n, cents := view.OpenOfPayer(p); n != want || cents != wantCents {
-				t.Fatalf("step %d: %d payments of %s are open, of %d cents, want %d of %d", step, n, p, cents, want, wantCents)
+			if got := view.OpenOf(p); len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+				t.Fatalf("step %d: open of %s are %v, want %v", step, p, got, want)
 			}
 		}
 		for slug := range m.hidden {
@@ -387,13 +352,13 @@ func compare(t *testing.T, step int, r *ring, m *model, urls, payers []string) {
 			if _, got := view.URLPending(key); got != (m.openURL(key) != nil) {
 				t.Fatalf("step %d: %s pending is %t", step, key, got)
 			}
-			if got, _ := view.URLFailures(key); got != m.failures(key, r.now()) {
-				t.Fatalf("step %d: %d failures of %s, want %d", step, got, key, m.failures(key, r.now()))
+			var got []string
+			for _, f := range view.URLFailures(key) {
+				got = append(got, fmt.Sprint(f.At.UnixMilli(), " ", f.Payer))
 			}
-			for _, p := range payers {
-				if _, got := view.Barred(p, key); got != m.barred(p, key, r.now()) {
-					t.Fatalf("step %d: %s barred from %s is %t", step, p, key, got)
-				}
+			slices.Sort(got)
+			if want := m.failures(key, r.now()); !slices.Equal(got, want) {
+				t.Fatalf("step %d: failures of %s: %q, want %q", step, key, got, want)
 			}
 		}
 	})

@@ -288,8 +288,7 @@ func (l *Ledger) checkTree(f *fold, points ...Position) error {
 // loadIndex reads the blocklist, and the reservations that are open, to be confirmed, or
 // failed a moment ago.
 func (l *Ledger) loadIndex() error {
-	// The last failure that counts, and the one before that counts with it.
-	failed := failedKey(max(0, l.cfg.Now().Add(-2*FailurePeriod).UnixMilli()), "")
+	failed := failedKey(max(0, l.cfg.Now().Add(-FailurePeriod).UnixMilli()), "")
 	for _, list := range []struct {
 		from  []byte
 		state ReservationState

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"webring/core"
@@ -105,50 +104,16 @@ func (v *View) CreditedTo(network, transaction string) (member string, p core.Pa
 	return core.MemberOf(e), p, nil
 }
 
-// Restored is an event that came back from an edge without its reservation.
-type Restored struct {
-	Seq     uint64
-	Event   core.Event
-	Payment core.Payment // that it is about
-	Cents   int64        // that it gave for that
-}
-
-// Restored gives, in order, the events about payments of an account that [Tx.Adopt] added
-// and that have no reservation, from an instant on. Earlier events are not read.
-func (v *View) Restored(payer string, since time.Time) (found []Restored, err error) {
-	prefix := restoredKey(payer)
-	// Few accounts have any.
-	if some, err := v.rows(prefix, prefix, 1); err != nil || len(some) == 0 {
-		return nil, err
+// Restored gives the first event that [Tx.Adopt] added about a payment of this network, payer and
+// binding and that has no reservation yet; nil without one.
+func (v *View) Restored(p core.Payment) (seq uint64, e core.Event, err error) {
+	named := restoredKey(p)
+	numbers, err := v.numbers(named, named)
+	if err != nil || len(numbers) == 0 {
+		return 0, nil, err
 	}
-	first, err := v.firstSince(since)
-	if err != nil {
-		return nil, err
-	}
-	numbers, err := v.numbers(prefix, restoredKey(payer, first))
-	for _, seq := range numbers {
-		e, err := v.Event(seq)
-		if err != nil {
-			return nil, err
-		}
-		p, cents := core.PaymentOf(e)
-		found = append(found, Restored{seq, e, p, cents})
-	}
-	return found, err
-}
-
-// firstSince gives the number of the first event that is not before an instant,
-// or the next number. Stamps never decrease.
-func (v *View) firstSince(since time.Time) (seq uint64, err error) {
-	n := sort.Search(int(v.l.state.Seq()), func(i int) bool {
-		if err != nil {
-			return true
-		}
-		var e core.Event
-		e, err = v.Event(uint64(i))
-		return err != nil || !time.UnixMilli(e.When()).Before(since)
-	})
-	return uint64(n), err
+	e, err = v.Event(numbers[0])
+	return numbers[0], e, err
 }
 
 // numbers gives the numbers of the events that rows under a prefix name, in order, of those that are
@@ -193,8 +158,8 @@ func (tx *Tx) SetScanned(network string, until time.Time) error {
 	return tx.set(rowKey(prefixScanned, network), numberValue(uint64(until.UnixMilli())))
 }
 
-// Reservations gives up to n durable reservations in the order of their ids,
-// from the first id after the one given.
+// Reservations gives up to n durable reservations of payments in the order of their ids,
+// from the first id after the one given. It gives no proofs.
 func (m *memory) Reservations(after string, n int) ([]*Reservation, error) {
 	var found []*Reservation
 	prefix := []byte{prefixReservation}
@@ -209,7 +174,9 @@ func (m *memory) Reservations(after string, n int) ([]*Reservation, error) {
 		if err != nil {
 			return fmt.Errorf("reservation %q: %w", key[1:], err)
 		}
-		found = append(found, r)
+		if !r.proof() {
+			found = append(found, r)
+		}
 		return nil
 	})
 	return found, err
@@ -225,9 +192,7 @@ type Waste struct {
 	Client      string    `json:"client,omitempty"` // that brought the payment; "" if not known
 	Gas         uint64    `json:"gas"`              // units
 	Wei         string    `json:"wei"`              // what they cost
-	Late        bool      `json:"late,omitempty"`   // the payer is not to blame
-	Code        bool      `json:"code,omitempty"`   // the payer's account had code
-	Apart       bool      `json:"apart,omitempty"`  // the payer had paid for as much before: it does not count for others
+	Paid        bool      `json:"paid,omitempty"`   // the payer had paid here before
 }
 
 // AddWaste remembers what [View.Wastes] gives. It may fail with [ErrNotNow].

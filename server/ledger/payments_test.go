@@ -100,7 +100,7 @@ func TestWasteOutlivesTheProcess(t *testing.T) {
 	r := openedRing(t)
 	waste := func(transaction string, minutes time.Duration) ledger.Waste {
 		return ledger.Waste{At: start.Add(minutes * time.Minute), Network: "evm:8453", Transaction: transaction,
-			Payer: "did:pkh:eip155:8453:0xada", Client: "192.0.2.1", Gas: 58_323, Wei: "583230000", Late: minutes > 5}
+			Payer: "did:pkh:eip155:8453:0xada", Client: "192.0.2.1", Gas: 58_323, Wei: "583230000", Paid: minutes > 5}
 	}
 	newer, older := waste("0x01", 9), waste("0x02", 3)
 	holds := func(want ...ledger.Waste) {

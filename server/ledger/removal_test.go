@@ -137,6 +137,39 @@ func TestRedactionBesideTheRegistration(t *testing.T) {
 	r.reopen()
 }
 
+// A member is redacted while a bid on it is open: no word of it stays, and the bid still counts.
+func TestRedactionBesideAnOpenBid(t *testing.T) {
+	r := openedRing(t, "ada")
+	b := bidReservation("b", "ada", 100)
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(b) })
+	r.must(func(tx *ledger.Tx) error { return remove(tx, "ada", true) })
+	r.must(func(tx *ledger.Tx) error { return tx.Update(b) }) // a hand that still holds the words
+	for range 2 {
+		if err := r.store.Scan(nil, nil, func(_, value []byte) error {
+			if bytes.Contains(value, []byte("ada.org")) || bytes.Contains(value, []byte(base64ed(string(bidReservation("b", "ada", 100).Body)))) {
+				return errors.New("a word is stored")
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+		r.reopen()
+	}
+	r.must(func(tx *ledger.Tx) (err error) {
+		if b, err = tx.Get("b"); err != nil {
+			return err
+		}
+		b.State = ledger.Applied
+		b.Seq, err = tx.Append(bid(tx, "ada", 100), nil)
+		return errors.Join(err, tx.Update(b))
+	})
+	r.View(func(v *ledger.View) {
+		if at, _ := v.State().BySlug([]byte("ada")); v.State().Member(at).Total() != 200 || !b.Redacted {
+			t.Errorf("a total of %d, %+v", v.State().Member(at).Total(), b)
+		}
+	})
+}
+
 // A removal without redaction keeps what it has.
 func TestPlainRemovalKeepsTexts(t *testing.T) {
 	r := openedRing(t)
@@ -152,33 +185,4 @@ func TestPlainRemovalKeepsTexts(t *testing.T) {
 			t.Errorf("the reservation is %+v, %v", got, err)
 		}
 	})
-}
-
-// A member counts as leaving as long as anybody waits to remove it, and only
-// that member.
-func TestAnnouncedRemovalsAreCounted(t *testing.T) {
-	r := openedRing(t, "ada", "bob")
-	leaving := func(slug string) (yes bool) {
-		r.View(func(v *ledger.View) { yes = v.RemovalAnnounced(slug) })
-		return yes
-	}
-	if leaving("ada") {
-		t.Error("leaving before anybody asked")
-	}
-	one, two := r.AnnounceRemoval("ada"), r.AnnounceRemoval("ada")
-	one()
-	one() // a second call is none
-	if !leaving("ada") || leaving("bob") {
-		t.Errorf("while one still waits: ada %t, bob %t", leaving("ada"), leaving("bob"))
-	}
-	r.must(func(tx *ledger.Tx) error {
-		if !tx.View().RemovalAnnounced("ada") {
-			t.Error("not known inside a turn")
-		}
-		return nil
-	})
-	two()
-	if leaving("ada") {
-		t.Error("leaving after all have given up")
-	}
 }

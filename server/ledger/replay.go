@@ -63,6 +63,14 @@ func (l *Ledger) examine(b Batch) (*replayed, error) {
 			hashes++
 		case prefixReservation:
 			var r *Reservation
+			if value == nil {
+				if r, err = reservation(l.store().Get, key[1:]); err == nil && !r.proof() {
+					err = fmt.Errorf("%w: it deletes a payment", ErrReservation)
+				} else if err != nil && !errors.Is(err, ErrNoReservation) {
+					return nil, broken(err)
+				}
+				break
+			}
 			if r, err = decodeReservation(value); err == nil && (r.ID != key[1:] || r.State != Reserved && r.State != Applied && r.State != Failed) {
 				err = fmt.Errorf("%w: it is stored under another id, or is %q", ErrReservation, r.State)
 			}

@@ -16,7 +16,8 @@ import (
 type ReservationState string
 
 // A reservation starts as Reserved, before anything is sent to a chain, and
-// ends as Applied, with its event, or as Failed. It never leaves these two.
+// ends as Applied, with its event, or as Failed. It never leaves these two. A proof
+// is Applied from the start.
 const (
 	Reserved ReservationState = "reserved"
 	Applied  ReservationState = "applied"
@@ -29,28 +30,25 @@ const (
 	OperationBid      = "bid"
 )
 
-// BarPeriod is how long the payer of a failed registration cannot reserve the
-// same URL again, at least: see [View.Barred].
-const BarPeriod = 10 * time.Minute
-
-// FailurePeriod is how long a failed registration counts against its URL, for all
-// payers: see [View.URLFailures].
+// FailurePeriod is how long a failed registration counts against its URL: see
+// [View.URLFailures].
 const FailurePeriod = time.Hour
 
 // Reservation is a verified payment on its way into the ledger, and the record of it
 // afterwards. It is stored before the payment is sent, because a payment that was sent
-// can charge its payer.
+// can charge its payer. Payments are kept for ever.
+//
+// A reservation of 0 cents is the record of a proof, which an owner has given for a request
+// about its member. It is kept until [Tx.Forget].
 //
 // Byte slices of a reservation that came from a ledger are shared with it and
 // must not be changed; the struct is the caller's own.
 type Reservation struct {
 	ID        string           // challenge id
 	State     ReservationState // Reserved in a new one
-	Operation string           // OperationRegister or OperationBid
+	Operation string           // OperationRegister or OperationBid; any of a proof
 	URLKey    string           `json:",omitempty"` // register: identity key of the URL, until it fails
-	Bar       []byte           `json:",omitempty"` // set by Update when a registration fails or lapses; see barKey
-	URLMark   []byte           `json:",omitempty"` // set with Bar; see urlMark
-	HadPaid   bool             `json:",omitempty"` // set with Bar: the payer had paid here before
+	URLMark   []byte           `json:",omitempty"` // set by Update when a registration fails or lapses; see urlMark
 	Member    string           `json:",omitempty"` // slug; for register once applied
 	Cents     int64            // the whole payment
 	// OnlyIfRank is the rank without which nothing was to be paid, 0 for any.
@@ -63,7 +61,7 @@ type Reservation struct {
 	// Client.
 	Request string `json:",omitempty"`
 
-	// ReplayKeys are claimed for ever: no two reservations share one.
+	// ReplayKeys are claimed as long as the reservation is kept: no two share one.
 	ReplayKeys []string
 	// Payment is the payment method's own record, opaque here.
 	Payment json.RawMessage `json:",omitempty"`
@@ -87,7 +85,7 @@ type Reservation struct {
 	Outcome  string    `json:",omitempty"` // as shown to the payer
 	Reason   string    `json:",omitempty"` // as shown to the operator
 	FailedAt time.Time `json:",omitzero"`  // set by Update when it fails
-	Seq      uint64    `json:",omitempty"` // of its event; rules are the first event, so never 0
+	Seq      uint64    `json:",omitempty"` // of its event, for a proof the newest one then; rules are the first event, so never 0
 
 	Response  *Response `json:",omitempty"`
 	Delivered bool      `json:",omitempty"` // a 2xx has been written to a payer
@@ -95,7 +93,8 @@ type Reservation struct {
 	// Outcome then holds it.
 	Confirmed bool `json:",omitempty"`
 	// Redacted says that Body, Pinned, URLKey and the body of the response
-	// were deleted with the texts of the member. Set by the ledger.
+	// were deleted with the texts of the member. An answer that was made later stays. Set by the
+	// ledger.
 	Redacted bool `json:",omitempty"`
 }
 
@@ -111,15 +110,9 @@ var (
 	ErrNoReservation = errors.New("ledger: no such reservation")
 	// ErrURLPending says that another payment for the same URL is open.
 	ErrURLPending = errors.New("ledger: the URL is being paid for")
-	// ErrBarred says that this payer's last payment for the URL failed a short time
-	// ago: see [View.Barred].
-	ErrBarred = errors.New("ledger: the payer's last payment for this URL failed a moment ago")
 	// ErrReservation says that a reservation is malformed, or that a change
 	// of it is not one that a reservation can go through.
 	ErrReservation = errors.New("ledger: invalid reservation")
-	// ErrOpenReservation refuses to remove or hide a member while a payment for
-	// it is open. The caller waits and tries again.
-	ErrOpenReservation = errors.New("ledger: a payment for this member is open")
 )
 
 // ReplayedError names the reservation that holds a replay key, or the id, of
@@ -177,7 +170,7 @@ func (r *Reservation) check() error {
 		return wrong("id")
 	case len(r.Idempotency) > maxKey:
 		return wrong("idempotency hash")
-	case r.Cents <= 0:
+	case r.Cents <= 0 && !r.proof():
 		return wrong("amount")
 	case len(r.Client) > maxKey:
 		return wrong("client")
@@ -199,7 +192,9 @@ func (r *Reservation) check() error {
 			return wrong("member")
 		}
 	default:
-		return wrong("operation")
+		if !r.proof() {
+			return wrong("operation")
+		}
 	}
 	switch r.State {
 	case Reserved, Failed:
@@ -213,28 +208,27 @@ func (r *Reservation) check() error {
 	return nil
 }
 
-// barKey replaces a payer and a URL after a payment has failed. A hash recognises them, and
-// the URL of a failed payment must not be stored for ever.
-func barKey(payer, urlKey string) []byte {
-	sum := sha256.Sum256([]byte(payer + "\x00" + urlKey))
+// proof says whether r is the record of a proof, and not of a payment.
+func (r *Reservation) proof() bool { return r.Cents == 0 && r.State == Applied && r.Confirmed }
+
+// urlMark replaces a URL after a payment has failed. A hash recognises it, and the URL of a
+// failed payment must not be stored for ever.
+func urlMark(urlKey string) []byte {
+	sum := sha256.Sum256([]byte(urlKey))
 	return sum[:]
 }
 
-// urlMark replaces a URL in the same way, for all payers.
-func urlMark(urlKey string) []byte { return barKey("", urlKey) }
-
 // fail ends r at this instant, and replaces its URL by what is needed to recognise it.
-// hadPaid says whether its payer has paid here before.
-func (r *Reservation) fail(at time.Time, hadPaid bool) {
+func (r *Reservation) fail(at time.Time) {
 	r.FailedAt = at
-	r.mark(hadPaid)
+	r.mark()
 	r.URLKey = ""
 }
 
 // mark puts what recognises a failure of r into r.
-func (r *Reservation) mark(hadPaid bool) {
+func (r *Reservation) mark() {
 	if r.Operation == OperationRegister {
-		r.Bar, r.URLMark, r.HadPaid = barKey(r.Payer, r.URLKey), urlMark(r.URLKey), hadPaid
+		r.URLMark = urlMark(r.URLKey)
 	}
 }
 

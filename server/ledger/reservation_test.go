@@ -120,7 +120,7 @@ func TestReservationThatCouldNotBeAppliedIsRefused(t *testing.T) {
 		want error
 	}{
 		{"bid on nobody", bidReservation("b", "carol", 100), core.ErrUnknown},
-		{"bid on a removed member", bidReservation("b", "bob", 100), core.ErrRemoved},
+		{"bid on a removed member", bidReservation("c", "bob", 100), nil},
 		{"bid beyond the highest total", bidReservation("b", "ada", 2), core.ErrTotal},
 		{"bid up to the highest total", bidReservation("b", "ada", 1), nil},
 		{"URL of a member", registration("ada", "payer"), core.ErrURLTaken},
@@ -133,7 +133,7 @@ func TestReservationThatCouldNotBeAppliedIsRefused(t *testing.T) {
 }
 
 // A registration that has lapsed holds nothing, and is a failure of its URL until it is applied
-// after all. Its payer is told from others when the ledger is opened again.
+// after all. Opening the ledger again changes none of that.
 func TestALapsedRegistrationCanBeApplied(t *testing.T) {
 	r := openedRing(t)
 	v := registration("new", "payer")
@@ -146,12 +146,11 @@ func TestALapsedRegistrationCanBeApplied(t *testing.T) {
 		t.Helper()
 		r.reopen()
 		r.View(func(view *ledger.View) {
-			n, _ := view.URLFailures("new.org")
-			_, barred := view.Barred("payer", "new.org")
+			all := view.URLFailures("new.org")
 			_, pending := view.URLPending("new.org")
-			all := len(view.Open()) - view.OpenPayments()
-			if n != failures || barred != (failures > 0) || pending || all != lapsed || len(view.Open()) != open || view.OpenPayments() != 0 {
-				t.Errorf("%d failures, barred: %t, pending: %t, %d lapsed, %d open; want %d, %d, %d", n, barred, pending, all, len(view.Open()), failures, lapsed, open)
+			out := len(view.Open()) - view.OpenPayments()
+			if len(all) != failures || failures > 0 && all[0].Payer != "payer" || pending || out != lapsed || len(view.Open()) != open || view.OpenPayments() != 0 {
+				t.Errorf("failures %v, pending: %t, %d lapsed, %d open; want %d, %d, %d", all, pending, out, len(view.Open()), failures, lapsed, open)
 			}
 		})
 	}
@@ -166,11 +165,11 @@ func TestALapsedRegistrationCanBeApplied(t *testing.T) {
 	})
 	r.must(func(tx *ledger.Tx) error { return applyRegistration(tx, v, "new") })
 	r.View(func(view *ledger.View) {
-		if got, err := view.Get(v.ID); err != nil || got.Bar != nil || got.URLMark != nil || got.Lapsed.IsZero() {
+		if got, err := view.Get(v.ID); err != nil || got.URLMark != nil || got.Lapsed.IsZero() {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if _, barred := view.Barred("payer", "new.org"); barred {
-			t.Error("its payer is barred")
+		if all := view.URLFailures("new.org"); len(all) != 1 || all[0].Payer != "another" {
+			t.Errorf("failures: %v", all)
 		}
 	})
 }
@@ -183,6 +182,87 @@ func TestOpenRegistrationsCountTowardsTheCapacity(t *testing.T) {
 	r.join("ada")
 	if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(registration("more", "payer")) }); err != core.ErrCapacity {
 		t.Errorf("one more than there is room for: %v, want ErrCapacity", err)
+	}
+}
+
+// The row of a proof is found by its keys, is no payment in any list, and goes without a trace.
+func TestAProofIsKeptUntilItIsForgotten(t *testing.T) {
+	r := newRing(t)
+	w := follow(r)
+	r.must(func(tx *ledger.Tx) error { return appendEvent(tx, rules(tx)) })
+	r.join("ada")
+	proof := func(id string) *ledger.Reservation {
+		return &ledger.Reservation{ID: id, State: ledger.Applied, Confirmed: true, Operation: "leave", Member: "ada", Payer: "payer",
+			ReplayKeys: []string{"challenge:" + id}, Idempotency: "hash", Seq: 1}
+	}
+	found := func(ids ...string) {
+		t.Helper()
+		r.reopen()
+		w.catchUp(nil)
+		r.View(func(v *ledger.View) {
+			for _, member := range []string{"ada", ""} {
+				some, err := v.Proofs(member, nil, 10)
+				if err != nil || len(some) != len(ids) {
+					t.Fatalf("about %q: %v, %v", member, some, err)
+				}
+				for i, id := range ids {
+					if got, err := v.ByReplayKey("challenge:" + id); err != nil || !reflect.DeepEqual(got, some[i]) || got.ID != id {
+						t.Errorf("%+v, %v", got, err)
+					}
+				}
+			}
+			some, err := v.ByIdempotency("hash")
+			if err != nil || len(some) != min(1, len(ids)) || len(some) > 0 && some[0].ID != ids[len(ids)-1] {
+				t.Errorf("by its idempotency key: %v, %v", some, err)
+			}
+			if others, err := v.Proofs("a", nil, 10); err != nil || len(others) > 0 {
+				t.Errorf("about another member: %v, %v", others, err)
+			}
+		})
+		if some, err := r.Reservations("", 10); err != nil || len(some) > 0 {
+			t.Errorf("payments: %v, %v", some, err)
+		}
+		if a, err := r.Audit(t.Context()); err != nil || a.Applied > 0 || len(a.Findings) > 0 {
+			t.Errorf("%+v, %v", a, err)
+		}
+	}
+	first, second := proof("1"), proof("2")
+	r.must(func(tx *ledger.Tx) error { return tx.Spend(first) })
+	found("1")
+	if err := r.do(func(tx *ledger.Tx) error { return tx.Spend(proof("1")) }); !errors.As(err, new(*ledger.ReplayedError)) {
+		t.Errorf("a second time: %v", err)
+	}
+	r.must(func(tx *ledger.Tx) error { return tx.Spend(second) })
+	found("1", "2")
+	r.View(func(v *ledger.View) {
+		if rest, err := v.Proofs("", first, 10); err != nil || len(rest) != 1 || rest[0].ID != "2" {
+			t.Errorf("after the first: %v, %v", rest, err)
+		}
+	})
+	r.must(func(tx *ledger.Tx) error { return tx.Forget(first) })
+	found("2")
+	r.must(func(tx *ledger.Tx) error { return tx.Forget(second) })
+	found()
+	r.must(func(tx *ledger.Tx) error { return tx.Spend(proof("1")) })
+	found("1")
+
+	for name, change := range map[string]func(*ledger.Reservation){
+		"a payment":        func(v *ledger.Reservation) { v.Cents = 1 },
+		"an open one":      func(v *ledger.Reservation) { v.State = ledger.Reserved },
+		"not final":        func(v *ledger.Reservation) { v.Confirmed = false },
+		"without a key":    func(v *ledger.Reservation) { v.ReplayKeys = nil },
+		"without a member": func(v *ledger.Reservation) { v.Member = "" },
+	} {
+		v := proof("3")
+		change(v)
+		if err := r.do(func(tx *ledger.Tx) error { return tx.Spend(v) }); !errors.Is(err, ledger.ErrReservation) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	paid := bidReservation("paid", "ada", 100)
+	r.must(func(tx *ledger.Tx) error { return tx.Reserve(paid) })
+	if err := r.do(func(tx *ledger.Tx) error { return tx.Forget(paid) }); !errors.Is(err, ledger.ErrReservation) {
+		t.Errorf("a payment was forgotten: %v", err)
 	}
 }
 
@@ -258,8 +338,8 @@ func TestWhatWasReservedStays(t *testing.T) {
 	}
 }
 
-// A registration that came to nothing keeps no address: what the bar needs
-// tells nobody which URL it was. The bar outlasts a restart all the same.
+// A registration that came to nothing keeps no address, only a hash of it. It counts as a
+// failure of its URL all the same, after a restart, too.
 func TestFailedRegistrationForgetsItsURL(t *testing.T) {
 	r := openedRing(t)
 	v := registration("new", "payer")
@@ -273,87 +353,18 @@ func TestFailedRegistrationForgetsItsURL(t *testing.T) {
 	stored := func() []byte { return r.get("r" + v.ID) }
 	for name, update := range map[string]*ledger.Reservation{"as it is kept": v, "by a hand that still has the URL": &plain} {
 		r.pass(time.Minute)
-		update.State, update.Bar = ledger.Failed, nil
+		update.State, update.URLMark = ledger.Failed, nil
 		r.must(func(tx *ledger.Tx) error { return tx.Update(update) })
 		r.reopen()
 		if bytes.Contains(stored(), []byte("new.org")) {
 			t.Errorf("updated %s: the URL is stored: %s", name, stored())
 		}
-		again := registration("new", "payer")
-		again.ID, again.ReplayKeys = "again", []string{"again"}
-		if err := r.do(func(tx *ledger.Tx) error { return tx.Reserve(again) }); err != ledger.ErrBarred {
-			t.Errorf("updated %s: the same payer: %v, want ErrBarred", name, err)
-		}
 		r.View(func(v *ledger.View) {
-			if until, _ := v.Barred("payer", "new.org"); !until.Equal(start.Add(ledger.BarPeriod)) {
-				t.Errorf("updated %s: barred until %v", name, until)
+			if all := v.URLFailures("new.org"); len(all) != 1 || all[0].Payer != "payer" || !all[0].At.Equal(start) {
+				t.Errorf("updated %s: failures %v", name, all)
 			}
 		})
 	}
-}
-
-// paysOnce gives an account the event that makes it one that has paid.
-func (r *ring) paysOnce(payer string) {
-	r.t.Helper()
-	r.must(func(tx *ledger.Tx) error {
-		e := bid(tx, "ada", 100)
-		e.Payment = core.Payment{Method: "evm", Network: "evm:1", Transaction: "0x" + payer, Payer: payer}
-		return appendEvent(tx, e)
-	})
-}
-
-// Once two registrations of a URL have failed, whoever paid for one of them is barred
-// from the URL for an hour. For that long accounts that never paid here are kept out
-// after a failure of their like, but not after one of an account that has paid: ten
-// that have bid once would otherwise hold a URL for ever, each for a minute.
-func TestAccountsThatHavePaidDoNotHoldAURLByTurns(t *testing.T) {
-	r := openedRing(t, "ada")
-	for _, payer := range []string{"paid-1", "paid-2", "paid-3"} {
-		r.paysOnce(payer)
-	}
-	n := 0
-	fail := func(payer string) {
-		t.Helper()
-		v := registration("new", payer)
-		n++
-		v.ID = fmt.Sprint(n)
-		v.ReplayKeys = []string{v.ID}
-		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-		r.must(func(tx *ledger.Tx) error {
-			v.State = ledger.Failed
-			return tx.Update(v)
-		})
-		r.reopen()
-	}
-	expect := func(count int, until time.Duration, bars map[string]time.Duration) {
-		t.Helper()
-		r.View(func(v *ledger.View) {
-			got, to := v.URLFailures("new.org")
-			if want := start.Add(until); got != count || !to.Equal(want) && (until != 0 || !to.IsZero()) {
-				t.Errorf("%d failures, kept out until %v; want %d, %v", got, to, count, want)
-			}
-			for _, payer := range []string{"new-1", "paid-1", "paid-2", "paid-3"} {
-				to, barred := v.Barred(payer, "new.org")
-				if want, is := bars[payer]; barred != is || is && !to.Equal(start.Add(want)) {
-					t.Errorf("%s is barred: %v, until %v; want %v, %v", payer, barred, to, is, start.Add(want))
-				}
-			}
-		})
-	}
-	const m = time.Minute
-	fail("paid-1")
-	expect(1, 0, map[string]time.Duration{"paid-1": 10 * m})
-	r.pass(5 * m)
-	fail("paid-2")
-	expect(2, 0, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m})
-	r.pass(5 * m)
-	fail("new-1")
-	expect(2, 70*m, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m, "new-1": 70 * m})
-	r.pass(5 * m)
-	fail("paid-3")
-	expect(2, 70*m, map[string]time.Duration{"paid-1": 60 * m, "paid-2": 65 * m, "new-1": 70 * m, "paid-3": 75 * m})
-	r.pass(50 * m)
-	expect(2, 70*m, map[string]time.Duration{"new-1": 70 * m, "paid-3": 75 * m})
 }
 
 // A turn reads what it has stored, whatever its caller does with what it was given before.

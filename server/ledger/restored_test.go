@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -10,16 +9,14 @@ import (
 	"webring/server/ledger"
 )
 
-// counted is a store that counts the rows that are read, and the rows under one
-// prefix that a batch deletes.
+// counted is a store that counts the rows that are read.
 type counted struct {
 	ledger.Store
-	read, deleted int
-	prefix        byte
+	read int
 }
 
-func (r *ring) count(prefix byte) *counted {
-	c := &counted{Store: r.store, prefix: prefix}
+func (r *ring) count() *counted {
+	c := &counted{Store: r.store}
 	r.over = func(ledger.Store) ledger.Store { return c }
 	r.reopen()
 	return c
@@ -37,24 +34,21 @@ func (c *counted) Scan(prefix, from []byte, fn func(key, value []byte) error) er
 	})
 }
 
-func (c *counted) Commit(b ledger.Batch) error {
-	for key, value := range b {
-		if key[0] == c.prefix && value == nil {
-			c.deleted++
-		}
-	}
-	return c.Store.Commit(b)
+// payment is one of payer with a binding, on the network of all payments here.
+func payment(payer, binding string) core.Payment {
+	return core.Payment{Method: "coin", Network: "coin:test", Payer: payer, Binding: binding}
 }
 
-// adopt has n bids on ada come back, a second apart, and gives the last one's number.
-func (r *ring) adopt(n int, payer string) (last uint64) {
+// adopt has n bids on ada come back, all with one binding, and gives the last one's number.
+func (r *ring) adopt(n int, payer, binding string) (last uint64) {
 	r.t.Helper()
 	for range n {
 		r.pass(time.Second)
 		r.must(func(tx *ledger.Tx) error {
 			last = tx.State().Seq()
-			event, err := core.AppendEvent(nil, &core.Bid{Stamp: tx.Stamp(), Member: "ada", Amount: 100,
-				Payment: core.Payment{Method: "coin", Network: "coin:test", Transaction: fmt.Sprintf("0x%x", last), Payer: payer}})
+			p := payment(payer, binding)
+			p.Transaction = fmt.Sprintf("0x%x", last)
+			event, err := core.AppendEvent(nil, &core.Bid{Stamp: tx.Stamp(), Member: "ada", Amount: 100, Payment: p})
 			if err != nil {
 				return err
 			}
@@ -64,88 +58,71 @@ func (r *ring) adopt(n int, payer string) (last uint64) {
 	return last
 }
 
-// returned gives the numbers of what came back of a payer since an instant.
-func (r *ring) returned(payer string, since time.Time) (numbers []uint64) {
+// returned gives the number of the event that came back of a payment, 0 for none.
+func (r *ring) returned(p core.Payment) (seq uint64) {
 	r.t.Helper()
 	r.View(func(v *ledger.View) {
-		events, err := v.Restored(payer, since)
-		if err != nil {
+		var err error
+		if seq, _, err = v.Restored(p); err != nil {
 			r.t.Fatal(err)
 		}
-		for _, e := range events {
-			numbers = append(numbers, e.Seq)
-		}
 	})
-	return numbers
+	return seq
 }
 
-// What came back long ago is not read again for every payment, however much it is.
-func TestRestoredReadsNothingOfLongAgo(t *testing.T) {
+// What came back of other payments is not read for every payment, however much it is, and is no
+// event of it.
+func TestRestoredReadsNothingOfOtherPayments(t *testing.T) {
 	r := openedRing(t, "ada")
-	r.adopt(1500, "payer")
-	r.adopt(1, "another")
-	since := r.now()
-	last := r.adopt(3, "payer")
-	c := r.count('b')
+	r.adopt(1500, "payer", "0x01")
+	r.adopt(1, "another", "0x5a")
+	want := r.adopt(1, "payer", "0x5a")
+	c := r.count()
 	c.read = 0
-	if got, want := r.returned("payer", since), []uint64{last - 2, last - 1, last}; !slices.Equal(got, want) {
-		t.Errorf("events %v, want %v", got, want)
+	if got := r.returned(payment("payer", "0x5a")); got != want || c.read > 4 {
+		t.Errorf("event %d, want %d; %d rows were read", got, want, c.read)
 	}
-	// A search among the events, and what there is since.
-	if c.read > 20 {
-		t.Errorf("%d rows were read", c.read)
-	}
-	if got := r.returned("payer", time.Time{}); len(got) != 1503 {
-		t.Errorf("of all times: %d events", len(got))
-	}
-	if got := r.returned("payer", r.now().Add(time.Second)); len(got) != 0 {
-		t.Errorf("of the future: %v", got)
+	elsewhere := payment("payer", "0x5a")
+	elsewhere.Network = "coin:other"
+	for _, other := range []core.Payment{payment("payer", ""), payment("payer", "0x5"), payment("new", "0x5a"), elsewhere} {
+		if got := r.returned(other); got != 0 {
+			t.Errorf("event %d is for %+v", got, other)
+		}
 	}
 }
 
-// A payment leaves nothing that later ones of the same payer have to go over.
-func TestPaymentsLeaveNothingForLaterOnesToRead(t *testing.T) {
+// What the operator has put right is no event of a payment.
+func TestAdjustmentsThatComeBackAreNoPayments(t *testing.T) {
 	r := openedRing(t, "ada")
-	c := r.count('b')
-	for i := range 30 {
-		v := bidReservation(fmt.Sprint("bid-", i), "ada", 100)
-		r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
-		r.must(func(tx *ledger.Tx) (err error) {
-			v.State = ledger.Applied
-			if v.Seq, err = tx.Append(bid(tx, "ada", 100), nil); err != nil {
-				return err
-			}
-			return tx.Update(v)
-		})
-	}
-	if c.deleted != 0 {
-		t.Errorf("%d rows were deleted that never were", c.deleted)
-	}
-	c.read = 0
-	if got := r.returned("payer", time.Time{}); len(got) != 0 || c.read != 0 {
-		t.Errorf("%v, with %d rows read", got, c.read)
+	r.must(func(tx *ledger.Tx) error {
+		p := payment("payer", "0x5a")
+		p.Transaction = "0x1"
+		event, err := core.AppendEvent(nil, &core.Adjusted{Stamp: tx.Stamp(), Adjustment: core.Credit, Member: "ada", Amount: 100, Reason: "test", Payment: p})
+		if err != nil {
+			return err
+		}
+		return tx.Adopt(ledger.Record{Event: event})
+	})
+	if got := r.returned(payment("payer", "0x5a")); got != 0 {
+		t.Errorf("event %d", got)
 	}
 }
 
 // An event that came back is taken by one reservation, from its own turn on.
 func TestRestoredEventIsTakenOnce(t *testing.T) {
 	r := openedRing(t, "ada")
-	last := r.adopt(2, "payer")
-	v := bidReservation("bid", "ada", 100)
-	r.must(func(tx *ledger.Tx) error { return tx.Reserve(v) })
+	p := payment("payer", "0x5a")
+	last := r.adopt(2, "payer", "0x5a")
 	r.must(func(tx *ledger.Tx) error {
-		v.State, v.Seq = ledger.Applied, last-1
-		if err := tx.Update(v); err != nil {
-			return err
-		}
-		if events, err := tx.View().Restored("payer", time.Time{}); err != nil || len(events) != 1 || events[0].Seq != last {
-			t.Errorf("in its own turn: %v, %v", events, err)
+		tx.Claim(p, last-1)
+		if seq, _, err := tx.View().Restored(p); err != nil || seq != last {
+			t.Errorf("in its own turn: %d, %v", seq, err)
 		}
 		return nil
 	})
 	for range 2 {
-		if got := r.returned("payer", time.Time{}); !slices.Equal(got, []uint64{last}) {
-			t.Errorf("%v are left", got)
+		if got := r.returned(p); got != last {
+			t.Errorf("%d is left", got)
 		}
 		r.reopen()
 	}

@@ -16,7 +16,6 @@ type Table string
 // The tables. A name is a part of each stored key, so it never changes.
 const (
 	Reports Table = "reports" // readiness reports, by id: see server/sites/score/local
-	Proofs  Table = "proofs"  // spent proofs of owners, by member and challenge: see server/paid
 	Drafts  Table = "drafts"  // reports that nothing may rest on, by age
 	Hops    Table = "hops"    // hops by days and members: see server/aside
 	Visits  Table = "visits"  // visits to members: see server/sites/visits
@@ -24,7 +23,7 @@ const (
 )
 
 // tables are all of them.
-var tables = []Table{Reports, Drafts, Proofs, Hops, Visits, News}
+var tables = []Table{Reports, Drafts, Hops, Visits, News}
 
 // Bounds of tables: the bytes of a key, the bytes of a value, and what one turn may change, in
 // rows and in bytes. A turn that has more to change leaves the rest to the next one.

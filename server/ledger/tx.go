@@ -81,13 +81,11 @@ func (tx *Tx) View() *View { return &View{tx.l.memory, tx.get, tx.rows} }
 //
 // Afterwards [Tx.State] has the event, with ranks, and the function must not fail. If
 // Append itself fails, it has done nothing: the event is beyond a limit or does not apply
-// ([core.State.Apply]), it removes, hides or moves a member for which a payment is
-// open, or takes it out of the ring for its owner ([ErrOpenReservation]), it moves a member
-// to a URL that is being paid for ([ErrURLPending]), or nothing can be written
-// ([ErrNotNow]).
+// ([core.State.Apply]), it moves a member to a URL that is being paid for ([ErrURLPending]),
+// or nothing can be written ([ErrNotNow]).
 //
 // A removal with redaction deletes the texts of all events of the member, and whatever may hold
-// them in the reservations that paid for the member.
+// them in the reservations for the member. Those that are open keep what their effect needs.
 func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	var texts []byte
 	if !takes(e, t) {
@@ -101,9 +99,6 @@ func (tx *Tx) Append(e core.Event, t *core.Texts) (seq uint64, err error) {
 	event, err := core.AppendEvent(nil, e)
 	if err != nil {
 		return 0, err
-	}
-	if tx.l.index.onMember[settling(e)].count > 0 {
-		return 0, ErrOpenReservation
 	}
 	if _, moves := e.(*core.Moved); moves && tx.l.index.urls[string(core.AppendKey(nil, []byte(t.URL.Value)))] != nil {
 		return 0, ErrURLPending
@@ -122,15 +117,6 @@ func takes(e core.Event, t *core.Texts) bool {
 		return t == nil || t.Words.Value != ""
 	}
 	return t == nil
-}
-
-// settling returns the slug of the member if an event must wait for its open payments, or "".
-func settling(e core.Event) string {
-	switch e.(type) {
-	case *core.Removed, *core.Hidden, *core.Moved, *core.Left, *core.Departed:
-		return core.MemberOf(e)
-	}
-	return ""
 }
 
 // SetBack adds the event that sets the clock of the ring back to the present, after a clock that
@@ -157,8 +143,8 @@ func (tx *Tx) SetBack(reason string) (seq uint64, err error) {
 }
 
 // Adopt adds an event that this ledger has signed and lost: its encoding and that of its
-// texts come from an edge. It fails as [Tx.Append] does, but not for open payments: the
-// event may be for one of them, which finds it by [View.Restored] once it has settled.
+// texts come from an edge. It fails as [Tx.Append] does, but not for a URL that is being paid for:
+// the event may be for that payment, which finds it by [View.Restored] once it has settled.
 func (tx *Tx) Adopt(r Record) error {
 	if err := snap.Verify(r.Event, r.Texts); err != nil {
 		return err
@@ -171,11 +157,17 @@ func (tx *Tx) Adopt(r Record) error {
 	if err != nil {
 		return err
 	}
-	if p, _ := core.PaymentOf(e); p.Transaction != "" {
-		tx.rows[string(restoredKey(p.Payer, seq))] = []byte{}
+	if _, adjusted := e.(*core.Adjusted); adjusted {
+		return nil // an adjustment is no payment's own event
+	}
+	if p, _ := core.PaymentOf(e); p.Binding != "" {
+		tx.rows[string(restoredKey(p, seq))] = []byte{}
 	}
 	return nil
 }
+
+// Claim notes that an event that [View.Restored] gave has its reservation.
+func (tx *Tx) Claim(p core.Payment, seq uint64) { tx.rows[string(restoredKey(p, seq))] = nil }
 
 // add adds an event with its rows.
 func (tx *Tx) add(e core.Event, event, texts []byte) (seq uint64, err error) {
@@ -285,6 +277,19 @@ func (tx *Tx) addRedactions(rows Batch, slug string) (redacted []*Reservation, e
 		}
 		rows[string(rowKey(prefixReservation, r.ID))] = b
 		redacted = append(redacted, r)
+	}
+	for _, open := range tx.l.index.open {
+		if open.Operation != OperationBid || open.Member != slug {
+			continue
+		}
+		r := *open
+		r.Body = nil
+		b, err := encodeReservation(&r)
+		if err != nil {
+			return nil, err
+		}
+		rows[string(rowKey(prefixReservation, r.ID))] = b
+		redacted = append(redacted, &r)
 	}
 	return redacted, nil
 }

@@ -9,23 +9,13 @@ import (
 )
 
 // Reserve stores a new reservation in the state [Reserved] and claims its
-// replay keys for ever. It sets Created.
+// replay keys. It sets Created.
 //
 // It fails with a [*ReplayedError] when its id or one of its keys is known,
-// for a registration with [ErrURLPending] or [ErrBarred], with the error of
+// for a registration with [ErrURLPending], with the error of
 // [core.State.Apply] when the event that is paid for could not be applied, and
 // with [ErrNotNow].
 func (tx *Tx) Reserve(r *Reservation) error {
-	return tx.reserve(r, false)
-}
-
-// ReserveUnbarred is [Tx.Reserve] for a payment that has already been received, or for a payer that
-// the site itself names: an earlier failure does not bar that payer.
-func (tx *Tx) ReserveUnbarred(r *Reservation) error {
-	return tx.reserve(r, true)
-}
-
-func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 	if r.State != Reserved {
 		return fmt.Errorf("%w: a new one is not %s", ErrReservation, r.State)
 	}
@@ -35,9 +25,6 @@ func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 	}
 	if err := tx.checkApplicable(stored); err != nil {
 		return err
-	}
-	if _, barred := tx.l.index.barred(stored.Payer, stored.URLKey, stored.Created); barred && !unbarred {
-		return ErrBarred
 	}
 	if err := tx.put(stored); err != nil {
 		return err
@@ -49,7 +36,7 @@ func (tx *Tx) reserve(r *Reservation, unbarred bool) error {
 }
 
 // StoreUnapplied stores a payment that was received and can have no effect, as one that has [Failed],
-// without the request's words. It bars no payer. It fails as [Tx.Reserve] does if the payment is known,
+// without the request's words. It is no failure of a URL. It fails as [Tx.Reserve] does if the payment is known,
 // and with [ErrNotNow].
 func (tx *Tx) StoreUnapplied(r *Reservation) error {
 	if r.State != Failed {
@@ -64,6 +51,46 @@ func (tx *Tx) StoreUnapplied(r *Reservation) error {
 		return err
 	}
 	*r = *stored
+	return nil
+}
+
+// Spend stores a proof: a reservation of 0 cents about a member, [Applied] and Confirmed. It sets
+// Created. It fails as [Tx.Reserve] does if the proof is known, and with [ErrNotNow].
+func (tx *Tx) Spend(r *Reservation) error {
+	if !r.proof() {
+		return fmt.Errorf("%w: it is no proof", ErrReservation)
+	}
+	stored, err := tx.admit(r)
+	if err == nil {
+		r.Created = stored.Created
+		err = tx.put(stored)
+	}
+	return err
+}
+
+func proofKey(r *Reservation) []byte { return rowKey(prefixProof, r.Member, r.ID) }
+
+// Forget deletes a proof and all by which it is found. It may fail with [ErrNotNow].
+func (tx *Tx) Forget(r *Reservation) error {
+	if !r.proof() {
+		return fmt.Errorf("%w: payments are not deleted", ErrReservation)
+	}
+	if tx.refused != nil {
+		return tx.refused
+	}
+	key := rowKey(prefixIdempotency, r.Idempotency, r.Payer)
+	latest, err := tx.get(key)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if string(latest) == r.ID {
+		tx.rows[string(key)] = nil
+	}
+	for _, key := range r.ReplayKeys {
+		tx.rows[string(rowKey(prefixReplay, key))] = nil
+	}
+	tx.rows[string(rowKey(prefixReservation, r.ID))] = nil
+	tx.rows[string(proofKey(r))] = nil
 	return nil
 }
 
@@ -106,13 +133,15 @@ func (tx *Tx) put(r *Reservation) error {
 	if r.Idempotency != "" {
 		tx.rows[string(rowKey(prefixIdempotency, r.Idempotency, r.Payer))] = []byte(r.ID)
 	}
+	if r.proof() {
+		tx.rows[string(proofKey(r))] = []byte{}
+	}
 	return nil
 }
 
 // checkApplicable says why the event that a new reservation pays for could not be applied.
 // If it can be now, it can be later, until it lapses: registrations of one URL exclude each other,
-// removal waits for open bids, bids on hidden members apply, and open reservations count towards the
-// limits.
+// bids on hidden and removed members apply, and open reservations count towards the limits.
 func (tx *Tx) checkApplicable(r *Reservation) error {
 	s, x := tx.l.state, &tx.l.index
 	if r.Operation == OperationBid {
@@ -120,8 +149,6 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 		switch {
 		case !ok:
 			return core.ErrUnknown
-		case s.Member(o).Removed:
-			return core.ErrRemoved
 		case s.Member(o).Total()+x.onMember[r.Member].cents+r.Cents > core.MaxTotal:
 			return core.ErrTotal
 		}
@@ -142,7 +169,7 @@ func (tx *Tx) checkApplicable(r *Reservation) error {
 // Update stores a reservation anew. What was reserved (operation, URL, amount,
 // payer, keys) stays; the state goes from [Reserved] to [Applied] or [Failed]
 // or stays. If the reservation fails, Update sets FailedAt, and replaces a registration's
-// URL by hashes that recognise it. One with Lapsed set counts as failed from then on, unless
+// URL by a hash that recognises it. One with Lapsed set counts as failed from then on, unless
 // it is applied. What was deleted stays deleted, whatever r holds, and
 // what a redaction would have deleted is not stored. It may fail with [ErrNotNow].
 func (tx *Tx) Update(r *Reservation) error {
@@ -156,14 +183,18 @@ func (tx *Tx) Update(r *Reservation) error {
 	stored := *r
 	if old.Redacted {
 		stored.redact()
+		stored.Response = old.Response
 	}
 	if old.State == Failed {
 		stored.URLKey = ""
 	}
+	if old.Body == nil {
+		stored.Body = nil
+	}
 	if err := old.checkChange(&stored); err != nil {
 		return err
 	}
-	stored.Created, stored.FailedAt, stored.Bar, stored.URLMark, stored.HadPaid = old.Created, old.FailedAt, old.Bar, old.URLMark, old.HadPaid
+	stored.Created, stored.FailedAt, stored.URLMark = old.Created, old.FailedAt, old.URLMark
 	if !old.Lapsed.IsZero() {
 		stored.Lapsed = old.Lapsed
 	}
@@ -173,23 +204,26 @@ func (tx *Tx) Update(r *Reservation) error {
 			return err
 		}
 		if ends {
-			stored.fail(time.UnixMilli(tx.stamp).UTC(), hadPaid)
+			stored.fail(time.UnixMilli(tx.stamp).UTC())
 		} else {
-			stored.mark(hadPaid)
+			stored.mark()
 		}
 		if stored.Endless && hadPaid {
 			tx.rows[string(payerKey(stored.Payer))] = owes
 		}
 	}
 	if stored.State == Applied {
-		stored.Bar, stored.URLMark, stored.HadPaid = nil, nil, false
+		stored.URLMark = nil
 	}
 	if stored.State == Failed || stored.Confirmed {
 		stored.Client, stored.Request = "", ""
 	}
-	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && tx.l.state.Member(at).Redacted {
-		// Its event came back from an edge, and with it the redaction.
+	if at, ok := tx.l.state.BySlug([]byte(stored.Member)); ok && stored.State == Applied && !stored.Redacted && tx.l.state.Member(at).Redacted {
+		// The member was redacted while the payment was open, or by events that came back from an edge.
+		// Its answer was made without the words.
+		response := stored.Response
 		stored.redact()
+		stored.Response = response
 	}
 	b, err := encodeReservation(&stored)
 	if err != nil {
@@ -202,9 +236,6 @@ func (tx *Tx) Update(r *Reservation) error {
 			tx.rows[string(failedKey(tx.stamp, r.ID))] = []byte{}
 		} else {
 			tx.rows[string(rowKey(prefixPaid, stored.Member, r.ID))] = []byte{}
-			if err := tx.claimRestored(stored.Payer, stored.Seq); err != nil {
-				return err
-			}
 		}
 	}
 	if stored.State == Applied {
@@ -218,19 +249,6 @@ func (tx *Tx) Update(r *Reservation) error {
 	tx.reindex(old, &stored)
 	*r = stored
 	return nil
-}
-
-// claimRestored notes that a restored event has its reservation. Hardly any event is a
-// restored one. A row that does not exist is not deleted, because a store may keep a mark
-// for each deletion, which [View.Restored] would have to skip.
-func (tx *Tx) claimRestored(payer string, seq uint64) error {
-	key := restoredKey(payer, seq)
-	_, err := tx.get(key)
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	tx.rows[string(key)] = nil
-	return err
 }
 
 // reindex changes the index at once, so that this turn sees its own work.

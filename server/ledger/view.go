@@ -3,7 +3,7 @@ package ledger
 import (
 	"cmp"
 	"slices"
-	"sync"
+	"strings"
 	"time"
 
 	"webring/core"
@@ -45,13 +45,10 @@ func (v *View) URLPending(urlKey string) (until time.Time, pending bool) {
 	return until, false
 }
 
-// URLFailures says how many registrations of the URL with this identity key have
-// failed in the last hour ([FailurePeriod]): 0, 1, or 2 for more. Two that are farther
-// apart do not count together. until is an hour after the last failure of an account
-// that had not paid here, or zero without one: failures of accounts that have paid must
-// not keep out the others.
-func (v *View) URLFailures(urlKey string) (count int, until time.Time) {
-	return v.l.index.failures(urlKey, v.l.cfg.Now())
+// URLFailures gives the registrations of the URL with this identity key that failed or
+// lapsed in the last hour ([FailurePeriod]), the oldest first.
+func (v *View) URLFailures(urlKey string) []Failure {
+	return slices.Clone(recent(v.l.index.failed[string(urlMark(urlKey))], v.l.cfg.Now()))
 }
 
 // OpenOnMember says how many payments for a member are open and have not lapsed, and their sum in
@@ -61,12 +58,9 @@ func (v *View) OpenOnMember(slug string) (count int, cents int64) {
 	return m.count, m.cents
 }
 
-// OpenOfPayer says how many payments of a payer are open and have not lapsed, and their sum
-// in cents.
-func (v *View) OpenOfPayer(payer string) (count int, cents int64) {
-	s := v.l.index.ofPayer[payer]
-	return s.count, s.cents
-}
+// OpenOf gives the open reservations of a payer, those that have lapsed, too, the oldest first. They
+// must not be changed.
+func (v *View) OpenOf(payer string) []*Reservation { return v.l.index.ofPayer[payer] }
 
 // OpenPayments is how many payments are open in all and have not lapsed.
 func (v *View) OpenPayments() int { return len(v.l.index.open) - len(v.l.index.lapsed) }
@@ -107,13 +101,6 @@ func (v *View) EachHolding(f func(r *Reservation)) {
 	})
 }
 
-// EachLapsed calls f with each open reservation that has lapsed, in no order. f must not change it.
-func (v *View) EachLapsed(f func(r *Reservation)) {
-	for _, r := range v.l.index.lapsed {
-		f(r)
-	}
-}
-
 // EachOpen calls f with each open reservation, those that have lapsed, too, in no order. f must
 // not change it.
 func (v *View) EachOpen(f func(r *Reservation)) {
@@ -131,26 +118,43 @@ func oldestFirst(some map[string]*Reservation) []*Reservation {
 		copied := *r
 		all = append(all, &copied)
 	}
-	slices.SortFunc(all, func(a, b *Reservation) int {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(all, older)
 	return all
+}
+
+func older(a, b *Reservation) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
 // Unconfirmed gives the applied payments that are still to be asked for, the
 // oldest first.
 func (v *View) Unconfirmed() []*Reservation { return oldestFirst(v.l.index.unconfirmed) }
 
-// Barred says until when this payer cannot reserve the URL with this identity key,
-// because its last payment for it failed: for [BarPeriod], or for [FailurePeriod] while
-// more than one registration of the URL has failed, so that few accounts cannot hold it
-// by turns.
-func (v *View) Barred(payer, urlKey string) (until time.Time, barred bool) {
-	return v.l.index.barred(payer, urlKey, v.l.cfg.Now())
-}
-
 // Get gives the reservation with this id, or [ErrNoReservation].
 func (v *View) Get(id string) (*Reservation, error) { return reservation(v.get, id) }
+
+// Proofs gives up to n proofs about a member, about any for "", in the order of their members: those
+// after another one, if it is not nil.
+func (v *View) Proofs(member string, after *Reservation, n int) (some []*Reservation, err error) {
+	prefix := []byte{prefixProof}
+	if member != "" {
+		prefix = rowKey(prefixProof, member, "")
+	}
+	from := prefix
+	if after != nil {
+		from = append(proofKey(after), 0)
+	}
+	rows, err := v.rows(prefix, from, n)
+	for _, row := range rows {
+		_, id, _ := strings.Cut(row.Key, "\x00")
+		r, err := v.Get(id)
+		if err != nil {
+			return nil, err
+		}
+		some = append(some, r)
+	}
+	return some, err
+}
 
 // ByReplayKey gives the reservation that claimed key, or [ErrNoReservation].
 func (v *View) ByReplayKey(key string) (*Reservation, error) {
@@ -170,26 +174,3 @@ func (v *View) ByIdempotency(hash string) (some []*Reservation, err error) {
 	}
 	return some, err
 }
-
-// AnnounceRemoval says that a member is to leave the ring, removed or hidden, as soon as
-// no payment for it is open. [View.RemovalAnnounced] reports that until withdraw is called,
-// which must happen however the removal ends. Meanwhile no new payment for the member
-// should begin, or one might always be open. Announcements are in memory only. Those of one
-// member are counted, so that a caller that gives up does not end another's.
-//
-// It must not be called from inside [Ledger.Do] or [Ledger.View].
-func (l *Ledger) AnnounceRemoval(slug string) (withdraw func()) {
-	l.announce(slug, 1)
-	return sync.OnceFunc(func() { l.announce(slug, -1) })
-}
-
-func (l *Ledger) announce(slug string, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.leaving[slug] += n; l.leaving[slug] == 0 {
-		delete(l.leaving, slug)
-	}
-}
-
-// RemovalAnnounced reports whether it is announced that the member is to leave the ring.
-func (v *View) RemovalAnnounced(slug string) bool { return v.l.leaving[slug] > 0 }

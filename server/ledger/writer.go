@@ -105,8 +105,6 @@ type memory struct {
 	// announced is replaced with the state.
 	announced announced
 	staged    Batch // rows of the group in work, which override the store
-	// leaving are the members with an announced removal, and how often it was announced.
-	leaving map[string]int
 
 	durable atomic.Pointer[Position]
 
@@ -149,7 +147,7 @@ func newLedger(c Config) *Ledger {
 	if c.Failpoint == nil {
 		c.Failpoint = func(string) {}
 	}
-	m := &memory{cfg: c, state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}, leaving: map[string]int{}}
+	m := &memory{cfg: c, state: core.NewState(c.Capacity, mathrand.Uint64()), index: newIndex(), staged: Batch{}}
 	m.stores.Store(&c.Store)
 	return newWriter(m)
 }

@@ -61,38 +61,40 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	if lost != nil && t.Senders > 1 {
 		return nil, fmt.Errorf("%w: %d accounts have paid in this transaction, so it does not say who joins; credit it to a member", ErrAdjustment, t.Senders)
 	}
-	without, err := s.withoutEffect(a.Transaction, t.Bound)
+	in, err := s.rows(func(r *row) bool { return r.in(a.Transaction, t.Bound) })
 	if err != nil {
 		return nil, err
 	}
+	// The adjustment accounts for payments that have settled in this transaction without effect, or were
+	// diverted and are named in it.
+	var without []row
+	for _, r := range in {
+		diverted := r.Outcome == mpp.Mismatched.String()
+		if r.State == ledger.Failed && (diverted || r.Outcome == mpp.Settled.String() && r.in(a.Transaction, nil)) {
+			without = append(without, r)
+		}
+	}
 	e := &core.Adjusted{Adjustment: a.Kind, Member: a.Member, Reason: a.Reason}
-	var foreign map[string]bool
-	switch a.Kind {
-	case core.Credit, core.Unclaimed:
-		if n == nil {
-			return nil, fmt.Errorf("%w: no network shows a transfer to this ring in %s", ErrAdjustment, a.Transaction)
-		}
-		e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction, Payer: t.Payer, Payee: t.Payee}
-		if len(without) == 1 {
-			if p, err := StoredPayment(without[0]); err == nil && p.Payee == t.Payee && p.Payer == t.Payer {
-				e.Payment.Binding = p.Binding
-			}
-		}
-		if foreign, err = s.awaits(ctx, n, a.Transaction); err == nil {
-			err = s.follow(ctx, n, []Stray{{n.Network(), t, t.Cents}})
-		}
-		if err != nil {
-			return nil, err
-		}
-	case core.Void:
-		if n != nil {
-			return nil, fmt.Errorf("%w: %s shows the transfer, so there is nothing to take back", ErrAdjustment, n.Network())
-		}
-		if err := s.findVoid(ctx, a, e); err != nil {
-			return nil, err
-		}
-	default:
+	switch {
+	case kinds[a.Kind] == "":
 		return nil, fmt.Errorf("%w: unknown kind", ErrAdjustment)
+	case a.Kind == core.Void && n != nil:
+		return nil, fmt.Errorf("%w: %s shows the transfer, so there is nothing to take back", ErrAdjustment, n.Network())
+	case a.Kind == core.Void:
+		err = s.void(ctx, a, in, e)
+	case n == nil:
+		return nil, fmt.Errorf("%w: no network shows a transfer to this ring in %s", ErrAdjustment, a.Transaction)
+	default:
+		e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction, Payer: t.Payer, Payee: t.Payee}
+		if len(without) == 1 && without[0].payment.Payee == t.Payee && without[0].payment.Payer == t.Payer {
+			e.Payment.Binding = without[0].payment.Binding
+		}
+		if err = s.follow(ctx, n, t); err == nil {
+			e.Amount, err = s.unaccounted(ctx, n, t)
+		}
+	}
+	if err != nil {
+		return nil, err
 	}
 	err = s.Ledger.Do(ctx, func(tx *ledger.Tx) error {
 		v := tx.View()
@@ -100,8 +102,10 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		if err != nil {
 			return err
 		}
-		if e.Amount = credited; a.Kind != core.Void {
-			e.Amount = t.Cents - credited
+		if a.Kind == core.Void {
+			e.Amount = credited
+		} else if credited+e.Amount != t.Cents {
+			return fmt.Errorf("%w: a payment in this transaction has just been settled", ErrAdjustment)
 		}
 		if e.Amount <= 0 {
 			return fmt.Errorf("%w: the events account for this transaction already", ErrAdjustment)
@@ -117,17 +121,9 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 		if a.Kind == core.Credit && credited == 0 && member != "" {
 			return fmt.Errorf("%w: it was credited to %s before, who kept that when it was voided; record it as unclaimed", ErrAdjustment, member)
 		}
-		if a.Kind != core.Void {
-			// One that is not confirmed may yet move to another transaction.
-			for _, r := range append(v.Open(), v.Unconfirmed()...) {
-				if r.Cents == e.Amount && !foreign[r.ID] && mayBring(r, t) {
-					return fmt.Errorf("%w: a payment of this account and amount is still being settled", ErrAdjustment)
-				}
-			}
-		}
 		for _, r := range without {
-			r.Reason = ReasonAdjusted
-			if err := tx.Update(r); err != nil {
+			at, _ := step(r, facts{accounts: ReasonAdjusted})
+			if err := tx.Update(&at.Reservation); err != nil {
 				return err
 			}
 		}
@@ -187,7 +183,7 @@ func (s *Service) lostRegistration(a Adjustment) (*registration, error) {
 // the member in the adjustment. The fee is what the opening bid leaves of the money; if
 // no bid was named, the bid is all above today's fee.
 func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
-	if err := o.check(tx.View()); err != nil {
+	if err := o.stillHolds(tx.View()); err != nil {
 		return err
 	}
 	if o.Bid == 0 {
@@ -204,19 +200,24 @@ func (o *registration) admit(tx *ledger.Tx, e *core.Adjusted) error {
 // maxParts bounds the events of one adjustment.
 const maxParts = 100
 
-// withoutEffect gives the payments that this transaction settled without an effect, or paid
-// otherwise than was signed for, and for which the adjustment then accounts.
-func (s *Service) withoutEffect(transaction string, named []mpp.Bound) (some []*ledger.Reservation, err error) {
+// rows gives the stored payments for which pick holds, in the order of their ids.
+func (s *Service) rows(pick func(*row) bool) (some []row, err error) {
 	err = s.Each(func(r *ledger.Reservation) bool {
-		p, err := StoredPayment(r)
-		diverted := r.Outcome == mpp.Mismatched.String()
-		by := strings.EqualFold(p.Reference, transaction) || diverted && p.Binding != "" && slices.Contains(named, mpp.Bound{Payer: p.Payer, Binding: p.Binding})
-		if err == nil && r.State == ledger.Failed && by && (diverted || r.Outcome == mpp.Settled.String()) {
-			some = append(some, r)
+		at, err := rowOf(r)
+		switch {
+		case err != nil:
+			s.Log.Error("a payment cannot be read", "payment", r.ID, "err", err)
+		case r.Payment != nil && pick(&at): // a proof has no payment
+			some = append(some, at)
 		}
 		return true
 	})
 	return some, err
+}
+
+// in says whether a payment is in a transaction: under its name, or as the token names it there.
+func (r *row) in(transaction string, named []mpp.Bound) bool {
+	return strings.EqualFold(r.payment.Reference, transaction) || slices.Contains(named, r.payment.Bound())
 }
 
 // Each calls fn with every reservation, in the order of their ids, until it gives
@@ -236,44 +237,59 @@ func (s *Service) Each(fn func(*ledger.Reservation) (more bool)) error {
 	}
 }
 
-// awaits refuses while an open payment has settled in the transaction, or will move there:
-// the operator must not give away its money. Neither payer nor sum of the transaction
-// decides, because it can hold other payments too. foreign has the ids of open payments of
-// another chain or token than the method has now; this transaction brought nothing for
-// them.
-func (s *Service) awaits(ctx context.Context, n *network, transaction string) (foreign map[string]bool, err error) {
-	foreign = map[string]bool{}
+// unaccounted gives what a transaction brought and no event accounts for. It refuses while a payment that is open,
+// or not confirmed, has settled in the transaction, may have brought that much of it, or will move
+// there: the operator must not give away its money. Neither payer nor sum of the transaction decides alone,
+// because it can hold other payments too.
+func (s *Service) unaccounted(ctx context.Context, n *network, t mpp.Transfer) (cents int64, err error) {
 	var some []*ledger.Reservation
-	s.Ledger.View(func(v *ledger.View) { some = append(v.Open(), v.Unconfirmed()...) })
-	for _, r := range some {
-		p, err := StoredPayment(r)
+	s.Ledger.View(func(v *ledger.View) {
+		cents, err = v.Credited(n.Network(), t.Reference)
+		cents, some = t.Cents-cents, append(v.Open(), v.Unconfirmed()...)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, open := range some {
+		r, err := rowOf(open)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		if p.Method != n.Name() || r.State == ledger.Applied && strings.EqualFold(p.Reference, transaction) {
-			continue // of another method, or applied by this transaction
+		by, known := "", true
+		if r.payment.Method == n.Name() && (r.State == ledger.Reserved || !r.in(t.Reference, nil)) {
+			if by, known, err = s.settler(ctx, n, r); err != nil {
+				return 0, err
+			}
 		}
-		o, err := n.Outcome(ctx, p)
-		switch {
-		case errors.Is(err, mpp.ErrUnavailable):
-			return nil, fmt.Errorf("what became of payment %s: %w", r.ID, err)
-		case err != nil:
-			s.Log.Warn("a payment that cannot be asked for does not keep from adjusting", "payment", r.ID, "err", err)
-			foreign[r.ID] = true
-		case o.State == mpp.Settled && strings.EqualFold(cmp.Or(o.Reference, p.Reference), transaction):
-			return nil, fmt.Errorf("%w: a payment in this transaction is still being settled", ErrAdjustment)
+		if by == t.Reference || known && r.Payer == t.Payer && r.Cents == cents && r.mayBeMined(t.At) {
+			return 0, fmt.Errorf("%w: a payment in this transaction, or one of this account and amount, is still being settled", ErrAdjustment)
 		}
 	}
-	return foreign, nil
+	return cents, nil
 }
 
-// mayBring says whether a payment may have brought a transfer. Both must have the same payer,
-// and a payer's name contains the chain. The transfer must not be from before the reservation,
-// nor from a time when the payment could no longer be mined. Clocks differ, and a payer may submit
-// a payment itself before it sends the credential, within [ChallengeLife].
-func mayBring(r *ledger.Reservation, t mpp.Transfer) bool {
+// settler asks a network which transaction has settled a payment, as it was signed; "" if none has. known is
+// false if it cannot be asked about this payment.
+func (s *Service) settler(ctx context.Context, n *network, r row) (by string, known bool, err error) {
+	o, err := n.Outcome(ctx, r.payment, time.Time{})
+	switch {
+	case errors.Is(err, mpp.ErrUnavailable):
+		return "", false, fmt.Errorf("what became of payment %s: %w", r.ID, err)
+	case err != nil:
+		s.Log.Warn("a payment is left out: its network cannot be asked about it", "payment", r.ID, "err", err)
+		return "", false, nil
+	case o.State == mpp.Settled:
+		by = strings.ToLower(r.settledBy(o))
+	}
+	return by, true, nil
+}
+
+// mayBeMined says whether a payment may have been mined at a time: not before its reservation, nor
+// when it could no longer be mined. Clocks differ, and a payer may submit a payment itself before it sends
+// the credential, within [ChallengeLife].
+func (r *row) mayBeMined(at time.Time) bool {
 	const apart = ChallengeLife + 5*time.Minute
-	return r.Payer == t.Payer && r.Created.Before(t.At.Add(apart)) && (!r.Lapsed.IsZero() || t.At.Before(r.ValidBefore.Add(apart)))
+	return r.Created.Before(at.Add(apart)) && (!r.Lapsed.IsZero() || at.Before(r.ValidBefore.Add(apart)))
 }
 
 // receivedBy asks the networks what a transaction brought all payees, and gives the network
@@ -292,104 +308,63 @@ func (s *Service) receivedBy(ctx context.Context, transaction string) (*network,
 	return nil, mpp.Transfer{}, err
 }
 
-// findVoid fills in the payment that is to be taken back.
-func (s *Service) findVoid(ctx context.Context, a Adjustment, e *core.Adjusted) error {
-	var err error
-	s.Ledger.View(func(v *ledger.View) {
-		for _, n := range s.networks {
-			var credited int64
-			if credited, err = v.Credited(n.Network(), a.Transaction); err != nil || credited > 0 {
-				e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction}
-				return
-			}
-		}
-	})
+// void fills in the payment that is to be taken back, and refuses unless [Service.VerifyChain] would find that its
+// money is missing. in are the payments in its transaction.
+func (s *Service) void(ctx context.Context, a Adjustment, in []row, e *core.Adjusted) error {
+	given, err := s.sums()
 	if err != nil {
 		return err
 	}
-	if e.Payment.Network == "" {
-		var asked []string
-		for _, n := range s.networks {
-			asked = append(asked, n.Network())
+	var names []string
+	var n *network
+	for _, x := range s.networks {
+		if names = append(names, x.Network()); given[x.Network()][a.Transaction] > 0 {
+			n = x
 		}
-		return fmt.Errorf("%w: no event gave anything for %s on a network that is configured (%s)",
-			ErrAdjustment, a.Transaction, cmp.Or(strings.Join(asked, ", "), "none is"))
 	}
-	r, err := s.Find(a.Transaction)
-	applied := err == nil && r.State == ledger.Applied
-	switch {
-	case applied && !r.Confirmed:
-		return fmt.Errorf("%w: the payment may still come back; wait until its network has decided", ErrAdjustment)
-	case applied && a.Member != "" && a.Member != r.Member:
-		return fmt.Errorf("%w: the payment was for %s, and not for %s", ErrAdjustment, r.Member, a.Member)
-	case applied:
+	if n == nil {
+		return fmt.Errorf("%w: no event gave anything for %s on a network that is configured (%s)",
+			ErrAdjustment, a.Transaction, cmp.Or(strings.Join(names, ", "), "none is"))
+	}
+	e.Payment = core.Payment{Method: n.Name(), Network: n.Network(), Transaction: a.Transaction}
+	for _, r := range in {
+		switch {
+		case r.State != ledger.Applied:
+			continue
+		case !r.Confirmed:
+			return fmt.Errorf("%w: the payment may still come back; wait until its network has decided", ErrAdjustment)
+		case a.Member != "" && a.Member != r.Member:
+			return fmt.Errorf("%w: the payment was for %s, and not for %s", ErrAdjustment, r.Member, a.Member)
+		}
 		e.Member, e.Payment.Payer = r.Member, r.Payer
-		return s.vanished(ctx, r)
-	case err != nil && !errors.Is(err, ledger.ErrNoReservation):
-		return err
-	case a.Member == "":
+	}
+	if e.Member == "" {
 		return fmt.Errorf("%w: no payment was applied for it, so name its member", ErrAdjustment)
 	}
-	return nil
-}
-
-// vanished asks the network of an applied payment whether it is gone permanently, or has settled in
-// another transaction whose money other events gave.
-func (s *Service) vanished(ctx context.Context, r *ledger.Reservation) error {
-	p, err := StoredPayment(r)
-	if err != nil {
-		return err
+	var found ChainAudit
+	err = s.verify(ctx, n, []string{a.Transaction}, given[n.Network()], &found)
+	if err == nil && found.why == nil && len(found.Findings) == 0 {
+		err = fmt.Errorf("%w: by its network, the payment is settled", ErrAdjustment)
 	}
-	n := s.network(p.Method)
-	if n == nil {
-		return fmt.Errorf("%w: its method %s is not configured", ErrAdjustment, p.Method)
-	}
-	o, err := n.Outcome(ctx, p)
-	if err != nil {
-		return err
-	}
-	if o.State == mpp.Settled && o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
-		t, err := n.received(ctx, o.Reference, everything)
-		if err != nil {
-			return err
-		}
-		var named int64
-		err = s.eachPayment(func(_ uint64, _ time.Time, p core.Payment, cents int64) {
-			if p.Network == n.Network() && strings.EqualFold(p.Transaction, o.Reference) {
-				named += cents
-			}
-		})
-		if err != nil || named+r.Cents > t.Cents {
-			return err // other events gave that money, too
-		}
-	}
-	if o.State == mpp.Settled || o.State == mpp.Pending && r.Outcome != outcomeGivenUp {
-		return fmt.Errorf("%w: by its network, the payment is %s: %s", ErrAdjustment, o.State, o.Detail)
-	}
-	return nil
+	return cmp.Or(err, found.why)
 }
 
 // findPage is how many rows are read at a time.
 const findPage = 1000
 
-// Find gives the reservation with this id or transaction. Of several it gives an applied
+// Find gives the payment with this id or transaction. Of several it gives an applied
 // one; without any it fails with [ledger.ErrNoReservation].
 func (s *Service) Find(reference string) (*ledger.Reservation, error) {
 	r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(reference) })
-	if err != nil || r != nil {
+	if err != nil || r != nil && r.Cents > 0 { // not a proof
 		return r, err
 	}
-	var found *ledger.Reservation
-	err = s.Each(func(r *ledger.Reservation) bool {
-		if p, err := StoredPayment(r); err == nil && strings.EqualFold(p.Reference, reference) {
-			found = r
-		}
-		return found == nil || found.State != ledger.Applied
-	})
-	if err == nil && found == nil {
-		err = ledger.ErrNoReservation
+	in, err := s.rows(func(r *row) bool { return r.in(reference, nil) })
+	if err != nil || len(in) == 0 {
+		return nil, cmp.Or(err, ledger.ErrNoReservation)
 	}
-	return found, err
+	applied := slices.IndexFunc(in, func(r row) bool { return r.State == ledger.Applied })
+	return &in[max(applied, 0)].Reservation, nil
 }
 
 // StoredPayment reads the payment that a reservation holds.
@@ -414,6 +389,7 @@ type ChainAudit struct {
 	Asked    int      `json:"asked"`    // transactions
 	Unknown  int      `json:"unknown"`  // transactions without an answer: of those asked for, and all of networks that are not configured
 	Findings []string `json:"findings"` // at most a hundred; there should be none
+	why      error    // of the last one that is unknown
 }
 
 // maxChainFindings bounds what one audit reports.
@@ -424,120 +400,82 @@ const maxChainFindings = 100
 // for it, or be the settled payment that was signed.
 func (s *Service) VerifyChain(ctx context.Context) (a ChainAudit, err error) {
 	a.Findings = []string{}
-	named := map[[2]string]int64{}
-	err = s.eachPayment(func(_ uint64, _ time.Time, p core.Payment, cents int64) {
-		named[[2]string{p.Network, p.Transaction}] += cents
-	})
+	given, err := s.sums()
 	if err != nil {
 		return a, err
 	}
-	var ids map[string][]string // read when one is missed
-	moved := map[[2]string]int64{}
-	find := func(format string, args ...any) {
-		if len(a.Findings) < maxChainFindings {
-			a.Findings = append(a.Findings, fmt.Sprintf(format, args...))
-		}
-	}
-	networks := map[string]*network{}
 	for _, n := range s.networks {
-		networks[n.Network()] = n
-	}
-	for _, key := range sortedPairs(named) {
-		cents := named[key]
-		if cents <= 0 {
-			continue // voided
-		}
-		n := networks[key[0]]
-		if n == nil {
-			a.Unknown++
-			continue
-		}
-		if err := ctx.Err(); err != nil {
+		if err := s.verify(ctx, n, slices.Sorted(maps.Keys(given[n.Network()])), given[n.Network()], &a); err != nil {
 			return a, err
 		}
-		a.Asked++
-		t, err := n.received(ctx, key[1], cents)
-		if errors.Is(err, mpp.ErrNoTransfer) {
-			// An authorisation may have been used by another transaction than ours.
-			if ids == nil {
-				if ids, err = s.idsByTransaction(); err != nil {
-					return a, err
-				}
-			}
-			t, err = s.signed(ctx, n, ids[strings.ToLower(key[1])], func(reference string, cents int64) { moved[[2]string{key[0], reference}] += cents })
-		}
-		switch {
-		case errors.Is(err, mpp.ErrNoTransfer):
-			find("%s %s brought this ring nothing; events gave %d cents for it", key[0], key[1], cents)
-		case err != nil:
-			a.Unknown++
-		case t.Cents < cents:
-			find("%s %s brought %d cents; events gave %d for it", key[0], key[1], t.Cents, cents)
-		}
+		delete(given, n.Network())
 	}
-	for _, key := range sortedPairs(moved) {
-		t, err := networks[key[0]].received(ctx, key[1], everything)
-		switch given := named[key] + moved[key]; {
-		case err != nil:
-			a.Unknown++
-		case t.Cents < given:
-			find("%s %s brought %d cents; events gave %d for it, %d of that for transactions that it replaces", key[0], key[1], t.Cents, given, moved[key])
-		}
+	for _, unknown := range given { // of networks that are not configured
+		a.Unknown += len(unknown)
 	}
 	return a, nil
 }
 
-func sortedPairs(m map[[2]string]int64) [][2]string {
-	return slices.SortedFunc(maps.Keys(m), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
-}
-
-// idsByTransaction gives the ids of the applied payments by their transactions.
-func (s *Service) idsByTransaction() (map[string][]string, error) {
-	ids := map[string][]string{}
-	var unreadable error
-	err := s.Each(func(r *ledger.Reservation) (more bool) {
-		if r.State != ledger.Applied {
-			return true
-		}
-		var p mpp.Payment
-		p, unreadable = StoredPayment(r)
-		transaction := strings.ToLower(p.Reference)
-		ids[transaction] = append(ids[transaction], r.ID)
-		return unreadable == nil
-	})
-	return ids, errors.Join(err, unreadable)
-}
-
-// signed asks a network what became of the stored payments of a transaction, as they were
-// signed, and sums those that are settled. It calls moved with those that another transaction has
-// settled. It fails with [mpp.ErrNoTransfer] if none is settled.
-func (s *Service) signed(ctx context.Context, n *network, ids []string, moved func(reference string, cents int64)) (t mpp.Transfer, err error) {
-	for _, id := range ids {
-		r, err := s.reservation(func(v *ledger.View) (*ledger.Reservation, error) { return v.Get(id) })
-		if err != nil || r == nil {
-			return t, errors.Join(err, mpp.ErrNoTransfer)
-		}
-		p, err := StoredPayment(r)
-		if err != nil {
-			return t, err
-		}
-		if p.Method != n.Name() {
-			continue
-		}
-		o, err := n.Outcome(ctx, p)
+// verify compares what events gave for some transactions of a network with what these brought.
+func (s *Service) verify(ctx context.Context, n *network, some []string, given map[string]int64, a *ChainAudit) error {
+	compare := func(reference string, brought, given int64, err error) {
 		switch {
 		case err != nil:
-			return t, err
-		case o.State == mpp.Pending: // its block was dropped, or the node has dropped the receipt
-			return t, mpp.ErrUnavailable
+			a.Unknown++
+			a.why = err
+		case brought < given && len(a.Findings) < maxChainFindings:
+			a.Findings = append(a.Findings, fmt.Sprintf("%s %s brought %d cents; events gave %d for it", n.Network(), reference, brought, given))
+		}
+	}
+	missed := map[string]error{} // transactions that brought nothing, and why that may change
+	for _, reference := range some {
+		cents := given[reference]
+		if cents <= 0 {
+			continue // voided
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		a.Asked++
+		if t, err := n.received(ctx, reference, cents); errors.Is(err, mpp.ErrNoTransfer) {
+			missed[reference] = nil
+		} else {
+			compare(reference, t.Cents, cents, err)
+		}
+	}
+	if len(missed) == 0 {
+		return nil
+	}
+	// An authorisation may have been used by another transaction than ours.
+	applied, err := s.rows(func(r *row) bool {
+		_, is := missed[strings.ToLower(r.payment.Reference)]
+		return is && r.State == ledger.Applied && r.payment.Method == n.Name()
+	})
+	if err != nil {
+		return err
+	}
+	brought, moved := map[string]int64{}, map[string]int64{}
+	for _, r := range applied {
+		reference := strings.ToLower(r.payment.Reference)
+		o, err := n.Outcome(ctx, r.payment, time.Time{})
+		switch {
+		case err != nil:
+			missed[reference] = err
+		case o.State == mpp.Pending && r.Outcome != outcomeGivenUp: // its block was dropped, or the node has dropped the receipt
+			missed[reference] = fmt.Errorf("%w: by its network, the payment is pending: %s", ErrAdjustment, o.Detail)
 		case o.State == mpp.Settled:
-			if t.Cents += p.Cents; o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
-				moved(strings.ToLower(o.Reference), p.Cents)
+			brought[reference] += r.Cents
+			if by := strings.ToLower(r.settledBy(o)); by != reference {
+				moved[by] += r.Cents
 			}
 		}
 	}
-	if t.Cents == 0 {
-		return t, mpp.ErrNoTransfer
+	for _, reference := range slices.Sorted(maps.Keys(missed)) {
+		compare(reference, brought[reference], given[reference], missed[reference])
 	}
-	return t, nil
+	for _, reference := range slices.Sorted(maps.Keys(moved)) {
+		t, err := n.received(ctx, reference, everything)
+		compare(reference, t.Cents, given[reference]+moved[reference], err)
+	}
+	return nil
 }

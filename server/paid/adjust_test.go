@@ -217,7 +217,7 @@ func TestPaymentThatMovesToAnotherTransactionCountsOnce(t *testing.T) {
 func TestAPaymentMovesDeeperThanTheDepth(t *testing.T) {
 	for _, nameless := range []bool{false, true} {
 		inRing(t, fmt.Sprintf("nameless %t", nameless), func(t *testing.T, r *ring) {
-			r.network.change(func() { r.network.binds, r.network.nameless = true, nameless })
+			r.network.change(func() { r.network.nameless = nameless })
 			r.join(ada, "alice")
 			r.join(bob, "bob")
 			synctest.Wait()
@@ -257,13 +257,48 @@ func TestAPaymentMovesDeeperThanTheDepth(t *testing.T) {
 	}
 }
 
+// A payer can put the memo of a payment into another transfer. The network does not say that this settles
+// the payment, so it is other money, whether or not the node still has the payment's own transaction. The
+// node is not asked about a payment that could no longer be mined then.
+func TestARepeatedMemoIsOtherMoney(t *testing.T) {
+	for _, forgotten := range []bool{false, true} {
+		for later, questions := range map[time.Duration]int{3 * time.Minute: 1, 23 * time.Hour: 0} {
+			inAdasRing(t, fmt.Sprintf("%v later, forgotten %t", later, forgotten), func(t *testing.T, r *ring) {
+				time.Sleep(later)
+				first := r.onlyReference()
+				r.network.change(func() {
+					again := r.network.sent[first]
+					again.payment.Reference, again.payment.ValidBefore, again.at = "0xb0b", time.Now().Add(time.Hour), time.Now()
+					r.network.sent["0xb0b"] = again
+					if forgotten {
+						delete(r.network.sent, first)
+					}
+				})
+				time.Sleep(10 * time.Minute)
+				transfers, outcomes := r.network.questions("transfers"), r.network.questions("outcome")
+				strays, err := r.service.Scan(context.Background(), time.Now().Add(-time.Hour), false)
+				var missing []string
+				for _, x := range strays {
+					missing = append(missing, fmt.Sprint(x.Transfer.Reference, " ", x.Missing))
+				}
+				if err != nil || len(strays) != 1 || missing[0] != "0xb0b 100" {
+					t.Errorf("%v, %v", missing, err)
+				}
+				same(t, r.network.questions("transfers")-transfers, 1)
+				same(t, r.network.questions("outcome")-outcomes, questions)
+				r.must(r.adjust(paid.Adjustment{Kind: core.Credit, Transaction: "0xb0b", Member: "ada", Reason: "test"}))
+				r.has(amounts{"ada": 200})
+			})
+		}
+	}
+}
+
 // What the operator has put right needs no look any more: a payment that was diverted, by its
 // transaction or by what the token names in another.
 func TestADivertedPaymentIsPutRight(t *testing.T) {
 	for _, by := range []string{"", "0xb0b"} {
 		inAdasRing(t, by, func(t *testing.T, r *ring) {
 			r.network.change(func() {
-				r.network.binds = true
 				r.network.fates["carol"] = fate{state: mpp.Mismatched}
 			})
 			r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "carol", 150)).is(409, api.PaymentMismatch)

@@ -131,6 +131,7 @@ func TestBlockBetweenChallengeAndPayment(t *testing.T) {
 		{"the payer bids", paid.OpBid, fund, func(r *ring) { r.block(ledger.BlockPayer, address("bob")) }},
 		{"the host of the member", paid.OpBid, fund, func(r *ring) { r.block(ledger.BlockHost, "ada.dev") }},
 		{"the member is hidden", paid.OpBid, fund, func(r *ring) { r.must(r.hide("ada")) }},
+		{"the member was removed", paid.OpBid, fund, func(r *ring) { r.must(r.remove("ada", false)) }},
 	} {
 		for step, name := range map[string]string{"": "before it is shown", "simulated": "while it is simulated"} {
 			inAdasRing(t, c.rule+" "+name, func(t *testing.T, r *ring) {
@@ -144,12 +145,19 @@ func TestBlockBetweenChallengeAndPayment(t *testing.T) {
 						}
 					})
 				}
-				r.post(c.op, c.body, credential).is(403, api.NotAdmitted)
+				if c.rule == "the member was removed" {
+					r.post(c.op, c.body, credential).is(410, api.MemberRemoved)
+				} else {
+					r.post(c.op, c.body, credential).is(403, api.NotAdmitted)
+				}
 				if r.network.charged(address("bob")) != 0 || len(r.open()) != 0 {
 					t.Errorf("charged %d, %d open", r.network.charged(address("bob")), len(r.open()))
 				}
 				if n := r.network.questions("broadcast"); n != 1 { // that of ada's registration
 					t.Errorf("%d payments were sent", n)
+				}
+				if n := r.network.questions("holds", "simulate"); step == "" && n != 2 {
+					t.Errorf("the network was asked %d questions", n)
 				}
 			})
 		}
@@ -172,6 +180,7 @@ func TestSettledPaymentsCountAllTheSame(t *testing.T) {
 		{"the host", paid.OpRegister, bob, 100, func(r *ring) { r.block(ledger.BlockHost, "bob.dev") }, 201, "bob", 100},
 		{"the host of the member", paid.OpBid, fund, 150, func(r *ring) { r.block(ledger.BlockHost, "ada.dev") }, 200, "ada", 250},
 		{"the member is hidden", paid.OpBid, fund, 150, func(r *ring) { r.must(r.hide("ada")) }, 200, "ada", 250},
+		{"the member was removed", paid.OpBid, fund, 150, func(r *ring) { r.must(r.remove("ada", false)) }, 200, "ada", 250},
 	} {
 		inAdasRing(t, c.rule, func(t *testing.T, r *ring) {
 			_, credential := r.lose(c.op, c.body, c.cents)
@@ -179,8 +188,8 @@ func TestSettledPaymentsCountAllTheSame(t *testing.T) {
 			time.Sleep(time.Hour)
 			a := r.post(c.op, c.body, credential).is(c.status, "")
 			r.has(amounts{c.slug: c.total})
-			if c.rule == "the member is hidden" && (a.member("leaderboard_rank") != nil || a.member("to_take_first_usd") != nil) {
-				t.Errorf("a hidden member has a rank: %s", a.Body)
+			if strings.HasPrefix(c.rule, "the member ") && (a.member("leaderboard_rank") != nil || a.member("to_take_first_usd") != nil) {
+				t.Errorf("a member that is not in the ring has a rank: %s", a.Body)
 			}
 		})
 	}

@@ -171,28 +171,29 @@ func TestPaymentStaysOpenWhileItIsNotKnownWhatItsTransactionBrought(t *testing.T
 		silent  string
 		shallow bool
 		said    string
+		other   int64 // that carol's recipient got, too; the node that is asked what it got lags
 	}{
 		"silent":  {silent: "received", said: "what 0xb0b brought in all is not known"},
+		"lagging": {other: 100, said: "what 0xb0b brought in all is not known"},
 		"shallow": {shallow: true, said: "payment waits for its block to be final"},
 	} {
 		inRing(t, name, func(t *testing.T, r *ring) {
 			carols := r.bundle()
-			know := func(silent string, shallow bool) {
+			know := func(silent string, shallow, lags bool) {
 				r.network.change(func() {
 					r.network.silent = silent
-					for _, payer := range []string{"bob", "carol"} {
-						r.network.fates[payer] = fate{by: "0xb0b", brought: 150, shallow: shallow}
-					}
+					r.network.fates["bob"] = fate{by: "0xb0b", brought: 150, shallow: shallow}
+					r.network.fates["carol"] = fate{after: 5 * time.Second, by: "0xb0b", brought: 150 + c.other, shallow: shallow, lags: lags}
 				})
 			}
-			know(c.silent, c.shallow)
+			know(c.silent, c.shallow, c.other > 0)
 			time.Sleep(10 * time.Minute)
 			carols.wait()
 			r.has(amounts{"ada": 250, "open": 1})
 			if !strings.Contains(r.log.String(), c.said) {
 				t.Errorf("the log does not say why: %s", r.log)
 			}
-			know("", false)
+			know("", false, false)
 			time.Sleep(time.Minute)
 			r.has(amounts{"ada": 400, "open": 0})
 		})

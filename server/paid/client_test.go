@@ -250,9 +250,9 @@ func (h *held) wait() answer {
 }
 
 // ToSign lets the wallets of browsers prove themselves, too.
-func (signer) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
+func (signer) ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error) {
 	cred, err := mpp.Unsigned(c, map[string]string{"signature": ""}, "")
-	return mpp.ToSign{Account: string(account[19:]), Chain: mpp.ChainOf(7), Credential: cred}, err
+	return &mpp.ToSign{Account: string(account[19:]), Chain: mpp.ChainOf(7), Credential: cred}, err
 }
 
 // A 402 says what a wallet signs if the request names the wallet's account, and only then;

@@ -5,7 +5,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"slices"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -304,32 +304,102 @@ func TestIdempotencyKeysAreLongAndVisible(t *testing.T) {
 	})
 }
 
-// 41: of fifty copies at once one gets the 2xx and the others 409; of one
-// payer's two hands, and of two payers for one URL, one pays.
-func TestFiftyCopiesAtOnce(t *testing.T) {
+// Of copies of a credential that meet, wherever that is on the way of their payment, one gets the 2xx
+// and the others 409.
+func TestCopiesMeetAtEveryStep(t *testing.T) {
 	for _, o := range orders {
-		inAdasRing(t, o.op, func(t *testing.T, r *ring) {
-			credential := r.sign(r.challenge(o.op, o.body), "bob", o.cents)
-			r.fifty(paid.Call{Operation: o.op, Body: []byte(o.body), Authorization: []string{credential}}, o.status)
-			r.has(amounts{o.slug: o.total, "bob paid": o.cents})
-		})
+		for _, step := range steps {
+			inAdasRing(t, o.op+" at "+step, func(t *testing.T, r *ring) {
+				synctest.Wait() // the commits before are over
+				credential := r.sign(r.challenge(o.op, o.body), "bob", o.cents)
+				r.copiesAt(step, paid.Call{Operation: o.op, Body: []byte(o.body), Authorization: []string{credential}}, o.status)
+				r.has(amounts{o.slug: o.total, "bob paid": o.cents, "all": 100 + o.cents, "open": 0})
+			})
+		}
 	}
 }
 
-// fifty is [ring.oneOf] for fifty copies of a call.
-func (r *ring) fifty(c paid.Call, status int) {
+// copiesAt has two copies of a call meet before anything is claimed, and a third one come when the
+// first is at a step. One of the three gets this status.
+func (r *ring) copiesAt(step string, c paid.Call, status int) {
 	r.t.Helper()
-	r.oneOf(slices.Repeat([]paid.Call{c}, 50)).is(status, "")
+	open := r.hold(step)
+	decoded := make(chan struct{})
+	r.network.change(func() { r.network.decoding = func() { <-decoded } })
+	all := []*held{r.begin(c), r.begin(c)}
+	synctest.Wait()
+	r.network.change(func() { r.network.decoding = nil })
+	close(decoded)
+	synctest.Wait()
+	all = append(all, r.begin(c))
+	open()
+	r.oneHas(all).is(status, "")
 }
 
-// oneOf sends calls at once, and gives the answer of the one that has an effect. It fails the test
-// unless the others are told that the credential was used.
+// Another transaction in a challenge, however slow it is, is not asked about while the first is in work: a client
+// that is told to pay anew pays twice.
+func TestTwoTransactionsInOneChallenge(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		ch := r.challenge(paid.OpBid, fund)
+		bid := func() *held {
+			return r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(ch, "bob", 150)}})
+		}
+		decoded := make(chan struct{})
+		r.network.change(func() { r.network.decoding = func() { <-decoded } })
+		slow := bid()
+		synctest.Wait()
+		open := r.hold("simulated")
+		r.network.change(func() { r.network.decoding = nil })
+		first := bid()
+		synctest.Wait()
+		r.network.change(func() { r.network.simulate = refuse })
+		close(decoded)
+		slow.wait().is(409, api.CredentialReused).shows("outcome", "pending")
+		open()
+		first.wait().is(200, "")
+		r.has(amounts{"ada": 250, "bob paid": 150})
+	})
+}
+
+// A copy that comes when the payment has ended, and just before the first request gets the answer,
+// does not get it, too. With one processor the copy runs as soon as the work has ended.
+func TestACopyComesBeforeTheAnswerIsGiven(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var ended func()
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		credential := r.sign(r.challenge(paid.OpBid, fund), "bob", 150)
+		call := paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}
+		var second *held
+		synctest.Wait() // that of ada has ended
+		ended = func() { second = r.begin(call) }
+		first := r.begin(call)
+		synctest.Wait()
+		r.oneHas([]*held{first, second}).is(200, "")
+	}, func(r *ring) {
+		r.config = func(cfg *paid.Config) {
+			cfg.Ended = func(paid.Ended) {
+				if ended != nil {
+					ended()
+				}
+			}
+		}
+	})
+}
+
+// oneOf sends calls at once, and gives the answer of the one that has an effect.
 func (r *ring) oneOf(calls []paid.Call) (done answer) {
 	r.t.Helper()
 	var all []*held
 	for _, c := range calls {
 		all = append(all, r.begin(c))
 	}
+	return r.oneHas(all)
+}
+
+// oneHas gives the answer of the one request that has an effect. It fails the test unless the others
+// are told that the credential was used.
+func (r *ring) oneHas(all []*held) (done answer) {
+	r.t.Helper()
 	for _, h := range all {
 		if a := h.wait(); a.Status < 300 && done.Status == 0 {
 			done = a

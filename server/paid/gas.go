@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/big"
 	"slices"
 	"time"
 
@@ -17,27 +18,11 @@ import (
 // would be taken from. As long as it names no account in Wallet-Account, a request counts as
 // one of an account that has never paid. Each such account has one open payment at a time.
 
-// oneAtFirst refuses a second open payment of an account that has never paid, where this
-// service pays for the gas.
-func (w *work) oneAtFirst(v *ledger.View) error {
-	if !w.network.PaysGas() {
-		return nil
-	}
-	if open, _ := v.OpenOfPayer(w.payment.Payer); open == 0 {
-		return nil
-	}
-	if paid, err := v.HasPaid(w.payment.Payer); err != nil || paid {
-		return err
-	}
-	return errFirstOpen
-}
-
 // expenses is what one reserved payment may cost, and has cost so far.
 type expenses struct {
 	s       *Service
 	network *network
 	id      string // of the reservation
-	client  string // that brought the payment; "" if not known any more
 	payment *mpp.Payment
 }
 
@@ -46,23 +31,16 @@ var _ mpp.Expenses = (*expenses)(nil)
 var errInFlight = errors.New("paid: what is in flight might use up the gas budget")
 
 // Allow is described at [mpp.Expenses].
-func (x *expenses) Allow(gas uint64, code bool) error {
-	paid, err := x.s.hasPaid(x.payment.Payer)
-	if err != nil {
-		return err
+func (x *expenses) Allow(most *big.Int) error {
+	now := x.s.Now()
+	if x.s.gas.Barred(x.network.Network(), x.payment.Payer).After(now) {
+		return errors.New("paid: a payment of its account has wasted gas")
 	}
-	if no := x.s.refuses(x.network, x.payment.Payer, paid, x.client); no != nil {
-		return no
+	pool, err := x.s.pool(x.network, x.payment.Payer)
+	if err == nil && !x.s.gas.Charge(x.id, pool, most, now) {
+		err = errInFlight
 	}
-	if !x.s.gas.LaunchWithin(x.id, x.flight(gas, code, paid), x.s.Now()) {
-		return errInFlight
-	}
-	return nil
-}
-
-// flight is so much gas in flight for the payment.
-func (x *expenses) flight(gas uint64, code, paid bool) risk.Flight {
-	return risk.Flight{Network: x.network.Network(), Payer: x.payment.Payer, Client: x.client, Gas: gas, Code: code, Apart: x.s.apart(x.network, x.payment.Payer, paid)}
+	return err
 }
 
 // Store is described at [mpp.Expenses].
@@ -76,42 +54,78 @@ func (x *expenses) Store(t mpp.Submission) error {
 	return err
 }
 
-// hasPaid says whether an account has paid here before.
-func (s *Service) hasPaid(payer string) (paid bool, err error) {
-	s.Ledger.View(func(v *ledger.View) { paid, err = v.HasPaid(payer) })
-	return paid, err
+// pool is the one that an account is in.
+func (s *Service) pool(n *network, payer string) (pool risk.Pool, err error) {
+	pool.Network = n.Network()
+	s.Ledger.View(func(v *ledger.View) { pool.Paid, err = v.HasPaid(payer) })
+	return pool, err
 }
 
-// account notes what the outcome of a payment says about waste.
-func (s *Service) account(n *network, id, client string, p mpp.Payment, o mpp.Outcome) {
-	if o.Wasted != nil {
-		s.noteWaste(n, id, client, p, o.Wasted)
-		s.gas.Land(id)
+// takeUpGas reads the waste that is stored, and charges what an earlier process left in flight.
+func (s *Service) takeUpGas() error {
+	var wasted []ledger.Waste
+	var open []*ledger.Reservation
+	var err error
+	s.Ledger.View(func(v *ledger.View) {
+		wasted, err = v.Wastes()
+		open = v.Open()
+	})
+	if err != nil {
+		return err
 	}
-	if o.State == mpp.Settled {
-		s.forgive(n, id, p, o)
+	s.gas = risk.NewGas(s.GasBudget, wasted)
+	for _, r := range open {
+		p, err := StoredPayment(r)
+		n := s.network(p.Method)
+		if err != nil || n == nil || len(p.Submissions) == 0 {
+			continue // if it cannot be read, [Service.resume] says so
+		}
+		pool, err := s.pool(n, p.Payer)
+		if err != nil {
+			return err
+		}
+		last := p.Submissions[len(p.Submissions)-1]
+		if price, ok := new(big.Int).SetString(last.Price, 10); ok {
+			s.gas.Recharge(r.ID, pool, price.Mul(price, new(big.Int).SetUint64(last.Gas)))
+		}
+	}
+	for _, n := range s.networks {
+		for _, paid := range []bool{false, true} {
+			s.tellFull(n, risk.Pool{Network: n.Network(), Paid: paid})
+		}
+	}
+	return nil
+}
+
+// account notes what the outcome of a payment says about its charge.
+func (s *Service) account(n *network, id, client string, p mpp.Payment, o mpp.Outcome) {
+	switch {
+	case o.Wasted != nil:
+		s.noteWaste(n, id, client, p, o.Wasted)
+	case o.State == mpp.Settled:
+		s.forgive(n, id, p)
+	}
+	if o.State != mpp.Pending {
+		s.gas.GiveBack(id)
 	}
 }
 
 // noteWaste remembers what a payment has cost, once.
 func (s *Service) noteWaste(n *network, id, client string, p mpp.Payment, cost *mpp.Waste) {
-	x := ledger.Waste{At: s.Now().UTC(), Network: n.Network(), Transaction: cost.Transaction, Payer: p.Payer,
-		Client: client, Gas: cost.Gas, Wei: cost.Wei, Code: cost.Code}
-	// If the chain is late for one account a second time, the account is to blame.
-	x.Late = cost.Late && !s.gas.LateBefore(x.Network, x.Payer)
-	paid, err := s.hasPaid(x.Payer)
+	pool, err := s.pool(n, p.Payer)
 	if err != nil {
 		s.Log.Error("whether a payer has paid before is not known", logged(id, p), "err", err)
 	}
-	x.Apart = s.apart(n, x.Payer, paid)
-	was := s.gas.FullUntil(n.Network(), x.Code, anybody, s.Now())
-	old, added := s.gas.Add(x)
+	x := ledger.Waste{At: s.Now().UTC(), Network: n.Network(), Transaction: cost.Transaction, Payer: p.Payer,
+		Client: client, Gas: cost.Gas, Wei: cost.Wei, Paid: pool.Paid}
+	was := s.gas.FullUntil(pool, s.Now())
+	old, added := s.gas.Add(id, x)
 	if !added {
 		return
 	}
-	s.Log.Warn("gas wasted on a payment", logged(id, p), "payer", x.Payer, "wasted_by", x.Transaction, "gas", x.Gas, "late", x.Late)
+	s.Log.Warn("gas wasted on a payment", logged(id, p), "payer", x.Payer, "wasted_by", x.Transaction, "gas", x.Gas, "wei", x.Wei)
 	if was.IsZero() {
-		s.tellFull(n, x.Code)
+		s.tellFull(n, pool)
 	}
 	s.storeWaste(old, x)
 }
@@ -136,94 +150,54 @@ func (s *Service) storeWaste(gone []ledger.Waste, added ...ledger.Waste) {
 	}
 }
 
-// forgive forgets the waste of a transaction that has settled a payment after all, because
-// the block in which it failed was dropped, and of the transactions that it replaced.
-func (s *Service) forgive(n *network, id string, p mpp.Payment, o mpp.Outcome) {
-	settled := cmp.Or(o.Reference, p.Reference)
-	transactions := []string{settled}
-	if at := slices.IndexFunc(p.Submissions, func(x mpp.Submission) bool { return x.Transaction == settled }); at >= 0 {
-		for _, x := range p.Submissions {
-			if x.Nonce == p.Submissions[at].Nonce {
-				transactions = append(transactions, x.Transaction)
-			}
-		}
+// forgive forgets the waste of a payment that has settled after all: the block in which it failed
+// was dropped, or another has submitted it.
+func (s *Service) forgive(n *network, id string, p mpp.Payment) {
+	var transactions []string
+	for _, x := range p.Submissions {
+		transactions = append(transactions, x.Transaction)
 	}
-	gone := s.gas.Forget(n.Network(), transactions)
-	if len(gone) == 0 {
+	if gone := s.gas.Forget(n.Network(), transactions); len(gone) > 0 {
+		s.Log.Info("a payment has settled after it had wasted gas", logged(id, p))
+		s.storeWaste(gone)
+	}
+}
+
+// tellFull logs that waste leaves no room in a pool, if it does.
+func (s *Service) tellFull(n *network, pool risk.Pool) {
+	until := s.gas.FullUntil(pool, s.Now())
+	if until.IsZero() {
 		return
 	}
-	s.Log.Info("a payment has settled whose gas was wasted in a block that was dropped", logged(id, p), "settled_by", settled)
-	s.storeWaste(gone)
-}
-
-// anybody stands for a client that has wasted nothing.
-const anybody = "anybody"
-
-// tellFull logs that waste leaves no room on a network, for accounts with code or for others, if
-// it does.
-func (s *Service) tellFull(n *network, code bool) {
-	if until := s.gas.FullUntil(n.Network(), code, anybody, s.Now()); !until.IsZero() {
-		s.Log.Error("no payments of accounts that have never paid are taken by this method; webring payments gas says what was wasted",
-			"method", n.Name(), "budget", s.GasBudget, "until", until.UTC().Format(time.RFC3339), "smart_accounts_only", code)
+	of := "accounts that have never paid"
+	if pool.Paid {
+		of = "accounts that have paid before"
 	}
+	s.Log.Error("no payments of "+of+" are taken by this method; webring payments gas says what was wasted",
+		"method", n.Name(), "budget", s.GasBudget.String(), "until", until.UTC().Format(time.RFC3339))
 }
 
-// apart says whether an account that has paid here, or has not, has its own allowance on a
-// network.
-func (s *Service) apart(n *network, payer string, paid bool) bool {
-	return paid && s.gas.Apart(n.Network(), payer, s.Now())
-}
-
-// refuses says why no payment of an account that a client brings is submitted on a network,
-// because of waste; nil if one is. payer is "" if the account is not known, and paid says
-// whether it has paid here.
-func (s *Service) refuses(n *network, payer string, paid bool, client string) *Problem {
+// refuses says why no payment of an account is submitted on a network because of waste; nil if one
+// is. payer is "" if the account is not known, and paid says whether it has paid here.
+func (s *Service) refuses(n *network, payer string, paid bool) *Problem {
 	if !n.PaysGas() {
 		return nil
 	}
 	now := s.Now()
-	if payer != "" {
-		if until := s.gas.Barred(n.Network(), payer); until.After(now) {
-			return &Problem{Code: api.VerificationFailed, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonWaste,
-				Detail: "A payment of this account failed at this ring's expense, so the ring takes none by this method from it for a while. Pay by another method, or later. Nothing was charged."}
-		}
-		if s.apart(n, payer, paid) {
-			return nil
-		}
+	if until := s.gas.Barred(n.Network(), payer); until.After(now) {
+		return &Problem{Code: api.VerificationFailed, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonWaste,
+			Detail: "A payment of this account failed at this ring's expense, so the ring takes none by this method from it for an hour. Pay by another method, or later. Nothing was charged."}
 	}
-	if until := s.gas.FullUntil(n.Network(), false, client, now); !until.IsZero() {
-		return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonWaste,
-			Detail: "Too many payments by this method have failed at this ring's expense. For now it takes them only from accounts that have paid here before. Name such an account in the field Wallet-Account. Nothing was charged."}
-	}
-	return nil
-}
-
-// refusesCode says why no payment of a new account with code is submitted, because of what others
-// have wasted; nil if one is, or if the account has no code. Only then is that asked.
-func (s *Service) refusesCode(w *work, paid bool) error {
-	m, ok := as[coded](w.network.Method)
-	if !ok || s.apart(w.network, w.payment.Payer, paid) {
-		return nil
-	}
-	now := s.Now()
-	until := s.gas.FullUntil(w.network.Network(), true, w.client, now)
+	until := s.gas.FullUntil(risk.Pool{Network: n.Network(), Paid: paid}, now)
 	if until.IsZero() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
-	defer cancel()
-	if code, err := m.HasCode(ctx, w.payment); err != nil {
-		return s.notSimulated(w, err)
-	} else if !code {
-		return nil
+	no := &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonWaste,
+		Detail: "Too many payments by this method have failed at this ring's expense. For now it takes them only from accounts that have paid here before. Name such an account in the field Wallet-Account. Nothing was charged."}
+	if paid {
+		no.Detail = "Too many payments by this method have failed at this ring's expense. Pay by another method, or later. Nothing was charged."
 	}
-	return &Problem{Code: api.PaymentsUnavailable, RetryAfter: risk.Seconds(until.Sub(now)), Reason: mpp.ReasonCode,
-		Detail: "Too many payments of smart accounts have failed at this ring's expense. For now it takes them by this method only from smart accounts that have paid here before. Pay from an account without code, by another method, or later. Nothing was charged."}
-}
-
-// coded is a [Method] whose payers can be accounts with code.
-type coded interface {
-	HasCode(ctx context.Context, p mpp.Payment) (bool, error)
+	return no
 }
 
 // GasWasted gives what payments have cost this service for nothing.

@@ -1,6 +1,7 @@
 package paid_test
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -14,7 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"webring/core"
 	"webring/core/api"
+	"webring/server/ledger"
 	"webring/server/paid"
 	"webring/server/pay/mpp"
 )
@@ -56,7 +59,7 @@ func granted(status int) bool { return status < 300 }
 // end the books hold exactly what was paid but for what the operator is told of, which can only
 // be payments without an end. Each other payment has one effect, each credential got its 2xx
 // once, and no payer that was charged was ever asked to pay again. Blocks have wrong times, final
-// blocks are undone, and a third of the rings fill up. WEBRING_SEED repeats one
+// blocks are undone, the member that is bid on leaves and returns, and a third of the rings fill up. WEBRING_SEED repeats one
 // history.
 func TestHistories(t *testing.T) {
 	seeds := make([]uint64, *histories)
@@ -75,7 +78,6 @@ func TestHistories(t *testing.T) {
 				if r.capacity, r.elsewhere = 1000, seed%2 == 0; seed%3 == 0 {
 					r.capacity = 8 // the ring fills up
 				}
-				r.network.binds = true
 			}), random: rand.New(rand.NewPCG(seed, 0))}
 			h.join(ada, "alice")
 			for range 60 {
@@ -94,7 +96,7 @@ type history struct {
 }
 
 func (h *history) step() {
-	switch n := h.random.IntN(24); {
+	switch n := h.random.IntN(25); {
 	case n < 9:
 		h.buy()
 	case n < 12:
@@ -119,9 +121,28 @@ func (h *history) step() {
 		h.network.change(func() { h.network.skew = ahead })
 		time.Sleep(time.Duration(h.random.IntN(40)) * time.Second)
 		h.network.change(func() { h.network.skew = 0 })
+	case n < 24:
+		h.leave()
 	default: // the network is silent for a while
 		h.network.change(func() { h.network.down = !h.network.down })
 		time.Sleep(6 * time.Second) // what was known of its clock is forgotten
+	}
+}
+
+// leave takes the member out of the ring for which bids are made, or puts it back, if anything can be
+// written now.
+func (h *history) leave() {
+	err := h.books.Do(h.t.Context(), func(tx *ledger.Tx) error {
+		at, _ := tx.State().BySlug([]byte("ada"))
+		var e core.Event = &core.Departed{Stamp: tx.Stamp(), Member: "ada"}
+		if _, left := tx.State().Departed(at); left {
+			e = &core.Returned{Stamp: tx.Stamp(), Member: "ada"}
+		}
+		_, err := tx.Append(e, nil)
+		return err
+	})
+	if !errors.Is(err, ledger.ErrNotNow) {
+		h.must(err)
 	}
 }
 

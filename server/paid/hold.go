@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"webring/core"
@@ -18,25 +19,20 @@ import (
 // little, so holds must not add up:
 //
 //   - an account must have enough money for all its open payments together;
-//   - after one failed registration of a URL, the next payment for it is valid for a
-//     minute at most;
-//   - after two, each account with a failed payment is barred from the URL for an hour,
-//     and accounts that have never paid here for an hour after one of them failed;
-//   - from the first on, and while one is open, the site can name an account, which nothing of this bars: see
-//     [risk.Names].
+//   - for an hour after a payment for a URL has failed, see [Service.mayHold].
 //
 // A payment without an end ([mpp.Payment.Endless]), or with one more than [longHold] ahead, holds its
 // URL for [shortHold]. If it is not mined by then, though its network works, it lapses: that is a failure, and others can have the
 // URL. The payment is waited for, and has its effect if that is still possible when it is mined.
-// See [Service.lapse].
+// See [row.open].
 
-// shortHold is the longest validity of a payment for a URL if one failed in the last hour.
+// shortHold is how long a payment holds its URL that has no end, or a late one.
 const shortHold = 60 * time.Second
 
 // longHold is how far ahead the end of a payment may be that is held until then.
 const longHold = 90 * time.Second
 
-// lapses gives p as it may be held from now on: see [Service.lapse]. Authorisations end within longHold, or
+// lapses gives p as it may be held from now on: see [row.open]. Authorisations end within longHold, or
 // soon after; they are held until then.
 func lapses(p mpp.Payment, now time.Time) mpp.Payment {
 	end := now.Add(shortHold).UTC().Truncate(time.Second)
@@ -49,77 +45,55 @@ func lapses(p mpp.Payment, now time.Time) mpp.Payment {
 	return p
 }
 
-// mayHold says why the payment of w may not hold its URL.
-func (s *Service) mayHold(v *ledger.View, w *work) error {
-	r := w.reservation
-	account := core.AccountOf(r.Payer)
-	if n, some := s.names.Get(r.URLKey, s.Now()); some && !w.named && !n.Account.Is(account) {
-		return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(n.Until.Sub(s.Now())), Detail: onlyNamed(n) + " Nothing was charged by this request."}
+// mayHold says why the payment of w may not hold its URL. For an hour after a payment for the URL
+// has failed or lapsed:
+//
+//   - if the site names accounts, only those can hold it;
+//   - if it names none, an account waits once two of its payments have failed. All accounts that
+//     have never paid here count as one.
+//
+// So accounts that were made for it hold a URL twice an hour, all together. Accounts that have paid
+// hold it twice each, and do not keep out the others.
+func (s *Service) mayHold(x *candidate, v *ledger.View) error {
+	w, payer, failed := x.w, x.payer, v.URLFailures(x.r.URLKey)
+	switch {
+	case len(failed) == 0 || w.names.Includes(core.AccountOf(payer)):
+		return nil
+	case !x.asked:
+		return errNotAsked
 	}
-	count, until := v.URLFailures(r.URLKey)
-	if count > 1 && until.After(s.Now()) && !w.named {
-		paid, err := v.HasPaid(r.Payer)
-		if err != nil {
+	if len(w.names) == 0 {
+		var err error
+		failed = slices.DeleteFunc(failed, func(f ledger.Failure) (other bool) {
+			if other = f.Payer != payer; other && !x.paid && err == nil {
+				other, err = v.HasPaid(f.Payer)
+			}
+			return other
+		})
+		if err != nil || len(failed) < 2 {
 			return err
 		}
-		if !paid {
-			return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(until.Sub(s.Now())),
-				Detail: onlyPayers(until) + s.howToBeNamed(w.order.(*registration).URL, account) + " Nothing was charged by this request."}
-		}
+		failed = failed[:len(failed)-1] // it may fail again when only the last one counts
 	}
-	if count > 0 && r.ValidBefore.After(s.Now().Add(shortHold)) {
-		return &Problem{Code: api.VerificationFailed, Reason: mpp.ReasonLong,
-			Detail: fmt.Sprintf("A payment for this URL failed in the last hour, so the next one may be valid for at most %v. Pay the new challenge. Nothing was charged.", shortHold)}
-	}
-	return nil
+	until := failed[len(failed)-1].At.Add(ledger.FailurePeriod)
+	return &Problem{Code: api.PaymentPending, RetryAfter: risk.Seconds(until.Sub(s.Now())),
+		Detail: s.afterFailure(w.order, core.AccountOf(payer), until) + " Nothing was charged by this request."}
 }
 
-// onlyNamed says which account can register a URL when its site has named one.
-func onlyNamed(n risk.Naming) string {
-	return "Payments for this address failed or are in progress, and its site names the account that may register it. Until " + n.Until.UTC().Format(time.RFC3339) + " no other account can."
-}
-
-// barredFor is how long the payer of r cannot reserve its URL.
-func (s *Service) barredFor(r *ledger.Reservation) (rest time.Duration) {
-	s.Ledger.View(func(v *ledger.View) {
-		if until, barred := v.Barred(r.Payer, r.URLKey); barred {
-			rest = until.Sub(s.Now())
-		}
-	})
-	return rest
-}
-
-// onlyPayers says which accounts can register a URL for which two payments have failed.
-func onlyPayers(until time.Time) string {
-	return "Payments for this address have failed twice. Until " + until.UTC().Format(time.RFC3339) +
-		" only an account that has paid here before can register it. Any bid makes an account one."
-}
-
-// challengeLife says how long an order may be paid: no longer than [Service.mayHold] allows.
-// failed and until are those of its URL. note is for the 402 document, for an account that may
-// not be known.
-func (s *Service) challengeLife(o order, account core.Account, failed int, until time.Time) (life time.Duration, note string) {
-	r, ok := o.(*registration)
-	if !ok {
-		return ChallengeLife, ""
-	}
-	n, named := s.names.Get(r.Key, s.Now())
-	switch {
-	case named && !n.Account.Is(account):
-		return shortHold, " " + onlyNamed(n)
-	case failed == 0:
-		return ChallengeLife, ""
-	case named:
-		return shortHold, ""
-	case failed > 1 && until.After(s.Now()):
-		return shortHold, " " + onlyPayers(until) + s.howToBeNamed(r.URL, account)
-	}
-	return shortHold, " A payment for this address has failed." + s.howToBeNamed(r.URL, account)
+// afterFailure says, to an account that may not be known, who can pay for the URL of an order for which payments
+// have failed.
+func (s *Service) afterFailure(o order, account core.Account, until time.Time) string {
+	return "Payments for this address have failed. If its site names accounts, only those can register it until " + until.UTC().Format(time.RFC3339) +
+		". If it names none, an account waits until then once two of its payments have failed. Accounts that have never paid here, not even for a bid, count as one account." +
+		s.howToBeNamed(o, account)
 }
 
 // coverTries is how often the network is asked whether an account holds enough for its
 // open payments, a second apart: a block can come between two questions.
 const coverTries = 3
+
+// errNotAsked says that a payment for the URL has failed since the gate site was asked.
+var errNotAsked = errors.New("paid: the site has not been asked which accounts it names")
 
 // errOpened says that the payer has opened other payments since its balance was asked
 // for.
@@ -130,7 +104,7 @@ var errOpened = errors.New("paid: the payer has opened other payments")
 // otherwise do for any number.
 func (s *Service) covered(w *work) (open int64, err error) {
 	for try := 1; ; try++ {
-		s.Ledger.View(func(v *ledger.View) { _, open = v.OpenOfPayer(w.payment.Payer) })
+		_, open, _ = s.openOf(w.payment.Payer)
 		if open == 0 {
 			return 0, nil // its own simulation says enough
 		}
@@ -152,20 +126,15 @@ func (s *Service) covered(w *work) (open int64, err error) {
 // openAndMined gives what the payer of w has open, and how much of that is settled by what
 // the network says, in cents.
 func (s *Service) openAndMined(w *work) (open, mined int64) {
-	var all []*ledger.Reservation
-	s.Ledger.View(func(v *ledger.View) { all = v.Open() })
+	_, open, all := s.openOf(w.payment.Payer)
 	ctx, cancel := context.WithTimeout(s.ctx, questionTimeout)
 	defer cancel()
 	for _, r := range all {
-		if r.Payer != w.payment.Payer || !r.Lapsed.IsZero() {
-			continue
-		}
-		open += r.Cents
 		p, err := StoredPayment(r)
-		if err != nil || p.Method != w.network.Name() {
+		if err != nil || !r.Lapsed.IsZero() || p.Method != w.network.Name() {
 			continue
 		}
-		if o, err := w.network.Outcome(ctx, p); err == nil && o.State == mpp.Settled {
+		if o, err := w.network.Outcome(ctx, p, time.Time{}); err == nil && o.State == mpp.Settled {
 			mined += r.Cents
 		}
 	}
@@ -175,54 +144,47 @@ func (s *Service) openAndMined(w *work) (open, mined int64) {
 // lookFor bounds how long a payment waits for the site.
 const lookFor = 8 * time.Second
 
-// accountsAt gives the accounts that a site names.
-func (s *Service) accountsAt(ctx context.Context, client, url string) risk.NamedBy {
+// accountsAt gives the accounts that a site names. known is false if the site could not be asked.
+func (s *Service) accountsAt(ctx context.Context, client, url string) (names risk.NamedBy, known bool) {
 	if s.MemberSites == nil {
-		return nil
+		return nil, true
 	}
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
 	return s.MemberSites.Accounts(ctx, client, url)
 }
 
-// failures is how many payments for the URL of an order have failed lately, or can still fail, and until
-// when that keeps accounts from it.
-func failures(v *ledger.View, o order) (failed int, until time.Time) {
+// vouchedFor says whether the site of a registration names the account of c.
+func (s *Service) vouchedFor(ctx context.Context, c *Call, o order) bool {
+	account := c.account()
+	if account == (core.Account{}) {
+		return false
+	}
+	names, _ := s.accountsAt(ctx, c.Client, o.(*registration).URL)
+	return names.Includes(account)
+}
+
+// failures gives the payments for the URL of an order that failed or lapsed in the last hour.
+func failures(v *ledger.View, o order) []ledger.Failure {
 	if r, ok := o.(*registration); ok {
-		failed, until = v.URLFailures(r.Key)
-		if _, open := v.URLPending(r.Key); open {
-			failed++
-		}
+		return v.URLFailures(r.Key)
 	}
-	return failed, until
+	return nil
 }
 
-// named looks whether the site of a URL for which a payment has failed, or is open, names an account, and
-// notes it. It asks nothing for any other URL.
-func (s *Service) named(ctx context.Context, client string, o order, account core.Account, failed int) bool {
-	if failed == 0 || s.MemberSites == nil || account == (core.Account{}) {
-		return false
-	}
-	r := o.(*registration)
-	ctx, cancel := context.WithTimeout(ctx, lookFor)
-	defer cancel()
-	if !s.accountsAt(ctx, client, r.URL).Includes(account, false) {
-		return false
-	}
-	s.names.Put(r.Key, account, s.Now())
-	return true
-}
-
-// howToBeNamed says how the site at a URL names an account. Without one, it says how that is
+// howToBeNamed says how the site of a registration names an account. Without one, it says how that is
 // asked.
-func (s *Service) howToBeNamed(url string, account core.Account) string {
-	if s.MemberSites == nil {
+func (s *Service) howToBeNamed(o order, account core.Account) string {
+	r, ok := o.(*registration)
+	if !ok || s.MemberSites == nil {
 		return ""
 	}
-	at, err := s.MemberSites.Place(url)
+	at, err := s.MemberSites.Place(r.URL)
 	if err != nil {
 		return ""
 	}
 	if account == (core.Account{}) {
-		return " Before all others, the account that the site names can register it; a request with an account in Wallet-Account is told how."
+		return " After a failed payment, the accounts that the site names come first; a request with an account in Wallet-Account is told how."
 	}
-	return fmt.Sprintf(" Before all others, %s can register it, if the site names it: by the line %[1]s in %s, or in the TXT record %s.", account, at.URL, at.Name)
+	return fmt.Sprintf(" After a failed payment, the accounts that the site names come first. It names %s by the line %[1]s in %s, or in the TXT record %s.", account, at.URL, at.Name)
 }

@@ -2,6 +2,7 @@ package paid_test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,9 +40,8 @@ func (v *victim) ask(r *ring, body string) {
 	v.longest = max(v.longest, time.Since(v.last))
 }
 
-// Wallets with payments that cannot be settled hold a URL twice: for the validity of the
-// first payment, and for a minute. After that, wallets that have not paid here before cannot
-// hold it. One of them is always quicker than a client that asks each second.
+// Wallets with payments that cannot be settled hold a URL twice. After that, wallets that have not paid
+// here before cannot hold it. One of them is always quicker than a client that asks each second.
 func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const depth = 24 * time.Second
@@ -72,7 +72,7 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		const late = 3 * time.Second // in which the block that decides is asked for
-		if most := paid.ChallengeLife + depth + late + time.Minute + depth + late; v.longest > most || v.longest < time.Minute {
+		if most := 2 * (time.Minute + depth + late); v.longest > most || v.longest < time.Minute {
 			t.Errorf("no 402 for %v, want %v at most", v.longest, most)
 		}
 		if time.Since(v.last) > time.Second || len(wallets) > 0 {
@@ -85,7 +85,7 @@ func TestWalletsThatCannotPayDoNotHoldAURL(t *testing.T) {
 }
 
 // Accounts that have bid once, with payments that come to nothing, cannot hold a URL by
-// turns: each gets it once an hour. Nor do they keep out those that have never paid.
+// turns: each gets it twice an hour. Nor do they keep out those that have never paid.
 func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
 		var payers []string
@@ -102,9 +102,6 @@ func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 		var held []time.Duration // when one had the URL to itself
 		for next := 0; time.Since(began) < 50*time.Minute; {
 			if a := r.post(paid.OpRegister, bob); a.Status == 402 {
-				if strings.Contains(string(a.Body), "only an account that has paid here") {
-					t.Fatalf("those who never paid are kept out: %s", a.Body)
-				}
 				credential := r.sign(a.challenges()[0], payers[next], 100, func(tx *transaction) { tx.ValidBefore += 30 })
 				next = (next + 1) % len(payers)
 				h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{credential}})
@@ -115,70 +112,51 @@ func TestAccountsThatHaveBidDoNotHoldAURLByTurns(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 		}
-		same(t, len(held), len(payers))
+		same(t, len(held), 2*len(payers))
 		r.join(bob, "an account that never paid")
 	})
 }
 
-// After one failure a URL is held for a minute at most, and after two only by accounts
-// that have paid here before; each for an hour.
-func TestHoldsOnAURLAreShortAfterAFailure(t *testing.T) {
+// Once two payments for a URL have failed, accounts that have never paid wait until the first of them is an
+// hour old, and so does an account that has paid, if both were its own. Other URLs are free for all.
+func TestTwoFailuresKeepOutThoseThatNeverPaid(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
-		fail := func(payer string) {
+		fail := func(payer string) time.Time {
 			t.Helper()
 			r.network.change(func() { r.network.fates[payer] = fate{state: mpp.Failed} })
-			r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), payer, 100)).is(402, api.VerificationFailed)
+			r.tries(bob, payer).is(402, api.VerificationFailed)
+			return r.now()
 		}
-		life := func() time.Duration {
+		refused := func(payer string, failed time.Time) {
 			t.Helper()
-			expires, err := r.challenge(paid.OpRegister, bob).ExpiresAt()
-			r.must(err)
-			return expires.Sub(r.now().Truncate(time.Second))
-		}
-		early := r.challenge(paid.OpRegister, bob)
-		if life() != paid.ChallengeLife {
-			t.Fatalf("a challenge lives %v", life())
-		}
-		fail("mallory")
-		if life() != time.Minute {
-			t.Fatalf("after a failure a challenge lives %v", life())
-		}
-		// An earlier challenge does not hold the URL for longer either.
-		long := r.sign(early, "carol", 100, func(tx *transaction) { tx.ValidBefore = time.Now().Add(61 * time.Second).Unix() })
-		if a := r.post(paid.OpRegister, bob, long).is(402, api.VerificationFailed); a.member("reason") != mpp.ReasonLong || r.network.charged("carol") != 0 {
-			t.Fatalf("%s", a.Body)
-		}
-		// Other URLs are held as before.
-		if expires, err := r.challenge(paid.OpRegister, cyn).ExpiresAt(); err != nil || expires.Sub(r.now()) < paid.ChallengeLife-time.Second {
-			t.Errorf("another URL's challenge expires at %v, %v", expires, err)
-		}
-
-		fail("mallory-2")
-		failed := r.now()
-		for range 2 {
-			offered := r.post(paid.OpRegister, bob).is(402, api.PaymentRequired)
-			if !strings.Contains(string(offered.Body), "only an account that has paid here before") {
-				t.Errorf("the 402 does not say who can pay it: %s", offered.Body)
-			}
-			a := r.post(paid.OpRegister, bob, r.sign(offered.challenges()[0], "dave", 100)).is(503, api.PaymentPending)
+			a := r.tries(bob, payer).is(503, api.PaymentPending)
 			wait, _ := strconv.Atoi(a.field("Retry-After"))
-			if until := r.now().Add(time.Duration(wait) * time.Second); until.Sub(failed) < time.Hour || until.Sub(failed) > time.Hour+time.Second || r.network.charged("dave") != 0 {
+			free := failed.Add(time.Hour)
+			if until := r.now().Add(time.Duration(wait) * time.Second); until.Before(free) || until.After(free.Add(time.Second)) ||
+				!strings.Contains(string(a.Body), "until "+free.UTC().Format(time.RFC3339)) {
 				t.Errorf("Retry-After %d, %v after the failure: %s", wait, r.now().Sub(failed), a.Body)
 			}
-			time.Sleep(20 * time.Minute)
+		}
+		first := fail("mallory")
+		time.Sleep(10 * time.Minute)
+		second := fail("mallory-2")
+		if a := r.post(paid.OpRegister, bob).is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "until "+second.Add(time.Hour).UTC().Format(time.RFC3339)) {
+			t.Errorf("the 402 does not say until when: %s", a.Body)
+		}
+		sent := r.network.questions("broadcast")
+		for range 2 {
+			refused("dave", first)
+			refused("mallory", first)
+			time.Sleep(15 * time.Minute)
 			r.restart()
 		}
-		in := r.sign(r.challenge(paid.OpRegister, bob), "alice", 100)
-		r.post(paid.OpRegister, bob, in).is(201, "")
-	})
-	inRing(t, "", func(t *testing.T, r *ring) {
-		for i := range 2 {
-			payer := fmt.Sprint("mallory-", i)
-			r.network.fates[payer] = fate{state: mpp.Failed}
-			r.post(paid.OpRegister, bob, r.sign(r.challenge(paid.OpRegister, bob), payer, 100)).is(402, api.VerificationFailed)
-		}
-		time.Sleep(time.Hour)
-		r.join(bob, "dave")
+		same(t, r.network.questions("broadcast")-sent, 0)
+		r.join(cyn, "dave")
+		own := fail("alice")
+		fail("alice")
+		refused("alice", own)
+		time.Sleep(first.Add(time.Hour).Sub(r.now()))
+		r.join(bob, "erin")
 	})
 }
 
@@ -292,6 +270,35 @@ func TestOpenPaymentsTogetherFitTheBalance(t *testing.T) {
 	}
 }
 
+// Two payments of an account are asked about before either is reserved: one balance does not do for both.
+func TestOneBalanceIsNotEnoughForTwoPaymentsAtOnce(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.balances["bob"], r.network.fates["bob"] = 299, fate{after: 10 * time.Second}
+		var credentials []string
+		for range 2 {
+			credentials = append(credentials, r.sign(r.challenge(paid.OpBid, fund), "bob", 150))
+		}
+		synctest.Wait()
+		open := r.hold("commit") // the writer is busy, so both wait for their reservations
+		r.clients.Go(func() { r.credit("ada", 1) })
+		synctest.Wait()
+		var all []*held
+		for _, credential := range credentials {
+			all = append(all, r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{credential}}))
+		}
+		open()
+		synctest.Wait()
+		r.has(amounts{"open": 1})
+		time.Sleep(5 * time.Second)
+		if !all[0].answered() {
+			slices.Reverse(all)
+		}
+		all[0].wait().is(402, api.VerificationFailed).shows("reason", mpp.ReasonFunds)
+		all[1].wait().is(200, "")
+		r.has(amounts{"ada": 251, "bob paid": 150, "open": 0})
+	})
+}
+
 // A payment that is known to have failed releases its URL at once.
 func TestFailedPaymentReleasesItsURLAtOnce(t *testing.T) {
 	inRing(t, "", func(t *testing.T, r *ring) {
@@ -326,8 +333,8 @@ func TestDecidingBlockIsAskedForWhenItIsDue(t *testing.T) {
 }
 
 // However many payments for a URL have failed, the account that its site names gets it at
-// once, though it never paid and one of its own has failed. No account is quicker, because
-// for a while others do not get it. Strangers are kept out as before.
+// once, though it never paid and one of its own has failed. No account is quicker: others wait
+// until the hour is over. Nothing is sent while the site cannot be asked.
 func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const site, payer = "cyn.dev", "0x00000000000000000000000000000000000000cc"
@@ -344,7 +351,7 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 		same(t, o.sites.asked, 1) // for the account that failed, with its new offer
 		fail("mallory")
 		// A stranger who never paid is told who can register, and how the site says so.
-		if a := ask("").is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "the account that the site names") {
+		if a := ask("").is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "a request with an account in Wallet-Account is told how") {
 			t.Errorf("%s", a.Body)
 		}
 		told := ask(payer).is(402, api.PaymentRequired)
@@ -362,14 +369,10 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 		ask(payer).is(402, api.PaymentRequired)
 		// It names no other account: neither one that never paid, nor one that has.
 		for _, other := range []string{"mallory-2", alice} {
-			a := ask("").is(402, api.PaymentRequired)
-			if !strings.Contains(string(a.Body), "its site names the account") {
-				t.Errorf("%s", a.Body)
-			}
-			wait, err := strconv.Atoi(o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], other, 100)).is(503, api.PaymentPending).field("Retry-After"))
-			if err != nil || wait < 500 || wait > 600 {
-				t.Errorf("%s waits %d, %v", other, wait, err)
-			}
+			o.tries(cyn, other).is(503, api.PaymentPending).waits(3599, 3600)
+			o.sites.busy = time.Minute
+			o.tries(cyn, other).is(503, api.PaymentsUnavailable)
+			o.sites.busy = 0
 		}
 		same(t, o.network.questions("broadcast")-sent, 0)
 		a := ask(payer).is(402, api.PaymentRequired)
@@ -377,6 +380,28 @@ func TestASiteNamesTheAccountThatGetsItsURL(t *testing.T) {
 			t.Errorf("it is told of others: %s", a.Body)
 		}
 		o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], payer, 100)).is(201, "")
+	})
+}
+
+// A payment that began before another one for its URL failed does not hold the URL either if the site names
+// other accounts.
+func TestASiteIsAskedAfterAPaymentHasFailed(t *testing.T) {
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		o.sites.show("cyn.dev", "0x00000000000000000000000000000000000000cc")
+		o.network.change(func() {
+			o.network.fates["mallory"] = fate{after: 500 * time.Millisecond, state: mpp.Failed}
+			o.network.fates["mallory-2"] = fate{lost: true}
+			o.network.balances["mallory-2"] = 200
+		})
+		one, two, bid := o.challenge(paid.OpRegister, cyn), o.challenge(paid.OpRegister, cyn), o.challenge(paid.OpBid, fund)
+		o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(bid, "mallory-2", 150)}})
+		synctest.Wait()
+		second := o.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), Authorization: []string{o.sign(two, "mallory-2", 100)}})
+		synctest.Wait() // it waits for its balance
+		o.post(paid.OpRegister, cyn, o.sign(one, "mallory", 100)).is(402, api.VerificationFailed)
+		o.network.change(func() { o.network.balances["mallory-2"] = 1000 })
+		second.wait().is(503, api.PaymentPending)
+		o.tries(cyn, "mallory-3").is(503, api.PaymentPending)
 	})
 }
 
@@ -404,36 +429,6 @@ func TestASiteNamesItsAccountWhileAnotherPays(t *testing.T) {
 		o.post(paid.OpRegister, cyn, o.sign(early, "mallory-2", 100)).is(503, api.PaymentPending)
 		same(t, o.network.questions("broadcast")-sent, 0)
 		o.post(paid.OpRegister, cyn, o.sign(ask(payer).is(402, api.PaymentRequired).challenges()[0], payer, 100)).is(201, "")
-	})
-	// After one failure, too.
-	inOwnedRing(t, func(t *testing.T, o *owned) {
-		const payer = "0x00000000000000000000000000000000000000cc"
-		o.network.change(func() { o.network.fates["mallory"] = fate{state: mpp.Failed} })
-		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), "mallory", 100)).is(402, api.VerificationFailed)
-		ask := paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: payer}
-		if a := o.handle(ask).is(402, api.PaymentRequired); !strings.Contains(string(a.Body), "https://cyn.dev/token.txt") {
-			t.Errorf("%s", a.Body)
-		}
-		o.sites.show("cyn.dev", payer)
-		a := o.handle(ask).is(402, api.PaymentRequired)
-		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), "mallory-2", 100)).is(503, api.PaymentPending)
-		o.post(paid.OpRegister, cyn, o.sign(a.challenges()[0], payer, 100)).is(201, "")
-	})
-}
-
-// The site keeps a URL for the account that it names for some minutes, not for ever.
-func TestASiteKeepsItsURLForSomeMinutes(t *testing.T) {
-	inOwnedRing(t, func(t *testing.T, o *owned) {
-		const payer = "0x00000000000000000000000000000000000000cc"
-		for _, mallory := range []string{"mallory", "mallory-2"} {
-			o.network.change(func() { o.network.fates[mallory] = fate{state: mpp.Failed} })
-			o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), mallory, 100)).is(402, api.VerificationFailed)
-		}
-		o.sites.shown["cyn.dev"] = []string{payer}
-		o.handle(paid.Call{Operation: paid.OpRegister, Body: []byte(cyn), WalletAccount: payer}).is(402, api.PaymentRequired)
-		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), alice, 100)).is(503, api.PaymentPending)
-		time.Sleep(11 * time.Minute)
-		o.post(paid.OpRegister, cyn, o.sign(o.challenge(paid.OpRegister, cyn), alice, 100)).is(201, "")
 	})
 }
 
@@ -573,45 +568,6 @@ func TestASiteThatNamesAnAccountOpensItsDomain(t *testing.T) {
 		r.tries(at("https://shared.dev/~dan"), dan).is(201, "")
 		shown.show("e.shared.dev", eve)
 		r.tries(at("https://e.shared.dev/x"), eve).is(201, "")
-	})
-}
-
-// The default category is open when all that money opens are in use, and so are others to
-// sites that name the account.
-func TestNoMoneyClosesCategories(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var shown *sites
-		r := newRing(t, func(r *ring) { shown, r.capacity = withSites(r), 10_000 })
-		r.fillCategories()
-		new := func(n int) string { return site(fmt.Sprintf("https://www.honest-%d.dev/x", n), fmt.Sprint("new-", n)) }
-		ada := account(1, 42431)
-		r.post(paid.OpRegister, new(0)).is(422, api.CategoryUnavailable)
-		r.tries(site("https://plain.dev", "general"), ada).is(201, "")
-		shown.show("https://www.honest-0.dev/x", ada)
-		r.post(paid.OpRegister, new(0)).is(422, api.CategoryUnavailable) // the page is not the host
-		shown.show("www.honest-0.dev", ada)
-		bob := account(2, 42431)
-		r.post(paid.OpRegister, new(0), r.sign(r.challenge(paid.OpRegister, new(0)), bob, 100)).is(422, api.CategoryUnavailable)
-		r.tries(new(0), ada).is(201, "")
-		r.tries(site("https://joins.dev", "new-0"), bob).is(201, "") // it is open to all now
-
-		// One domain opens one, whichever account it names, and all domains some each day.
-		shown.show("b.honest-0.dev", bob)
-		r.limited(r.tries(site("https://b.honest-0.dev", "another"), bob), api.CategoryUnavailable, "/category", bob, 100)
-		n := 1
-		for ; n < 100; n++ {
-			payer := account(10+n, 42431)
-			shown.show(fmt.Sprintf("www.honest-%d.dev", n), payer)
-			if a := r.tries(new(n), payer); a.Status != 201 {
-				r.limited(a, api.CategoryUnavailable, "/category", payer, 0)
-				break
-			}
-		}
-		if n < 25 || n > 32 {
-			t.Errorf("%d categories were opened in a day", n)
-		}
-		time.Sleep(24*time.Hour + time.Second)
-		r.tries(new(n), account(10+n, 42431)).is(201, "")
 	})
 }
 

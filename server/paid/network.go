@@ -21,23 +21,28 @@ import (
 type network struct {
 	Method
 	clock  func() time.Time
-	payees []string // all that the ring ever had there, today's first
+	fence  func() error // see [Config.Fence]
+	payees []string     // all that the ring ever had there, today's first
 
 	requests requests
 
 	lookups   chan struct{} // semaphore of the look-ups of refused payments
 	strangers *risk.Strangers
-	wanted    chan struct{} // holds a token while work waits for a block
+	first     chan struct{} // closed with the first answer
+	wanted    chan struct{} // holds a token when a payment is due before the next question
 
 	mu     sync.Mutex
+	live   map[string]*work // the payments that are not final, by id
+	looks  time.Time        // when the next are looked for
 	last   answer
-	head   time.Time     // of the newest block of the last answer that had one; zero before the first
-	newest time.Time     // of the newest block of all answers, unless that is ahead of our clock
-	lower  time.Time     // of the newest block of those since that are below it; zero for none
-	moved  time.Time     // when one of the two last changed, by the monotonic clock
-	goesOn time.Time     // of the first block after none was heard of for a while
-	late   bool          // the answer to the last question is overdue
-	next   chan struct{} // closed with the next answer
+	head   time.Time // of the newest block of the last answer that had one; zero before the first
+	newest time.Time // of the newest block of all answers, unless that is ahead of our clock
+	lower  time.Time // of the newest block of those since that are below it; zero for none
+	moved  time.Time // when one of the two last changed, by the monotonic clock
+	goesOn time.Time // of the first block after none was heard of for a while
+	late   bool      // the answer to the last question is overdue
+
+	confirming int // questions under way about payments that have their effect
 }
 
 // answer is what a network said when it was asked for its newest block.
@@ -81,18 +86,16 @@ const (
 	// interval grows to blockRarely while there is none.
 	blockEvery  = 250 * time.Millisecond
 	blockRarely = 2 * time.Second
-	// blockFresh is how long an answer counts for payments that wait for a block.
-	blockFresh = time.Second
 	// blockPatience bounds the wait for a block.
 	blockPatience = 15 * time.Second
-	// settling is how long a network that goes on again has for what waits to be mined. It went
+	// catchUp is how long a network that goes on again has for what waits to be mined. It went
 	// on if it had no block for as long, as far as this process has heard.
-	settling = time.Minute
+	catchUp = time.Minute
 )
 
 func newNetwork(m Method, clock func() time.Time) *network {
 	return &network{Method: m, clock: clock, requests: requests{by: map[int64]terms{}, method: m},
-		lookups: make(chan struct{}, seenAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), next: make(chan struct{})}
+		lookups: make(chan struct{}, lookupsAtOnce), strangers: risk.NewStrangers(), wanted: make(chan struct{}, 1), live: map[string]*work{}, first: make(chan struct{})}
 }
 
 // watch asks a network for its newest block: every [clockEvery], and more often while
@@ -129,13 +132,15 @@ func (s *Service) watch(n *network) {
 			moved = a.asked
 		}
 		gap := min(max(a.asked.Sub(moved)/4, blockEvery), blockRarely)
-		rest := clockEvery
+		due, rest := n.next(time.Now(), a.block)
+		for _, w := range due {
+			s.group.Go(func() { s.askAbout(w) })
+		}
 		switch {
 		case a.err != nil:
 			rest = clockAgain
 		case still >= n.patience()/2:
-			rest = stillAgain
-			gap = min(gap, rest)
+			rest = min(rest, stillAgain)
 		}
 		if !s.sleep(gap) || !s.wait(rest-gap, n.wanted) {
 			return
@@ -173,9 +178,12 @@ var (
 )
 
 func (n *network) publish(a answer) {
-	pause := max(settling, n.patience())
+	pause := max(catchUp, n.patience())
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.last.asked.IsZero() {
+		close(n.first)
+	}
 	n.last, n.late = a, false
 	ahead := func(block time.Time) bool { return block.Sub(a.asked) > MaxSkew }
 	switch {
@@ -196,17 +204,15 @@ func (n *network) publish(a answer) {
 	if !a.block.IsZero() {
 		n.head = a.block
 	}
-	close(n.next)
-	n.next = make(chan struct{})
 }
 
 // hadTime says whether a payment that was not mined since an instant, and still is not at a block,
-// had the time: [givenUpAfter], and [settling] since its network goes on, because one that stood
+// had the time: [givenUpAfter], and [catchUp] since its network goes on, because one that stood
 // still mines first what waited for it.
 func (n *network) hadTime(since, block time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return block.After(since.Add(givenUpAfter)) && !block.Before(n.goesOn.Add(settling))
+	return block.After(since.Add(givenUpAfter)) && !block.Before(n.goesOn.Add(catchUp))
 }
 
 // overdue notes that there is no answer yet after the last one.
@@ -233,14 +239,36 @@ func (n *network) believed(p mpp.Payment, o mpp.Outcome) mpp.Outcome {
 	return o
 }
 
-// Outcome is [Method.Outcome], as far as it is [network.believed].
-func (n *network) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
-	o, err := n.Method.Outcome(ctx, p)
+// Bounds on the look-ups of refused payments: how many run at a time on a network, and the
+// time for each.
+const (
+	lookupsAtOnce = 4
+	lookupTimeout = 8 * time.Second
+)
+
+// Outcome is [Method.Outcome], as far as it is [network.believed]. It bounds the look-ups of payments
+// that are not stored: refused credentials cost their senders nothing.
+func (n *network) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	if !since.IsZero() {
+		within, cancel := context.WithTimeout(ctx, lookupTimeout)
+		defer cancel()
+		select {
+		case n.lookups <- struct{}{}:
+			defer func() { <-n.lookups }()
+		case <-within.Done():
+			return mpp.Outcome{}, fmt.Errorf("%w: too many look-ups are under way", mpp.ErrUnavailable)
+		}
+		ctx = within
+	}
+	o, err := n.Method.Outcome(ctx, p, since)
 	return n.believed(p, o), err
 }
 
-// Broadcast is [Method.Broadcast] in the same way.
+// Broadcast is [Method.Broadcast] in the same way, behind the fence: no payment is sent otherwise.
 func (n *network) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
+	if err := n.fence(); err != nil {
+		return mpp.Outcome{State: mpp.Pending}, fmt.Errorf("%w: %w", mpp.ErrUnavailable, err)
+	}
 	o, err := n.Method.Broadcast(ctx, p, x)
 	return n.believed(p, o), err
 }
@@ -273,31 +301,6 @@ func (n *network) ready() error {
 		return errLate
 	}
 	return a.err
-}
-
-// nextBlock waits for the pause, and then until there is another block than seen, which it
-// updates, or for blockPatience. It returns false when the service has ended.
-func (s *Service) nextBlock(n *network, seen *time.Time, pause time.Duration) bool {
-	if !s.sleep(pause) {
-		return false
-	}
-	for until := s.Now().Add(blockPatience); ; {
-		n.mu.Lock()
-		a, next := n.last, n.next
-		n.mu.Unlock()
-		now := s.Now()
-		if !a.block.Equal(*seen) && time.Since(a.since) <= blockFresh || !now.Before(until) {
-			*seen = a.block
-			return true
-		}
-		select {
-		case n.wanted <- struct{}{}:
-		default:
-		}
-		if !s.wait(until.Sub(now), next) {
-			return false
-		}
-	}
 }
 
 // NetworkState is what is known of a payment network from the questions for its newest

@@ -1,12 +1,12 @@
 package paid_test
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -39,12 +39,12 @@ type network struct {
 	gas       bool                                     // the service pays for what it sends
 	exact     bool                                     // x402 clients can pay, too
 	nameless  bool                                     // the token names no payments
-	binds     bool                                     // payments say what binds them to their challenges
 	submitted map[string]bool                          // by reference, where it does
 	step      func()                                   // called when the service has stored a submission
 	oldest    time.Time                                // of the blocks that it still has
 	simulate  func(context.Context, mpp.Payment) error // nil: everybody can pay
 	decoding  func()                                   // called when a transaction is looked at
+	sending   func(mpp.Payment)                        // called when a transaction is to be sent
 	senders   int                                      // of every transaction
 	seen      func(context.Context)                    // called when it is asked for a refused payment
 	fates     map[string]fate                          // by payer
@@ -72,12 +72,8 @@ type fate struct {
 	forgotten bool
 	// foreign: the method cannot ask for them any more.
 	foreign bool
-	// burns is the gas that each Broadcast costs, and brings nothing; late is as in
-	// [mpp.Waste].
+	// burns is the gas that each Broadcast costs, and brings nothing.
 	burns uint64
-	late  bool
-	// code: the account has code.
-	code bool
 	// limit is how much gas its submission can use at the most; 0: as much as it burns.
 	limit uint64
 	// untimely: a trial says that it would fail now, so it is not submitted.
@@ -86,6 +82,8 @@ type fate struct {
 	// is what it brought the same payee in all, in cents.
 	by      string
 	brought int64
+	// lags: asked for all that its transaction brought, the node has not got it.
+	lags bool
 }
 
 type sent struct {
@@ -129,13 +127,16 @@ func (n *network) mined(reference string) mpp.State {
 	return f.state
 }
 
+// gasPrice is what a unit of gas costs, in wei.
+const gasPrice = 1000
+
 // wasted is what the transactions of a payment have cost for nothing.
 func (n *network) wasted(p mpp.Payment) *mpp.Waste {
 	gas := n.burnt[p.Reference]
 	if gas == 0 {
 		return nil
 	}
-	return &mpp.Waste{Transaction: p.Reference, Gas: gas, Wei: fmt.Sprint(gas) + "000", Late: n.fates[p.Payer].late, Code: n.fates[p.Payer].code}
+	return &mpp.Waste{Transaction: p.Reference, Gas: gas, Wei: fmt.Sprint(gas * gasPrice)}
 }
 
 // charged is what a payer has paid so far, in cents, to whomever: what was
@@ -223,15 +224,6 @@ func (n node) Simulate(ctx context.Context, p mpp.Payment) error {
 	return simulate(ctx, p)
 }
 
-func (n node) HasCode(_ context.Context, p mpp.Payment) (bool, error) {
-	if err := n.ask("code"); err != nil {
-		return false, err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.fates[p.Payer].code, nil
-}
-
 // Unused refuses a payment whose nonce another has used.
 func (n node) Unused(_ context.Context, p mpp.Payment) error {
 	if err := n.ask("unused"); err != nil {
@@ -282,10 +274,10 @@ func (n node) submits(p mpp.Payment, x mpp.Expenses) error {
 		return errors.New("it would fail now")
 	}
 	limit := max(f.limit, f.burns)
-	if err := x.Allow(limit, f.code); err != nil {
+	if err := x.Allow(new(big.Int).SetUint64(limit * gasPrice)); err != nil {
 		return err
 	}
-	if err := x.Store(mpp.Submission{Transaction: p.Reference, Gas: limit, Price: "1000", Code: f.code}); err != nil {
+	if err := x.Store(mpp.Submission{Transaction: p.Reference, Gas: limit, Price: fmt.Sprint(gasPrice)}); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -300,6 +292,12 @@ func (n node) submits(p mpp.Payment, x mpp.Expenses) error {
 }
 
 func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error) {
+	n.mu.Lock()
+	sending := n.sending
+	n.mu.Unlock()
+	if sending != nil {
+		sending(p)
+	}
 	silent := n.ask("broadcast")
 	n.change(func() { n.asked["broadcast "+p.Reference]++ })
 	if silent == nil {
@@ -330,7 +328,10 @@ func (n node) Broadcast(_ context.Context, p mpp.Payment, x mpp.Expenses) (mpp.O
 
 // Outcome speaks of anything but success only when no later block can say
 // otherwise, as the contract wants.
-func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (n node) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	if !since.IsZero() {
+		return n.refused(ctx, p)
+	}
 	if err := errors.Join(n.ask("outcome"), n.hang(ctx, "outcome")); err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -356,7 +357,7 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	case !p.Endless && p.CanBeMined(n.now().Add(n.skew-f.depth-1)):
 		o := mpp.Outcome{Wasted: n.wasted(p), Detail: "not known yet"}
 		if n.now().After(p.ValidBefore) {
-			o.Due = p.ValidBefore.Add(f.depth + time.Second)
+			o.Due = p.ValidBefore.Add(f.depth - 3*time.Second) // as it is expected
 		}
 		return o, nil
 	case state == mpp.Pending:
@@ -369,8 +370,8 @@ func (n node) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	return mpp.Outcome{State: state, Deep: true, Detail: "mined, of no use"}, nil
 }
 
-// Seen is Outcome without the depth.
-func (n node) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
+// refused is the outcome of a payment that is not stored, without the depth.
+func (n node) refused(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
 	if err := n.ask("seen"); err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -477,7 +478,7 @@ func (n node) bound(p mpp.Payment) []mpp.Bound {
 	if n.nameless {
 		return nil
 	}
-	return []mpp.Bound{{Payer: p.Payer, Binding: cmp.Or(p.Binding, p.Reference)}}
+	return []mpp.Bound{{Payer: p.Payer, Binding: p.Binding}}
 }
 
 func (n node) Payee() string {
@@ -496,7 +497,7 @@ func (n node) Received(_ context.Context, payee, reference string) (mpp.Transfer
 		return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: s.payment.Cents, At: s.at, Senders: n.senders, Bound: n.bound(s.payment)}, nil
 	}
 	for own, s := range n.sent {
-		if f := n.fates[s.payment.Payer]; f.by == reference && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
+		if f := n.fates[s.payment.Payer]; f.by == reference && !f.lags && payee == "purse "+s.payee && n.mined(own) == mpp.Settled {
 			return mpp.Transfer{Reference: reference, Payer: s.payment.Payer, Cents: f.brought, At: s.at}, nil
 		}
 	}
@@ -578,16 +579,14 @@ func (m *method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	}
 	hash := sha256.Sum256(c.Payload)
 	reference := "0x" + hex.EncodeToString(hash[:])
-	binding := ""
-	m.mu.Lock()
-	if m.binds {
-		binding = "of " + c.Challenge.ID
-	}
-	m.mu.Unlock()
-	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload, Binding: binding,
+	return mpp.Payment{Method: m.name, Cents: asked.Cents, Raw: c.Payload, Binding: "of " + c.Challenge.ID,
 		Reference: reference, ReplayKey: m.name + ":" + reference, Payer: t.Payer, Payee: asked.To, ValidBefore: before, Endless: t.ValidBefore == 0, Nonce: t.Nonce,
 		Bearer: c.Challenge.Intent == x402.Intent}, nil
 }
+
+func (m *method) TokenDomain() *mpp.TypedDomain { return nil }
+
+func (m *method) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
 
 // Payer is an address as it is.
 func (m *method) Payer(account [20]byte) string { return core.Account(account).String() }

@@ -28,7 +28,7 @@ const (
 // way is one way to answer a challenge: a payment network, or the prover of owners.
 type way struct {
 	network *network // nil for the prover
-	by      any      // the [Method], or the [Prover]
+	toSign  func(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error)
 	method  string
 	life    time.Duration
 	asks    terms
@@ -39,35 +39,25 @@ type way struct {
 // would be refused. The document of the 402 has the offers decoded, and says when the first
 // of them expires.
 func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, err error) {
-	// Work that is not claimed any more is in the ledger, so the claims come first.
-	if err := s.claimed(c); err != nil {
-		return a, err
-	}
-	var o order
-	var failed int
-	var until time.Time
-	var earlier *ledger.Reservation
+	x := &candidate{key: c.idempotency(c.digest)}
+	var failed []ledger.Failure
 	s.Ledger.View(func(v *ledger.View) {
-		if o, err = c.op.parse(c, v.State().Rules(), nil); err != nil {
-			return
-		}
-		if earlier, err = s.earlier(v, c.idempotency(c.digest), "", c.Slug); err == nil && earlier == nil {
-			failed, until = failures(v, o)
-			err = o.possible(v, "")
+		if x.order, err = c.op.parse(c, v.State().Rules(), nil); err == nil {
+			failed = failures(v, x.order)
 		}
 	})
-	if no, ok := errors.AsType[*Problem](err); ok && no.Code == api.PaymentPending && failed > 0 && !s.named(ctx, c.Client, o, c.account(), failed) {
+	// Work that is not claimed any more is in the ledger, so the claims come first.
+	if err == nil {
+		err = s.pass(offering, x, nil)
+	}
+	o := x.order
+	if no, ok := errors.AsType[*Problem](err); ok && no.Code == api.PaymentPending {
 		told := *no // the site can say now who comes next
-		told.Detail += s.howToBeNamed(o.(*registration).URL, c.account())
+		told.Detail += s.howToBeNamed(o, c.account())
 		err = &told
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return a, err
-	case earlier != nil && earlier.State == ledger.Reserved:
-		return a, errPending
-	case earlier != nil:
-		return a, s.keyUsed(earlier)
 	}
 
 	// What it can be answered with, and what the challenge is to promise.
@@ -75,10 +65,9 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	told.RetryAfter = 0
 	var ways []way
 	if c.op.owner {
-		ways = []way{{by: s.Prover, method: s.Prover.Method(), life: ChallengeLife, asks: readTerms(s.Prover.Request(), nil)}}
+		ways = []way{{toSign: s.Prover.ToSign, method: s.Prover.Method(), life: ChallengeLife, asks: readTerms(s.Prover.Request(), nil)}}
 		err = s.checkMachine()
 	} else {
-		s.named(ctx, c.Client, o, c.account(), failed)
 		ways, err = s.waysToPay(c, o.cents(), &told)
 	}
 	if err == nil {
@@ -95,8 +84,7 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	}
 
 	// The challenges, in the order that the client likes.
-	life, note := s.challengeLife(o, c.account(), failed, until)
-	now, shortest := s.Now(), life
+	now, shortest := s.Now(), ChallengeLife
 	offers := make([]mpp.Offer, 0, len(ways))
 	for _, w := range ways {
 		offers = append(offers, mpp.Offer{Method: w.method, Intent: mpp.Charge})
@@ -113,16 +101,16 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 			return a, err
 		}
 		ch := mpp.Challenge{Realm: s.Realm, Method: w.method, Intent: mpp.Charge, Request: w.asks.request,
-			Expires: expiry(now, min(life, w.life)), Digest: c.digest, Opaque: opaque, Description: description}
+			Expires: expiry(now, w.life), Digest: c.digest, Opaque: opaque, Description: description}
 		s.keys.Load().SignWords(&ch, words)
 		lines = append(lines, [2]string{"WWW-Authenticate", ch.Header()})
-		if decoded, err = c.appendOffer(decoded, w.by, &ch, w.asks); err != nil {
+		if decoded, err = c.appendOffer(decoded, w, &ch); err != nil {
 			return a, err
 		}
 		if w.network == nil {
 			continue
 		}
-		if also, ok := s.x402Offer(w.network, ch, now, life); ok {
+		if also, ok := s.x402Offer(w.network, ch, now); ok {
 			exact = append(exact, also)
 			shortest = min(shortest, time.Duration(also.MaxTimeoutSeconds)*time.Second)
 		}
@@ -142,16 +130,12 @@ func (s *Service) offer(ctx context.Context, c *Call, why *Problem) (a Answer, e
 	c.about.cents = o.cents()
 	more := api.AppendUSD(append(make([]byte, 0, 640), `,"amount_usd":"`...), o.cents())
 	more = append(append(append(more, `","expires":"`...), expiry(now, shortest)...), `","offers":[`...)
-	told.Detail += note
+	if n := len(failed); n > 0 && !s.vouchedFor(ctx, c, o) {
+		told.Detail += " " + s.afterFailure(o, c.account(), failed[n-1].At.Add(ledger.FailurePeriod))
+	}
 	a = s.document(&told, append(append(more, decoded...), ']'))
 	a.Header = append(a.Header, lines...)
 	return a, nil
-}
-
-// addressed is a [Method] that identifies payers by addresses of a chain.
-type addressed interface {
-	// Payer names an account as payments of it do.
-	Payer(account [20]byte) string
 }
 
 // waysToPay gives the networks on which c can pay now: those that are ready, and that do not
@@ -163,19 +147,24 @@ func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, er
 	}
 	var soonest *Problem // of those that refuse c
 	for _, n := range s.networks {
-		if !n.offered() || s.checkReady(n) != nil {
+		if !n.offered() {
 			continue
 		}
-		payer, paid := c.payer, false
-		if m, ok := as[addressed](n.Method); ok && payer == "" && c.WalletAccount != "" {
-			payer = m.Payer(core.AccountOf(c.WalletAccount))
+		x := &candidate{payer: c.payer, n: n}
+		if x.payer == "" && c.WalletAccount != "" {
+			x.payer = n.Payer(core.AccountOf(c.WalletAccount))
 		}
-		if payer != "" && n.PaysGas() {
-			if paid, err = s.hasPaid(payer); err != nil {
+		if x.payer != "" && n.PaysGas() {
+			pool, err := s.pool(n, x.payer)
+			if err != nil {
 				return nil, err
 			}
+			x.paid = pool.Paid
 		}
-		if no := s.refuses(n, payer, paid, c.Client); no != nil {
+		switch no, ok := errors.AsType[*Problem](s.pass(naming, x, nil)); {
+		case ok && no == errUnavailable:
+			continue
+		case ok:
 			if soonest == nil || no.RetryAfter < soonest.RetryAfter {
 				soonest = no
 			}
@@ -185,7 +174,7 @@ func (s *Service) waysToPay(c *Call, cents int64, told *Problem) (ways []way, er
 		if err != nil {
 			return nil, err
 		}
-		ways = append(ways, way{n, n.Method, n.Name(), n.Life(), asks})
+		ways = append(ways, way{n, n.ToSign, n.Name(), n.Life(), asks})
 	}
 	switch {
 	case len(ways) == 0 && soonest == nil:
@@ -219,8 +208,8 @@ func random(bytes int) string {
 // JSON object, for the document of the 402.
 type terms struct{ request, members string }
 
-// readTerms decodes the request parameter of a method, or of a proof.
-func readTerms(request string, by any) terms {
+// readTerms decodes the request parameter of a method, or of a proof, for which m is nil.
+func readTerms(request string, m Method) terms {
 	var asked struct {
 		Amount        string `json:"amount"`
 		Currency      string `json:"currency"`
@@ -234,11 +223,11 @@ func readTerms(request string, by any) terms {
 	}
 	document := map[string]any{"amount": asked.Amount, "currency": asked.Currency, "recipient": asked.Recipient,
 		"network": fmt.Sprintf("eip155:%d", asked.MethodDetails.ChainID)}
-	if m, ok := by.(Method); ok {
+	if m != nil {
 		document["network"] = api.ChainID(m.Network())
-	}
-	if d, ok := as[Domained](by); ok {
-		document["domain"] = d.TokenDomain()
+		if d := m.TokenDomain(); d != nil {
+			document["domain"] = d
+		}
 	}
 	members, err := json.Marshal(document)
 	if err != nil {
@@ -276,55 +265,29 @@ func (r *requests) get(cents int64) (terms, error) {
 	return t, nil
 }
 
-// as gives what a method or prover can do in addition to its interface, also if another one wraps it
-// and has the function Unwrap.
-func as[T any](by any) (part T, ok bool) {
-	for {
-		if part, ok = by.(T); ok {
-			return part, true
-		}
-		wrapper, wraps := by.(interface{ Unwrap() Method })
-		if !wraps {
-			return part, false
-		}
-		by = wrapper.Unwrap()
-	}
-}
-
-// Domained is a [Method] that signs payments under the domain of a token (EIP-712).
-// Signing needs its name and version, which only the token's contract has.
-type Domained interface {
-	TokenDomain() mpp.TypedDomain
-}
-
-// Signable is a [Method] or [Prover] with challenges that a browser's wallet can answer, by
-// signing typed data. Its function asks nothing of a network.
-type Signable interface {
-	// ToSign gives what an account signs to answer a challenge.
-	ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error)
-}
-
 // errWallet refuses a request that names no account for what a wallet is to sign.
 var errWallet = form.Invalid(api.InvalidRequest, "", "the field Wallet-Account must be one address: 0x and 40 hexadecimal digits")
 
 // appendOffer appends a challenge as an element of the member offers of a 402: decoded, for
 // clients that look at the document and not at the header. If the request names the account
-// of a wallet, and by can be answered by one, the element says what the wallet is to sign.
-func (c *Call) appendOffer(dst []byte, by any, ch *mpp.Challenge, t terms) ([]byte, error) {
+// of a wallet that can answer it, the element says what the wallet is to sign.
+func (c *Call) appendOffer(dst []byte, w way, ch *mpp.Challenge) ([]byte, error) {
 	if len(dst) > 0 {
 		dst = append(dst, ',')
 	}
 	dst = append(append(dst, `{"method":`...), api.AppendString(nil, ch.Method)...)
 	dst = append(append(dst, `,"intent":"`...), ch.Intent...)
-	dst = append(append(dst, '"'), t.members...)
+	dst = append(append(dst, '"'), w.asks.members...)
 	dst = append(append(append(dst, `,"expires":"`...), ch.Expires...), '"')
-	signable, ok := as[Signable](by)
-	if c.WalletAccount == "" || !ok {
+	if c.WalletAccount == "" {
 		return append(dst, '}'), nil
 	}
-	sign, err := signable.ToSign(*ch, core.AccountOf(c.WalletAccount))
+	sign, err := w.toSign(*ch, core.AccountOf(c.WalletAccount))
 	if err != nil {
 		return nil, err
+	}
+	if sign == nil {
+		return append(dst, '}'), nil
 	}
 	wallet, err := json.Marshal(sign)
 	return append(append(append(dst, `,"wallet":`...), wallet...), '}'), err

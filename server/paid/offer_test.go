@@ -176,7 +176,7 @@ func TestWhatTheChallengePromisedIsKept(t *testing.T) {
 
 		r.scorer.err = errors.New("asked again")
 		r.rules(func(e *core.Rules) { e.Fee, e.MinBid, e.RequiredScore = 700, 800, 99 })
-		r.fillCategories()
+		r.fillCategories(core.MaxCategories)
 
 		r.post(paid.OpRegister, body).is(422, api.BidTooLow) // the new rules hold for who comes now
 		a := r.post(paid.OpRegister, body, r.sign(join, "bob", 200)).is(201, "")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"webring/server/paid/form"
 	"webring/server/paid/risk"
 	"webring/server/sites/score"
-	"webring/server/sites/siteproof"
 )
 
 // operation is one of those that are named in a [Call].
@@ -33,10 +31,13 @@ type operation struct {
 
 // order is what a request is for: a [purchase], or an owner's request, which costs nothing.
 type order interface {
-	// possible says why the order cannot be carried out now, by what the ledger holds.
-	// account is "" until a credential names one. It runs before the challenge, before a
-	// simulation, and in the turn of the writer that reserves or carries out.
-	possible(v *ledger.View, account string) error
+	// stillHolds says why the order cannot be carried out, by what the ledger holds, for money that has come
+	// already, too.
+	stillHolds(v *ledger.View) error
+	// mayBegin says why the order may not be paid for now, though it could be carried out: the operator keeps
+	// the payer out, a rank is not reached, or an account may not have it. account is "" until a
+	// credential names one.
+	mayBegin(v *ledger.View, account string) error
 	// decide finds everything that the challenge is to pin, such as a site's score.
 	decide(ctx context.Context, client string) error
 	// pin gives what the parser needs in addition to the request. The map is the caller's.
@@ -52,18 +53,11 @@ type order interface {
 // [Service.load].
 type purchase interface {
 	order
-	// check is the part of possible that holds for money that has come already. That is not
-	// refused because the operator keeps the payer out, or a rank is not reached, or an
-	// account may not have the order.
-	check(v *ledger.View) error
 	// subject fills in what the reservation blocks while it is open.
 	subject(r *ledger.Reservation)
 	// carryOut appends the event and renders the answer. It runs in a turn of the writer
 	// after the payment has settled.
-	carryOut(tx *ledger.Tx, payment core.Payment) (effect, error)
-	// carriedOut gives the member of e if carryOut may have appended e for this order,
-	// by all that is still known of it, and "" otherwise.
-	carriedOut(st *core.State, e core.Event) (slug string)
+	carryOut(tx *ledger.Tx, payment core.Payment) (result, error)
 }
 
 // load rebuilds an order from its reservation, and from nothing else: the configuration may
@@ -80,8 +74,8 @@ func (s *Service) load(r *ledger.Reservation) (o purchase, err error) {
 	return o, json.Unmarshal(r.Pinned, o)
 }
 
-// effect is what an order has done.
-type effect struct {
+// result is what an order has done.
+type result struct {
 	status   int
 	slug     string
 	location string // address of what was made, or ""
@@ -149,7 +143,7 @@ func (s *Service) check(body []byte, measure func(o *registration) error) (d Dra
 		rules := v.State().Rules()
 		d.Required = int(rules.RequiredScore)
 		if read, err = s.parseRegistration(&Call{Body: body}, rules, nil); err == nil {
-			refused = read.possible(v, "")
+			refused = cmp.Or(read.stillHolds(v), read.mayBegin(v, ""))
 		}
 	})
 	if wrong, ok := errors.AsType[*Problem](err); ok {
@@ -170,7 +164,7 @@ func (s *Service) check(body []byte, measure func(o *registration) error) (d Dra
 	}
 	s.Ledger.View(func(v *ledger.View) {
 		st := v.State()
-		d.Slug = o.slug(st, "")
+		d.Slug = o.slug(st)
 		if d.Refusal == nil {
 			row := core.Ordinal(st.Rows())
 			d.Rank = 1 + sort.Search(st.Rows(), func(above int) bool { return st.TotalForRank(row, above+1) <= d.Price })
@@ -269,7 +263,7 @@ func (s *Service) parseRegistration(c *Call, rules *core.Rules, pinned map[strin
 	return o, nil
 }
 
-func (o *registration) check(v *ledger.View) error {
+func (o *registration) stillHolds(v *ledger.View) error {
 	st := v.State()
 	if err := o.service.urlFree(v, o.Key, nil); err != nil {
 		return err
@@ -315,10 +309,7 @@ func (s *Service) urlFree(v *ledger.View, key string, member *core.Ordinal) erro
 	return nil
 }
 
-func (o *registration) possible(v *ledger.View, payer string) error {
-	if err := o.check(v); err != nil {
-		return err
-	}
+func (o *registration) mayBegin(v *ledger.View, payer string) error {
 	if err := risk.Blocked(v, o.URL, payer, o.Name, o.Description, o.Category); err != nil {
 		return err
 	}
@@ -332,7 +323,7 @@ func (o *registration) possible(v *ledger.View, payer string) error {
 	account := core.AccountOf(payer)
 	// A challenge for which the site was asked promises only the accounts that it names.
 	return cmp.Or(o.service.limits.SharesDomain(v, o.Key, account, nil, o.named),
-		o.service.limits.OpensCategory(v, o.Category, o.Key, account, o.named.Includes(account, true), o.promised && len(o.named) == 0))
+		o.service.limits.OpensCategory(v, o.Category, account))
 }
 
 func (o *registration) decide(ctx context.Context, client string) error {
@@ -342,16 +333,12 @@ func (o *registration) decide(ctx context.Context, client string) error {
 // measure puts the score of the site into o, and refuses one that is too low. If a limit
 // keeps strangers out, it first asks the site for the accounts that it names.
 func (o *registration) measure(ctx context.Context, client string, scorer Scorer) (err error) {
-	var beyond, shared bool
+	var shared bool
 	o.service.Ledger.View(func(v *ledger.View) {
-		beyond = risk.Opens(v.State(), o.Category) && risk.BeyondMoney(v, false) >= 0
 		shared = o.service.limits.SharesDomain(v, o.Key, core.Account{}, nil, nil) != nil
 	})
-	if beyond || shared {
-		o.named = o.service.accountsAt(ctx, client, o.URL)
-	}
-	if beyond && !slices.ContainsFunc(o.named, func(n siteproof.Named) bool { return n.Host }) {
-		return risk.ErrNoCategory
+	if shared {
+		o.named, _ = o.service.accountsAt(ctx, client, o.URL)
 	}
 	o.Score, err = o.service.measure(ctx, client, scorer, o.URL)
 	return err
@@ -440,15 +427,15 @@ func (o *registration) subject(r *ledger.Reservation) {
 	r.URLKey, r.OnlyIfRank = o.Key, o.OnlyIfRank
 }
 
-func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
-	slug := o.slug(tx.State(), "")
+func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (result, error) {
+	slug := o.slug(tx.State())
 	event := &core.Joined{Stamp: tx.Stamp(), Slug: slug, Kind: o.Kind, Category: o.Category, Fee: o.Fee, Bid: o.Bid, Payment: payment,
 		Score: eventScore(o.Score)}
 	event.Score.Given = !o.unscored
 	texts := &core.Texts{Name: core.Text{Value: o.Name}, URL: core.Text{Value: o.URL},
 		Description: core.Text{Value: o.Description}, Report: core.Text{Value: o.Score.Report}}
 	if _, err := tx.Append(event, texts); err != nil {
-		return effect{}, err
+		return result{}, err
 	}
 	st := tx.State()
 	at, _ := st.BySlug([]byte(slug))
@@ -467,7 +454,7 @@ func (o *registration) carryOut(tx *ledger.Tx, payment core.Payment) (effect, er
 	body = append(body, `,"proof":`...)
 	body = api.AppendString(body, proofOf(st, st.Seq()))
 	body = appendToShow(body, st.Rules().BaseURL, slug)
-	return effect{status: 201, slug: slug, location: self, body: append(body, "}}"...)}, nil
+	return result{status: 201, slug: slug, location: self, body: append(body, "}}"...)}, nil
 }
 
 // appendToShow appends the links to what a payer can show of a member, to others in an object.
@@ -488,29 +475,11 @@ func eventScore(s score.Result) core.Score {
 	return e
 }
 
-// carriedOut recognises the member by its URL. If that is redacted, or the member has moved
-// since, it compares the slug with the one that the order would have got.
-func (o *registration) carriedOut(st *core.State, e core.Event) string {
-	j, ok := e.(*core.Joined)
-	if !ok || j.Kind != o.Kind || j.Category != o.Category || j.Fee != o.Fee || j.Bid != o.Bid {
-		return ""
-	}
-	at, ok := st.BySlug([]byte(j.Slug))
-	if !ok {
-		return ""
-	}
-	if m := st.Member(at); m.URL == o.URL || (m.Redacted || m.Changed > 0) && o.slug(st, j.Slug) == j.Slug {
-		return j.Slug
-	}
-	return ""
-}
-
-// slug is the slug that the member gets if it joins now. The slug free counts as not
-// taken.
-func (o *registration) slug(st *core.State, free string) string {
+// slug is the slug that the member gets if it joins now.
+func (o *registration) slug(st *core.State) string {
 	return form.UniqueSlug(form.SlugBase(o.Name, string(core.KeyHost([]byte(o.Key)))), func(slug string) bool {
 		_, taken := st.BySlug([]byte(slug))
-		return taken && slug != free
+		return taken
 	})
 }
 
@@ -557,21 +526,13 @@ const pinMember = "member"
 
 func (o *bid) pin() map[string]string { return map[string]string{pinMember: o.Slug} }
 
-func (o *bid) check(v *ledger.View) error {
+func (o *bid) stillHolds(v *ledger.View) error {
 	st := v.State()
 	at, err := o.find(st)
 	if err != nil {
 		return err
 	}
 	m := st.Member(at)
-	if m.Removed {
-		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
-	}
-	if v.RemovalAnnounced(m.Slug) {
-		// The member may yet stay, so this is no [api.MemberRemoved].
-		return &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-			Detail: "This member is being taken out of the ring, or moved, as soon as the last payment for it is settled. It takes no new bids. Send the request again later. Nothing was charged."}
-	}
 	if _, open := v.OpenOnMember(m.Slug); m.Total()+open+o.Amount > core.MaxTotal {
 		return &Problem{Code: api.TotalTooHigh, Detail: "The member's total may not go beyond " + form.FormatUSD(core.MaxTotal) + " USD."}
 	}
@@ -579,16 +540,15 @@ func (o *bid) check(v *ledger.View) error {
 	return nil
 }
 
-// possible also refuses bids on members that are hidden, or that could not join any more, and
+// mayBegin also refuses bids on members that have left, are hidden, or could not join any more, and
 // those on a URL from which its member has moved since the challenge.
-func (o *bid) possible(v *ledger.View, payer string) error {
-	if err := o.check(v); err != nil {
-		return err
-	}
+func (o *bid) mayBegin(v *ledger.View, payer string) error {
 	st := v.State()
 	at, _ := o.find(st)
 	m := st.Member(at)
 	switch holder, held := st.Holder([]byte(o.ref.Key)); {
+	case m.Removed:
+		return &Problem{Code: api.MemberRemoved, Detail: "This member was removed from the ring and takes no bids. Nothing was charged."}
 	case o.ref.Key != "" && (!held || holder != at):
 		return &Problem{Code: api.UnknownMember, Detail: "The member that had this URL has moved to another one. To bid on it, name its slug. Nothing was charged."}
 	case m.Hidden:
@@ -624,17 +584,10 @@ func (o *bid) cents() int64                         { return o.Amount }
 func (o *bid) describe() string                     { return "Bid " + form.FormatUSD(o.Amount) + " USD on " + o.Slug }
 func (o *bid) subject(r *ledger.Reservation)        { r.Member, r.OnlyIfRank = o.Slug, o.OnlyIfRank }
 
-func (o *bid) carriedOut(_ *core.State, e core.Event) string {
-	if b, ok := e.(*core.Bid); ok && b.Member == o.Slug && b.Amount == o.Amount {
-		return o.Slug
-	}
-	return ""
-}
-
-func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
+func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (result, error) {
 	event := &core.Bid{Stamp: tx.Stamp(), Member: o.Slug, Amount: o.Amount, Payment: payment}
 	if _, err := tx.Append(event, nil); err != nil {
-		return effect{}, err
+		return result{}, err
 	}
 	st := tx.State()
 	at, _ := st.BySlug([]byte(o.Slug))
@@ -650,17 +603,19 @@ func (o *bid) carryOut(tx *ledger.Tx, payment core.Payment) (effect, error) {
 	if rank := st.Rank(at); rank > 0 {
 		body = strconv.AppendInt(body, int64(rank), 10)
 	} else {
-		body = append(body, "null"...) // hidden: the money had come before that was asked
+		body = append(body, "null"...) // not in the ring: the money was sent before it left, or before that was asked
 	}
 	body = appendToTakeFirst(body, st, at)
 	body = append(body, `,"links":{"self":`...)
 	body = api.AppendString(body, base+"/api/ring/"+m.Slug)
 	body = append(body, `,"leaderboard":`...)
 	body = api.AppendString(body, base+"/api/leaderboard")
-	body = append(body, `,"site":`...)
-	body = api.AppendString(body, m.URL)
+	if m.URL != "" { // the words of the member may be deleted
+		body = append(body, `,"site":`...)
+		body = api.AppendString(body, m.URL)
+	}
 	body = append(body, `,"proof":`...)
 	body = api.AppendString(body, proofOf(st, st.Seq()))
 	body = appendToShow(body, base, m.Slug)
-	return effect{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
+	return result{status: 200, slug: o.Slug, body: append(body, "}}"...)}, nil
 }

@@ -2,7 +2,6 @@ package paid
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"strings"
 	"time"
@@ -19,10 +18,10 @@ import (
 // shows, begins with words that say what the request does, so that a challenge for one thing
 // cannot pass for another.
 //
-// No network settles a proof, so nothing is reserved: one turn of the writer stores that the
-// proof is spent and carries out the request. Spent proofs are not reservations. Proofs cost
-// nothing, so they must not fill the disk: they are deleted after a day, and reservations
-// never are. A spent proof holds no answer, because answers hold words that the operator can
+// No network settles a proof, so nothing is reserved: one turn of the writer carries out the
+// request and stores the row of the proof, which is final from the start. Proofs cost nothing, so
+// they must not fill the disk: their rows are deleted after a day, and those of payments never
+// are. The row of a proof holds no answer, because answers hold words that the operator can
 // redact; the answer to a repeated request is made from the present state.
 
 // Prover asks accounts for proofs and verifies them, without a network. Its functions are
@@ -35,6 +34,8 @@ type Prover interface {
 	// Verify returns the account that a credential proves. The id of its challenge has been
 	// verified. It refuses with a *[mpp.Rejection].
 	Verify(c mpp.Credential) (account string, err error)
+	// ToSign is as in [Method].
+	ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error)
 }
 
 // ownerRequest is what an owner wants done to a member.
@@ -50,10 +51,7 @@ type ownerRequest interface {
 	// words say what the account signs for: the operation, the member, and all that changes.
 	// They are what a wallet shows, in the form of [mpp.Plain].
 	words(slug string) string
-	// waits says whether open payments for the member must be settled first.
-	waits() bool
-	// events is how many events carryOut appends. Only the first Append may fail.
-	events() int
+	// carryOut appends its events. Only the first Append may fail.
 	carryOut(tx *ledger.Tx, m *member) error
 	// answer is the body that says what was done. m is nil if the member is in the ring no
 	// longer.
@@ -77,7 +75,9 @@ func owned(parse func(c *Call, rules *core.Rules, pinned map[string]string) (own
 func (o *proven) cents() int64     { return 0 }
 func (o *proven) describe() string { return o.words(o.slug) }
 
-func (o *proven) possible(v *ledger.View, account string) error {
+func (o *proven) stillHolds(*ledger.View) error { return nil }
+
+func (o *proven) mayBegin(v *ledger.View, account string) error {
 	m, err := memberOf(v.State(), o.slug, o.operation)
 	switch {
 	case err != nil:
@@ -121,28 +121,11 @@ func memberOf(st *core.State, slug, operation string) (*member, error) {
 
 var errHidden = risk.NotAdmitted("The operator has hidden this member, so nothing about it changes.")
 
-// proof is one that holds for its request.
-type proof struct {
-	id        string // of its challenge, without the words
-	challenge string // the same with the words
-	expires   time.Time
-	risk.Proof
-}
-
-// spent gives a spent proof of a member as the reservation that a payment of 0 would have: its
-// answer was given out.
-func spent(slug string, p *risk.Proof) *ledger.Reservation {
-	return &ledger.Reservation{State: ledger.Applied, Delivered: true, Operation: p.Operation, Member: slug, Payer: p.Account,
-		BodyDigest: p.Digest, Idempotency: p.Key, Created: time.UnixMilli(p.At)}
-}
-
 var (
 	errOtherRequest = refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send that request, or answer the new challenge. Nothing was done.")
 	errProofExpired = &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired, Detail: "The challenge has expired. Answer the new one. Nothing was done."}
 	errNotKnown     = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
 		Detail: "It is not known whether this was done. Send the same request with the same credential again. Nothing is charged."}
-	errSettleFirst = &Problem{Code: api.PaymentPending, RetryAfter: pendingRetry,
-		Detail: "A payment for this member is being settled first. Send the request again later. Nothing was done."}
 )
 
 // notOwner refuses a proof by another account than the one that may do this.
@@ -172,49 +155,40 @@ func (s *Service) prove(c *Call, cred mpp.Credential) (a Answer, err error) {
 	} else if err != nil {
 		return a, err
 	}
-	p := &proof{id: id, challenge: ch.ID, Proof: risk.Proof{Operation: c.Operation, Account: account, Digest: c.digest, Key: c.idempotency(c.digest)}}
-	var earlier *risk.Proof
-	s.Ledger.View(func(v *ledger.View) { earlier, err = risk.ProofOf(v, c.Slug, id) })
+	r, err := s.consumed(c, id, true)
 	if err != nil {
 		return a, err
 	}
-	if earlier != nil {
-		s.mu.Lock()
-		err := s.mayRepeat(c, spent(c.Slug, earlier), false, true)
-		s.mu.Unlock()
-		if err != nil {
-			return a, err
-		}
-		o, err := c.op.parse(c, nil, pinned)
-		if err != nil {
-			return a, s.reused(spent(c.Slug, earlier))
-		}
-		p.Proof = *earlier
-		s.Ledger.View(func(v *ledger.View) { a = s.proofAnswer(v.State(), o.(*proven), p) })
-		return s.durable(a, nil)
-	}
-	if ch.Digest != c.digest {
+	expires, err := ch.ExpiresAt()
+	switch {
+	case r != nil:
+	case ch.Digest != c.digest:
 		return a, errOtherRequest
-	}
-	if p.expires, err = ch.ExpiresAt(); err != nil || !s.Now().Before(p.expires) {
+	case err != nil || !s.Now().Before(expires):
 		return a, errProofExpired
 	}
-	o, err := c.op.parse(c, nil, pinned)
+	read, err := c.op.parse(c, nil, pinned)
 	if err != nil {
+		if r != nil {
+			return a, s.reused(r)
+		}
 		return a, errUnreadable
 	}
-	if words != o.describe() {
+	o := read.(*proven)
+	switch {
+	case r != nil:
+		s.Ledger.View(func(v *ledger.View) { a = s.proofAnswer(v.State(), o, r, ch.ID) })
+		return s.durable(a, nil)
+	case words != o.describe():
 		return a, errOtherRequest
 	}
-	return s.carryOutProven(c, o.(*proven), p)
+	r = &ledger.Reservation{ID: id, ReplayKeys: []string{challengeKey(id)}, State: ledger.Applied, Confirmed: true, Delivered: true,
+		Operation: c.Operation, Member: c.Slug, Payer: account, BodyDigest: c.digest, Idempotency: c.idempotency(c.digest), ValidBefore: expires}
+	return s.carryOutProven(c, o, r, ch.ID)
 }
 
-// settleWait is how long a request waits for open payments for its member. Most are settled
-// within seconds.
-const settleWait = 20 * time.Second
-
-// carryOutProven carries out a request, for which the proof holds, in one turn of the writer.
-func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err error) {
+// carryOutProven carries out a request, for which the proof of r holds, in one turn of the writer.
+func (s *Service) carryOutProven(c *Call, o *proven, r *ledger.Reservation, challenge string) (a Answer, err error) {
 	s.mu.Lock()
 	if s.closed {
 		s.mu.Unlock()
@@ -223,117 +197,55 @@ func (s *Service) carryOutProven(c *Call, o *proven, p *proof) (a Answer, err er
 	s.holding.Add(1)
 	s.mu.Unlock()
 	defer s.holding.Done()
-	waits := true
-	var earlier *risk.Proof
-	turn := func(tx *ledger.Tx) error {
+	s.Failpoint("proved")
+	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
 		v, st := tx.View(), tx.State()
 		// The stamp never goes back, as a clock may.
-		if !time.UnixMilli(tx.Stamp()).Before(p.expires) {
+		if !time.UnixMilli(tx.Stamp()).Before(r.ValidBefore) {
 			return errProofExpired
 		}
-		known, err := risk.ProofOf(v, o.slug, p.id)
-		if earlier = known; err != nil || known != nil {
+		if err := fresh(v, r.ReplayKeys); err != nil {
 			return err
 		}
-		if err := o.possible(v, p.Account); err != nil {
+		if err := s.keyFree(&candidate{key: r.Idempotency, payer: r.Payer}, v); err != nil {
+			return err
+		}
+		if err := o.mayBegin(v, r.Payer); err != nil {
 			return err
 		}
 		m, err := memberOf(st, o.slug, o.operation)
-		if err != nil {
-			return err
+		if err == nil {
+			err = o.carryOut(tx, m)
 		}
-		count, _ := v.OpenOnMember(o.slug)
-		if o.waits() && count > 0 {
-			return ledger.ErrOpenReservation
+		if err == nil {
+			r.Seq = st.Seq() - 1
+			err = tx.Spend(r)
 		}
-		if _, departed := st.Departed(m.at); departed && waits && risk.TakesPromised(v, m.at, m.Total()) {
-			return ledger.ErrOpenReservation
+		if err == nil {
+			a = s.proofAnswer(st, o, r, challenge)
 		}
-		if back, returns := o.ownerRequest.(*comeBack); returns && back.moves && count > 0 {
-			if waits {
-				return ledger.ErrOpenReservation
-			}
-			if err := back.stay(v, m); err != nil { // its owner can move it later
-				return err
-			}
-		}
-		// What may fail comes before the first event.
-		p.Seq = st.Seq() + uint64(o.events())
-		if ch, changes := o.ownerRequest.(*change); changes && ch.Category != nil {
-			p.Category = *ch.Category
-		}
-		if err := spend(tx, o.slug, p); err != nil {
-			return err
-		}
-		if err := o.carryOut(tx, m); err != nil {
-			return err
-		}
-		a = s.proofAnswer(st, o, p)
-		return nil
-	}
-	s.Failpoint("proved")
-	if o.waits() {
-		// Strangers must not keep payments for the member from beginning.
-		s.Ledger.View(func(v *ledger.View) { err = o.possible(v, p.Account) })
-		if err != nil {
-			return a, err
-		}
-		err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn)
-	} else if err = s.Ledger.Do(s.ctx, turn); errors.Is(err, ledger.ErrOpenReservation) {
-		// A return lets a payment settle that was promised a rank, or that stops a move back. It does
-		// not wait longer: strangers must not keep a member out until it can return no more.
-		if err = WhenSettled(s.ctx, s.Ledger, o.slug, settleWait, turn); errors.Is(err, ledger.ErrOpenReservation) {
-			waits = false
-			err = s.Ledger.Do(s.ctx, turn)
-		}
-	}
-	switch {
-	case errors.Is(err, ledger.ErrOpenReservation):
-		return a, errSettleFirst
-	case err != nil:
+		return err
+	})
+	if err != nil {
 		return a, s.notWritten(err, errNotKnown)
-	case earlier != nil:
-		return a, s.reused(spent(o.slug, earlier))
 	}
 	s.Failpoint("applied")
 	if c.Operation == OpVisit {
 		s.Visit(o.slug)
 	}
-	s.Log.Info("an owner's request was carried out", Audit, "ownership", "operation", c.Operation, "member", o.slug, "account", p.Account, "proof", p.id, "request", c.Request)
+	s.Log.Info("an owner's request was carried out", Audit, "ownership", "operation", c.Operation, "member", o.slug, "account", r.Payer, "proof", r.ID, "request", c.Request)
 	return a, nil
 }
 
-// WhenSettled calls do in the writer's turn as soon as no payment for a member is open.
-// Meanwhile no new one begins. do fails with [ledger.ErrOpenReservation] while one is open; so
-// does WhenSettled after a wait that is too long.
-func WhenSettled(ctx context.Context, books *ledger.Ledger, slug string, wait time.Duration, do func(*ledger.Tx) error) error {
-	over := time.NewTimer(wait)
-	defer over.Stop()
-	defer books.AnnounceRemoval(slug)()
-	for {
-		err := books.Do(ctx, do)
-		if !errors.Is(err, ledger.ErrOpenReservation) {
-			return err
-		}
-		select {
-		case <-time.After(time.Second):
-		case <-over.C:
-			return err
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
 // proofAnswer is the answer to a request that was carried out: by the present state, in which
-// the member may be another since.
-func (s *Service) proofAnswer(st *core.State, o *proven, p *proof) Answer {
+// the member may be another since. The receipt names the challenge.
+func (s *Service) proofAnswer(st *core.State, o *proven, r *ledger.Reservation, challenge string) Answer {
 	m, err := memberOf(st, o.slug, "")
 	if err != nil {
 		m = nil
 	}
-	receipt := mpp.Receipt{Method: s.Prover.Method(), Reference: p.challenge, Timestamp: time.UnixMilli(p.At).UTC()}
-	return Answer{Status: 200, Body: o.answer(st, m), Header: successHeader(receipt, st, p.Seq)}
+	receipt := mpp.Receipt{Method: s.Prover.Method(), Reference: challenge, Timestamp: r.Created.UTC()}
+	return Answer{Status: 200, Body: o.answer(st, m), Header: successHeader(receipt, st, r.Seq+1)}
 }
 
 // appendMember appends ,"member": and the member.
@@ -344,44 +256,21 @@ func appendMember(body []byte, st *core.State, m *member) []byte {
 	return api.AppendMember(append(body, `,"member":`...), st, m.at, true)
 }
 
-// spend stores that a proof is spent, and deletes those of the member that are old.
-func spend(tx *ledger.Tx, slug string, p *proof) error {
-	p.At = tx.Stamp()
-	all, err := risk.Proofs(tx.View(), slug)
-	if err != nil {
-		return err
-	}
-	for id, old := range all {
-		if old.Old(p.At) {
-			if err := tx.Put(ledger.Proofs, risk.ProofKey(slug, id), nil); err != nil {
-				return err
-			}
-		}
-	}
-	row, err := json.Marshal(p.Proof)
-	if err != nil {
-		return err
-	}
-	return tx.Put(ledger.Proofs, risk.ProofKey(slug, p.id), row)
-}
-
-// sweptAtOnce is how many spent proofs are looked at in one turn of the writer.
+// sweptAtOnce is how many proofs are looked at in one turn of the writer.
 const sweptAtOnce = 256
 
-// sweepSpent deletes spent proofs that are old, once an hour: those of members about which no
-// request comes any more, too. It also ends departures.
-func (s *Service) sweepSpent() {
+// sweep deletes proofs that are old, once an hour. It also ends departures.
+func (s *Service) sweep() {
 	for more := true; more; more = s.sleep(time.Hour) {
 		s.endDepartures()
-		for from, left := "", true; left; {
+		var last *ledger.Reservation
+		for left := true; left; {
 			err := s.Ledger.Do(s.ctx, func(tx *ledger.Tx) error {
-				rows, err := tx.View().Scan(ledger.Proofs, "", from, sweptAtOnce)
-				left = len(rows) == sweptAtOnce
-				for _, row := range rows {
-					from = row.Key + "\x00"
-					var p risk.Proof
-					if err == nil && json.Unmarshal(row.Value, &p) == nil && p.Old(s.Now().UnixMilli()) {
-						err = tx.Put(ledger.Proofs, row.Key, nil)
+				some, err := tx.View().Proofs("", last, sweptAtOnce)
+				left = len(some) == sweptAtOnce
+				for _, r := range some {
+					if last = r; err == nil && !risk.WithinADay(r, time.UnixMilli(tx.Stamp())) {
+						err = tx.Forget(r)
 					}
 				}
 				return err

@@ -84,10 +84,7 @@ func (o *change) check(v *ledger.View, m *member) error {
 	if o.Category == nil || *o.Category == m.Category {
 		return nil
 	}
-	// The site of a move has proved nothing yet.
-	proven := o.URL == "" && (m.Proof == core.ByFile || m.Proof == core.ByDNS)
-	key := string(core.AppendKey(nil, []byte(m.URL)))
-	return cmp.Or(risk.CategoryLeft(v, *o.Category, o.promised), o.service.limits.OpensCategory(v, *o.Category, key, m.Owner, proven, o.promised))
+	return o.service.roomFor(v, *o.Category, m.Owner)
 }
 
 // changedField is a field of a change, with its value before.
@@ -127,7 +124,7 @@ func (o *change) decide(ctx context.Context, client string) (err error) {
 		return err
 	}
 	if shares() != nil {
-		o.named = o.service.accountsAt(ctx, client, o.URL)
+		o.named, _ = o.service.accountsAt(ctx, client, o.URL)
 		if err := shares(); err != nil {
 			return err
 		}
@@ -161,20 +158,9 @@ func (o *change) words(slug string) string {
 	return strings.TrimSuffix(words, ";")
 }
 
-func (o *change) waits() bool { return o.URL != "" }
-
 // says says whether the change is more than a move and a webhook, which no event tells.
 func (o *change) says() bool {
 	return o.Name != nil || o.Description != nil || o.Category != nil || o.Kind != 0
-}
-
-func (o *change) events() (n int) {
-	for _, part := range [...]bool{o.URL != "", o.says()} {
-		if part {
-			n++
-		}
-	}
-	return n
 }
 
 // carryOut appends a move, a change, or both. The change cannot fail after the move: check
@@ -279,8 +265,6 @@ func (leave) owner(m *member, _ core.Account) core.Account { return m.Owner }
 func (leave) decide(context.Context, string) error         { return nil }
 func (leave) pin() map[string]string                       { return map[string]string{} }
 func (leave) words(slug string) string                     { return "Remove " + slug + " from the ring" }
-func (leave) waits() bool                                  { return true }
-func (leave) events() int                                  { return 1 }
 
 func (o leave) check(v *ledger.View, m *member) error {
 	return risk.RequestsLeft(v, m.Slug, OpLeave, m.Owner, o.service.Now())
@@ -304,9 +288,10 @@ func (o *comeBack) check(v *ledger.View, m *member) (err error) {
 	if o.lost != nil && !o.promised {
 		o.to, o.left = o.lost.Owner, departed
 	}
+	o.plain = departed && o.service.roomFor(v, m.Category, cmp.Or(o.to, m.Owner)) != nil
 	switch {
 	case o.to == (core.Account{}) && departed:
-		return o.service.mayReturn(v, m, m.Owner, m.Proof == core.ByFile || m.Proof == core.ByDNS)
+		return o.service.mayReturn(v, m, m.Owner)
 	case o.to == (core.Account{}) && m.Hidden:
 		return errHidden
 	case o.to == (core.Account{}):
@@ -315,33 +300,21 @@ func (o *comeBack) check(v *ledger.View, m *member) (err error) {
 		return form.Invalid(api.InvalidRequest, "", "the account can no longer take this member back")
 	}
 	key, away := string(core.AppendKey(nil, []byte(o.lost.URL))), aside.Elsewhere(o.lost.URL, m.URL)
-	o.moves, o.plain = away && o.service.urlFree(v, key, &m.at) == nil, false
+	o.moves = away && o.service.urlFree(v, key, &m.at) == nil
 	switch {
-	case away && !o.moves:
-		err = o.stay(v, m)
+	case departed && away && !o.moves: // it is given back where it is now
+		err = o.service.mayReturn(v, m, o.to)
 	case departed:
 		// What the account did that had it meanwhile keeps no earlier owner out.
 		err = o.service.inTime(v, m)
-		o.plain = o.service.roomFor(v, m.Category, key, o.to, o.lost.Claimed) != nil
 	}
 	return cmp.Or(err, risk.Blocked(v, o.lost.URL, o.to.String(), ""), risk.RequestsLeft(v, m.Slug, OpReturn, o.to, o.service.Now()))
 }
 
-// stay gives the member back where it is now, and says why that cannot be.
-func (o *comeBack) stay(v *ledger.View, m *member) error {
-	o.moves, o.plain = false, false
-	if _, departed := v.State().Departed(m.at); !departed {
-		return nil
-	}
-	return o.service.mayReturn(v, m, o.to, o.lost.Claimed)
-}
-
-// mayReturn says why a departed member may not be put back for an account: it is too late, the
-// operator keeps it out, or its category is gone and cannot be opened. proven says that the
-// site names the account.
-func (s *Service) mayReturn(v *ledger.View, m *member, account core.Account, proven bool) error {
-	key := string(core.AppendKey(nil, []byte(m.URL)))
-	return cmp.Or(s.inTime(v, m), risk.Blocked(v, m.URL, account.String(), m.Name, m.Description, m.Category), s.roomFor(v, m.Category, key, account, proven))
+// mayReturn says why a departed member may not be put back for an account: it is too late, or the
+// operator keeps it out.
+func (s *Service) mayReturn(v *ledger.View, m *member, account core.Account) error {
+	return cmp.Or(s.inTime(v, m), risk.Blocked(v, m.URL, account.String(), m.Name, m.Description, m.Category))
 }
 
 // inTime says that a departed member can return no longer.
@@ -352,10 +325,9 @@ func (s *Service) inTime(v *ledger.View, m *member) error {
 	return nil
 }
 
-// roomFor says why the category of a departed member cannot be opened again. It may use the room of what
-// was promised: the member had the category.
-func (s *Service) roomFor(v *ledger.View, category, key string, account core.Account, proven bool) error {
-	return cmp.Or(risk.CategoryLeft(v, category, true), s.limits.OpensCategory(v, category, key, account, proven, true))
+// roomFor says why a member of an account cannot be put in a category.
+func (s *Service) roomFor(v *ledger.View, category string, account core.Account) error {
+	return cmp.Or(risk.CategoryLeft(v, category, false), s.limits.OpensCategory(v, category, account))
 }
 
 func (o *comeBack) words(slug string) string {
@@ -363,18 +335,6 @@ func (o *comeBack) words(slug string) string {
 		return "Put " + slug + " back as it was"
 	}
 	return "Put " + slug + " back into the ring" // its owner may sign that, too
-}
-
-func (o *comeBack) waits() bool { return false }
-
-func (o *comeBack) events() int {
-	n := 1
-	for _, more := range [...]bool{o.moves, o.plain} {
-		if more {
-			n++
-		}
-	}
-	return n
 }
 
 func (o *comeBack) carryOut(tx *ledger.Tx, m *member) error {
@@ -410,8 +370,6 @@ func (o visit) check(v *ledger.View, m *member) error {
 }
 
 func (visit) words(slug string) string           { return "Visit the site of " + slug + " now" }
-func (visit) waits() bool                        { return false }
-func (visit) events() int                        { return 0 }
 func (visit) carryOut(*ledger.Tx, *member) error { return nil }
 func (o visit) answer(st *core.State, m *member) []byte {
 	return append(appendMember([]byte(`{"visiting":true`), st, m), '}')
@@ -428,8 +386,8 @@ type Sites interface {
 	// Look looks for a token there, anew each time, for a client.
 	Look(ctx context.Context, client string, at siteproof.Place, token string) Sight
 	// Accounts gives the accounts that the site at a URL names, a few at most, anew each
-	// time, for a client.
-	Accounts(ctx context.Context, client, url string) []siteproof.Named
+	// time, for a client. known is false if the site was asked too often.
+	Accounts(ctx context.Context, client, url string) (all []core.Account, known bool)
 }
 
 // Sight is what was seen of a token.
@@ -448,6 +406,7 @@ type claim struct {
 	site    string     // the URL of the member
 	proof   core.Proof // where the site shows the token
 	returns bool       // the member has departed, and is back with it
+	plain   bool       // as in [comeBack]
 }
 
 // claimMark is the first word of the marks in tokens.
@@ -525,12 +484,13 @@ func (o *claim) check(v *ledger.View, m *member) error {
 	}
 	o.site = m.URL
 	_, o.returns = v.State().Departed(m.at)
+	o.plain = o.returns && o.service.roomFor(v, m.Category, o.account) != nil
 	_, mark, _ := siteproof.ReadToken(o.token)
 	switch {
 	case !o.service.keys.Load().Marked(mark, claimMark, m.Slug, at.Host, o.account.String()):
 		return form.Invalid(api.InvalidRequest, "/token", "is not for this member at its present host, or too old; ask for another one")
 	case o.returns:
-		if err := o.service.mayReturn(v, m, o.account, true); err != nil {
+		if err := o.service.mayReturn(v, m, o.account); err != nil {
 			return err
 		}
 	default:
@@ -563,20 +523,11 @@ func (o *claim) words(slug string) string {
 	return "Make " + o.account.String() + " the owner of " + slug
 }
 
-func (o *claim) waits() bool { return false }
-
-func (o *claim) events() int {
-	if o.returns {
-		return 2
-	}
-	return 1
-}
-
 // carryOut also puts a departed member back, or an owner that is not the site's could leave
 // and keep the site out of the ring.
 func (o *claim) carryOut(tx *ledger.Tx, m *member) error {
 	if o.returns {
-		if err := (&comeBack{}).carryOut(tx, m); err != nil {
+		if err := (&comeBack{plain: o.plain}).carryOut(tx, m); err != nil {
 			return err
 		}
 	}

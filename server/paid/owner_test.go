@@ -89,19 +89,22 @@ func (s *sites) show(at, account string) {
 }
 
 // Accounts gives the addresses that a host shows, and those that a page does: by the URL.
-func (s *sites) Accounts(_ context.Context, client, url string) (all []siteproof.Named) {
+func (s *sites) Accounts(_ context.Context, client, url string) (all []core.Account, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
+	if s.busy > 0 {
+		return nil, false
+	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(url, "https://"), "/")
 	for _, at := range []string{host, url} {
 		for _, text := range s.shown[at] {
 			if a := core.AccountOf(text); a != (core.Account{}) && client == clientAddress {
-				all = append(all, siteproof.Named{Account: a, Host: at == host})
+				all = append(all, a)
 			}
 		}
 	}
-	return all
+	return all, true
 }
 
 // owned is a ring with members that prove themselves: ada is alice's, and bob is bob's.
@@ -206,7 +209,7 @@ func TestOwnersChangeTheirMembers(t *testing.T) {
 		if o.deed(paid.OpChange, "ada", `{"webhook":""}`, alice).is(200, ""); hook() != nil {
 			t.Errorf("%+v", hook())
 		}
-		o.fillCategories()
+		o.fillCategories(core.MaxCategories)
 		o.call(paid.OpChange, "ada", `{"category":"one-more"}`).is(422, api.CategoryUnavailable)
 		o.deed(paid.OpChange, "ada", `{"category":"general"}`, alice).is(200, "")
 		same(t, o.scorer.count(), 2)
@@ -288,9 +291,11 @@ func TestOwnersLeave(t *testing.T) {
 }
 
 // A return opens no category that its owner could not open otherwise, or members that leave and
-// come back would open any number.
+// come back would open any number. Then the member is back in the default one. A claim by the
+// site brings it back in the same way.
 func TestAReturnOpensNoMoreCategories(t *testing.T) {
-	inOwnedRing(t, func(t *testing.T, o *owned) {
+	in(t, "", func(t *testing.T) {
+		o := newOwned(t, func(r *ring) { r.capacity = 2 * core.MaxCategories })
 		for n := range 4 {
 			body := fmt.Sprintf(`{"name":"N","url":"https://new-%d.dev/","kind":"agent","category":"new-%[1]d"}`, n)
 			o.post(paid.OpRegister, body, o.sign(o.challenge(paid.OpRegister, body), carol, 100)).is(201, "")
@@ -298,9 +303,20 @@ func TestAReturnOpensNoMoreCategories(t *testing.T) {
 				o.deed(paid.OpLeave, "n", "", carol).is(200, "")
 			}
 		}
-		o.unchanged("a fourth category in a day", func() { o.call(paid.OpReturn, "n", "").is(422, api.CategoryUnavailable) })
+		back := func(a answer, category string) {
+			t.Helper()
+			if a.is(200, ""); o.memberNow("n").Category != category || a.field("Webring-Seq") != fmt.Sprint(o.books.Size()) {
+				t.Errorf("%s, %d events: %v %s", o.memberNow("n").Category, o.books.Size(), a.Header, a.Body)
+			}
+		}
+		back(o.deed(paid.OpReturn, "n", "", carol), "general")
 		time.Sleep(25 * time.Hour)
-		o.deed(paid.OpReturn, "n", "", carol).is(200, "")
+		o.deed(paid.OpChange, "n", `{"category":"new-0"}`, carol).is(200, "")
+		o.deed(paid.OpLeave, "n", "", carol).is(200, "")
+		back(o.deed(paid.OpReturn, "n", "", carol), "new-0")
+		o.deed(paid.OpLeave, "n", "", carol).is(200, "")
+		o.fillCategories(core.MaxCategories)
+		back(o.claim("n", bobby), "general")
 	})
 }
 
@@ -482,8 +498,8 @@ func TestProofsHoldForOneRequest(t *testing.T) {
 	})
 }
 
-// Of fifty copies of a proof at once, one is done. Later ones are told so, and by the
-// Idempotency-Key of the first they get its answer, also from the next process.
+// Of copies of a proof that wait for their turn at once, one is done. Later ones are told so, and by
+// the Idempotency-Key of the first they get its answer, also from the next process.
 func TestAProofIsSpentOnce(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		const body, key = `{"name":"Other"}`, "a key of sixteen characters"
@@ -491,7 +507,7 @@ func TestAProofIsSpentOnce(t *testing.T) {
 		call := paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(body), Authorization: []string{credential}, IdempotencyKey: strings.ReplaceAll(key, " ", "-")}
 		events, plain := o.books.Size(), call
 		plain.IdempotencyKey = ""
-		o.fifty(plain, 200)
+		o.copiesAt("proved", plain, 200)
 		o.handle(plain).is(409, api.CredentialReused).shows("outcome", "applied").shows("links.self", base+"/api/ring/ada")
 		if o.books.Size() != events+1 {
 			t.Fatalf("%d events", o.books.Size()-events)
@@ -499,9 +515,14 @@ func TestAProofIsSpentOnce(t *testing.T) {
 		o.restart()
 		o.unchanged("a replay", func() { o.handle(call).is(409, api.CredentialReused) })
 
-		second := o.prove(o.challengeFor(paid.OpChange, "ada", `{"name":"Third"}`), alice)
+		challenge := o.challengeFor(paid.OpChange, "ada", `{"name":"Third"}`)
+		second := o.prove(challenge, alice)
 		call.Body, call.Authorization = []byte(`{"name":"Third"}`), []string{second}
 		first := o.handle(call).is(200, "")
+		_, id := challenge.SplitID()
+		if r, err := o.service.Find(id); err != ledger.ErrNoReservation {
+			t.Errorf("it is found as a payment: %+v, %v", r, err)
+		}
 		o.restart()
 		o.unchanged("a repeat", func() {
 			if again := o.handle(call).is(200, ""); string(again.Body) != string(first.Body) || fmt.Sprint(again.Header) != fmt.Sprint(first.Header) {
@@ -513,11 +534,36 @@ func TestAProofIsSpentOnce(t *testing.T) {
 			other = call
 			other.Authorization = nil
 			o.handle(other).is(409, api.IdempotencyKeyUsed)
+			other.Slug = "bob"
+			o.handle(other).is(402, api.PaymentRequired)
 		})
+		fourth := paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(`{"name":"Fourth"}`), IdempotencyKey: call.IdempotencyKey}
+		one, two := o.challengeFor(paid.OpChange, "ada", string(fourth.Body)), o.challengeFor(paid.OpChange, "ada", string(fourth.Body))
+		fourth.Authorization = []string{o.prove(one, alice)}
+		o.handle(fourth).is(200, "")
+		fourth.Authorization = []string{o.prove(two, alice)}
+		o.unchanged("another proof under the key", func() { o.handle(fourth).is(409, api.IdempotencyKeyUsed) })
 		time.Sleep(24 * time.Hour)
 		call.Authorization = nil
 		call.Body = []byte(`{"name":"Third","kind":"mcp"}`)
 		o.handle(call).is(402, api.PaymentRequired)
+	})
+}
+
+// A proof is not good any more if its challenge expires while it waits for its turn.
+func TestAProofExpiresWhileItWaits(t *testing.T) {
+	inOwnedRing(t, func(t *testing.T, o *owned) {
+		const body = `{"name":"Other"}`
+		challenge := o.challengeFor(paid.OpChange, "ada", body)
+		expires, err := challenge.ExpiresAt()
+		o.must(err)
+		open := o.hold("proved")
+		h := o.begin(paid.Call{Operation: paid.OpChange, Slug: "ada", Body: []byte(body), Authorization: []string{o.prove(challenge, alice)}})
+		time.Sleep(expires.Sub(o.now()))
+		o.unchanged("an expired proof", func() {
+			open()
+			h.wait().is(402, api.PaymentExpired)
+		})
 	})
 }
 
@@ -535,7 +581,7 @@ func TestTenChangesADay(t *testing.T) {
 		o.deed(paid.OpChange, "ada", next, alice).is(200, "")
 		o.call(paid.OpChange, "ada", `{"name":"Ada y"}`).is(429, api.RateLimited)
 		o.look(func(v *ledger.View) {
-			rows, err := v.Scan(ledger.Proofs, "ada/", "ada/", 100)
+			rows, err := v.Proofs("ada", nil, 100)
 			if err != nil || len(rows) != 10 {
 				t.Errorf("%d proofs are kept, %v", len(rows), err)
 			}
@@ -548,7 +594,7 @@ func TestOldProofsGo(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		kept := func() (n int) {
 			o.look(func(v *ledger.View) {
-				rows, err := v.Scan(ledger.Proofs, "", "", 1000)
+				rows, err := v.Proofs("", nil, 1000)
 				if err != nil {
 					t.Error(err)
 				}
@@ -639,42 +685,46 @@ func TestBidsOnAURLDoNotMove(t *testing.T) {
 	})
 }
 
-// A member that is being paid for leaves or moves afterwards, and takes no new payments
-// meanwhile. A change does not wait.
-func TestLeavingWaitsForOpenPayments(t *testing.T) {
+// A member that is being paid for leaves, moves and returns at once. The payment counts for it, and
+// new ones are refused once it has left.
+func TestPaymentsCountForMembersThatLeaveOrMove(t *testing.T) {
 	inOwnedRing(t, func(t *testing.T, o *owned) {
 		o.network.fates[carol] = fate{after: 8 * time.Second}
-		leave := o.prove(o.challengeFor(paid.OpLeave, "ada", ""), alice)
-		paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
-		time.Sleep(time.Second)
-		o.deed(paid.OpChange, "ada", `{"name":"Meanwhile"}`, alice).is(200, "")
-		o.unchanged("a stranger's", func() {
-			o.deed(paid.OpLeave, "ada", "", bobby).is(403, api.NotOwner)
-			o.post(paid.OpBid, `{"member":"ada","amount":"2.00"}`).is(402, api.PaymentRequired)
-		})
-		leaving := o.begin(paid.Call{Operation: paid.OpLeave, Slug: "ada", Authorization: []string{leave}})
-		time.Sleep(time.Second)
-		if leaving.answered() {
-			t.Fatal("it has left")
+		late := o.sign(o.challenge(paid.OpBid, fund), bobby, 150)
+		begin := func() *held {
+			h := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
+			time.Sleep(time.Second)
+			same(t, len(o.open()), 1)
+			return h
 		}
-		o.post(paid.OpBid, `{"member":"ada","amount":"2.00"}`).is(503, api.PaymentPending)
-		paying.wait().is(200, "")
-		leaving.wait().is(200, "")
-		if m := o.memberNow("ada"); !m.Removed || o.total("ada") != 250 {
+		paying := begin()
+		o.deed(paid.OpChange, "ada", `{"url":"https://ada.example.dev"}`, alice).is(200, "")
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.unchanged("a new bid", func() {
+			o.post(paid.OpBid, fund).is(410, api.MemberRemoved)
+			o.post(paid.OpBid, fund, late).is(410, api.MemberRemoved)
+		})
+		paying.wait().is(200, "").shows("leaderboard_rank", nil).shows("to_take_first_usd", nil)
+		if m := o.memberNow("ada"); !m.Departed || o.total("ada") != 250 {
 			t.Errorf("%+v", m)
 		}
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		paying = begin() // it is back before the payment has settled
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "")
+		paying.wait().is(200, "").shows("leaderboard_rank", 1.0)
 
-		// What takes too long is answered, and may be asked for again.
-		o.network.fates[alice] = fate{after: 25 * time.Second}
-		move := `{"url":"https://bob.example.dev"}`
-		credential := o.prove(o.challengeFor(paid.OpChange, "bob", move), bobby)
-		bid := `{"member":"bob","amount":"1.00"}`
-		paying = o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(bid), Authorization: []string{o.sign(o.challenge(paid.OpBid, bid), alice, 100)}})
-		time.Sleep(time.Second)
-		o.call(paid.OpChange, "bob", move, credential).is(503, api.PaymentPending)
-		paying.wait()
-		o.call(paid.OpChange, "bob", move, credential).is(200, "")
-		o.post(paid.OpBid, bid).is(402, api.PaymentRequired)
+		_, credential := o.lose(paid.OpBid, fund, 150)
+		o.deed(paid.OpLeave, "ada", "", alice).is(200, "")
+		time.Sleep(core.ReturnSpan*time.Millisecond + time.Hour)
+		synctest.Wait()
+		if m := o.memberNow("ada"); m.Departed || !m.Removed {
+			t.Errorf("%+v", m)
+		}
+		o.join(`{"name":"Other","url":"https://ada.example.dev","kind":"agent"}`, bobby)
+		o.post(paid.OpBid, fund, credential).is(200, "").shows("leaderboard_rank", nil)
+		o.has(amounts{"ada": 550, "other": 100, "all": 750, "open": 0})
+		o.audited()
 	})
 }
 
@@ -999,16 +1049,13 @@ func TestAnOwnerTakesBackWhatAClaimTook(t *testing.T) {
 	run("a payment for it is open", func(t *testing.T, o *owned) {
 		o.claim("ada", mallory).is(200, "")
 		o.deed(paid.OpChange, "ada", thiefs, mallory).is(200, "")
-		o.network.fates[carol] = fate{after: 25 * time.Second}
+		o.network.fates[carol] = fate{after: 8 * time.Second}
 		paying := o.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{o.sign(o.challenge(paid.OpBid, fund), carol, 150)}})
 		time.Sleep(time.Second)
-		o.deed(paid.OpReturn, "ada", "", alice).is(200, "") // where it is now: nobody can hold it up
-		if m := o.memberNow("ada"); m.Owner != core.AccountOf(alice) || m.URL != "https://thief.dev/" {
-			t.Errorf("%+v", m)
-		}
-		paying.wait()
+		o.deed(paid.OpReturn, "ada", "", alice).is(200, "") // nobody can hold it up
+		is(o, alice, "https://ada.dev")
+		paying.wait().is(200, "")
 		o.call(paid.OpChange, "ada", `{"url":"https://squat.dev/"}`).is(422, api.InvalidRequest)
-		o.deed(paid.OpChange, "ada", `{"url":"https://ada.dev"}`, alice).is(200, "") // where it was
 	})
 	run("ten a day", func(t *testing.T, o *owned) {
 		for range 10 {

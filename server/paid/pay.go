@@ -113,7 +113,7 @@ var (
 // A credential that fails one of the first four is no payment to this ring. The payment of
 // one that fails the fifth, or is refused before its reservation, may have been made already,
 // so its network is asked before the refusal. The rest, from the claim to the stored answer,
-// is [work].
+// is in held.go.
 func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 	ours := cred.Challenge.Intent == c.intent() && s.keys.Load().Signed(cred.Challenge)
 	if ours {
@@ -137,7 +137,7 @@ func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 }
 
 // admit reads the payment of a credential. One that may not be sent any more is still work,
-// see [work.refused].
+// see [work.refusal].
 func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) {
 	ch, n := cred.Challenge, s.network(cred.Challenge.Method)
 	switch {
@@ -165,31 +165,32 @@ func (s *Service) admit(c *Call, cred mpp.Credential, ours bool) (*work, error) 
 	}
 	c.payer = payment.Payer
 	c.about.network, c.about.payment, c.about.cents = n.Network(), &payment, payment.Cents
-	w := &work{network: n, payment: payment, client: c.Client, began: c.about.began, realm: ch.Realm,
-		held: true, stopWaiting: make(chan struct{}), done: make(chan struct{}), reservation: &ledger.Reservation{
-			ID: ch.ID, State: ledger.Reserved, Operation: c.Operation,
-			Cents: payment.Cents, Payer: payment.Payer, ReplayKeys: []string{challengeKey(ch.ID), payment.ReplayKey},
-			Body: c.Body, BodyDigest: c.digest,
+	w := &work{network: n, client: c.Client, began: c.about.began, held: true, stopWaiting: make(chan struct{}), done: make(chan struct{}),
+		keys: []string{challengeKey(ch.ID), payment.ReplayKey}, row: row{payment: payment, Reservation: ledger.Reservation{
+			ID: ch.ID, Operation: c.Operation, Cents: payment.Cents, Payer: payment.Payer, Body: c.Body, BodyDigest: c.digest,
 			Idempotency: c.idempotency(c.digest), Created: s.Now(), Request: c.Request,
-		}}
+		}}}
+	w.ReplayKeys = w.keys
+	w.claim.realm, w.claim.payee = ch.Realm == s.Realm, slices.Contains(n.payees, payment.Payee)
 	if w.expires, err = ch.ExpiresAt(); err != nil { // no challenge of ours is without
 		return nil, refusal(api.InvalidChallenge, "The challenge in the credential has no valid expiry. Pay the new one. Nothing was charged.")
 	}
-	w.order, w.refused = s.answered(c, ch, w)
-	if w.order != nil {
-		if w.reservation.Pinned, err = json.Marshal(w.order); err != nil {
+	w.order, w.refusal = s.answered(c, ch, w)
+	if w.claim.request = w.order != nil; w.claim.request {
+		if w.Pinned, err = json.Marshal(w.order); err != nil {
 			return nil, err
 		}
-		w.order.subject(w.reservation)
+		w.order.subject(&w.Reservation)
 	}
-	if w.refused == nil {
+	if w.refusal == nil {
 		w.payment = lapses(w.payment, s.Now())
 	}
-	w.reservation.ValidBefore, w.reservation.Endless = w.payment.ValidBefore, w.payment.Outlives()
+	w.ValidBefore, w.Endless = w.payment.ValidBefore, w.payment.Outlives()
 	if n.PaysGas() || w.payment.Outlives() {
-		w.reservation.Client = c.Client
+		w.Reservation.Client = c.Client
 	}
-	return w, setPayment(w.reservation, w.payment)
+	w.brought = w.Reservation
+	return w, nil
 }
 
 func refusal(code api.Code, detail string) *Problem { return &Problem{Code: code, Detail: detail} }
@@ -216,11 +217,11 @@ func foreign(ch mpp.Challenge) *Problem {
 func (s *Service) answered(c *Call, ch mpp.Challenge, w *work) (purchase, *Problem) {
 	mismatch := refusal(api.InvalidChallenge, "The challenge in the credential was issued for another request. Send that request, or pay the new challenge. Nothing was charged.")
 	pinned := map[string]string{}
-	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || ch.Digest != w.reservation.BodyDigest {
+	if err := mpp.DecodeJSON(ch.Opaque, &pinned); err != nil || pinned[pinOperation] != c.Operation || ch.Digest != w.BodyDigest {
 		return nil, mismatch
 	}
-	w.reservation.Member = pinned[pinMember]
-	w.ours = strings.HasPrefix(pinned[pinNonce], s.issuer)
+	w.Member = pinned[pinMember]
+	w.claim.issued = strings.HasPrefix(pinned[pinNonce], s.issuer)
 	read, err := c.op.parse(c, nil, pinned)
 	if err != nil || read.cents() != w.payment.Cents {
 		// The rules for bodies have changed since.
@@ -267,7 +268,7 @@ func (s *Service) consumed(c *Call, id string, ours bool) (*ledger.Reservation, 
 	case err != nil || r == nil && w == nil:
 		return nil, err
 	case r == nil && held:
-		return nil, s.reused(w.reservation)
+		return nil, s.reused(&w.brought)
 	case r == nil: // not reserved yet, and its request waits no longer
 		return nil, errPending
 	}
@@ -277,25 +278,26 @@ func (s *Service) consumed(c *Call, id string, ours bool) (*ledger.Reservation, 
 // mayRepeat returns nil if c gets the stored answer of r, with whose credential it came again,
 // and otherwise why not. held says that the first request is still waiting. The caller holds mu.
 func (s *Service) mayRepeat(c *Call, r *ledger.Reservation, held, ours bool) error {
-	same := r.Operation == c.Operation && c.digest == r.BodyDigest
+	at, err := rowOf(r)
+	if err != nil {
+		return err
+	}
+	to := other
 	if key := c.idempotency(r.BodyDigest); ours && key != "" && key == r.Idempotency {
 		switch {
 		case c.digest != r.BodyDigest:
 			return errOtherBody
 		case r.State == ledger.Applied:
-			return nil
+			to = again
 		}
 	}
-	switch {
-	case !held && same && r.State == ledger.Reserved && !r.Lapsed.IsZero():
-		p, _ := StoredPayment(r)
-		return lapsed(p)
-	case !held && same && r.State == ledger.Reserved:
-		return errPending
-	case !held && same && r.State == ledger.Applied && ours && s.give(r):
-		return nil
+	if same := r.Operation == c.Operation && c.digest == r.BodyDigest; !held && same && (r.State != ledger.Applied || to == other && ours && s.give(r)) {
+		to = again
 	}
-	return s.reused(r)
+	if no := at.answer(to, s.base()); no != nil {
+		return no
+	}
+	return nil
 }
 
 // durable returns an answer that was read from the ledger once it is on disk: a view sees
@@ -311,7 +313,7 @@ func challengeKey(id string) string { return "challenge:" + id }
 
 // stored is the answer in an applied reservation.
 func (s *Service) stored(r *ledger.Reservation) (Answer, error) {
-	if r.Redacted || r.Response == nil { // the answer held the member's words, or was lost
+	if r.Response == nil || r.Response.Body == nil { // it was lost, or held the member's words
 		return Answer{}, s.reused(r)
 	}
 	return Answer{Status: r.Response.Status, Header: r.Response.Header, Body: r.Response.Body}, nil
@@ -345,49 +347,6 @@ func (s *Service) give(r *ledger.Reservation) bool {
 	return true
 }
 
-// reused is the answer to a credential that was used before. It says what became of the
-// payment, so that the client does not pay again.
-func (s *Service) reused(r *ledger.Reservation) *Problem {
-	outcome, detail := "pending", "Its payment is being settled. Do not pay again."
-	switch r.State {
-	case ledger.Applied:
-		outcome, detail = "applied", "Its request was carried out; links.self shows the member."
-		if r.Cents > 0 {
-			detail += " Do not pay again."
-		}
-	case ledger.Failed:
-		if r.Outcome == mpp.Settled.String() {
-			return unapplied(r)
-		}
-		outcome, detail = "failed", "Its payment failed, so nothing was paid. Send the request without a credential to get a new challenge."
-		switch r.Outcome {
-		case outcomeGivenUp:
-			outcome, detail = "pending", "Its transaction was not mined for so long that this ring no longer waits for it. It can be mined as long as its nonce is unused: use the nonce for another transaction before you pay again. If it was mined, give the operator the transaction."
-		case mpp.Mismatched.String():
-			detail = "Its transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."
-		}
-	}
-	more := map[string]any{"outcome": outcome}
-	if r.Member != "" {
-		more["links"] = map[string]string{"self": s.base() + "/api/ring/" + r.Member}
-	}
-	return &Problem{Code: api.CredentialReused, Detail: "This credential was used before. " + detail, More: more}
-}
-
-// unapplied is the answer to a credential if its payment has settled without an effect.
-func unapplied(r *ledger.Reservation) *Problem {
-	p, _ := StoredPayment(r) // without a reference if it cannot be read
-	why := "what it brought was accounted for before"
-	if code := api.Code(r.Reason); slices.Contains(api.Codes(), code) {
-		why = "what it pays for cannot be done any more (" + r.Reason + ")"
-	}
-	if r.Reason == ReasonForeign || r.Reason == ReasonElsewhere {
-		why = r.Reason
-	}
-	return &Problem{Code: api.PaymentUnapplied, More: map[string]any{"reference": p.Reference},
-		Detail: "The transaction of this credential has paid this ring and has no effect: " + why + ". Do not pay again. The operator keeps a record of the payment and can put it right: give the reference."}
-}
-
 // A client that has lost its credential repeats its request with the same Idempotency-Key,
 // and must not pay twice. A request with the credential always gets its answer.
 
@@ -395,69 +354,40 @@ func unapplied(r *ledger.Reservation) *Problem {
 // long enough that no two clients choose the same by chance.
 var idempotencyKey = regexp.MustCompile(`^[!-~]{16,255}$`)
 
-// keyLife is how long a request blocks its Idempotency-Key, from its reservation on.
-const keyLife = 24 * time.Hour
-
-// idempotency binds an Idempotency-Key to the operation and the body it came with, so
+// idempotency binds an Idempotency-Key to the operation, the member and the body it came with, so
 // that the key itself is never stored.
 func (c *Call) idempotency(digest string) string {
 	if c.IdempotencyKey == "" {
 		return ""
 	}
-	h := sha256.Sum256([]byte(c.Operation + "\x00" + digest + "\x00" + c.IdempotencyKey))
+	what := c.Operation
+	if c.Slug != "" {
+		what += "/" + c.Slug
+	}
+	h := sha256.Sum256([]byte(what + "\x00" + digest + "\x00" + c.IdempotencyKey))
 	return hex.EncodeToString(h[:])
 }
 
 // earlier gives the request that was made under an Idempotency-Key and blocks it, nil for
-// none: one of the account payer, or of any if that is "". slug is "", or the member whose
-// owner makes requests for nothing.
-func (s *Service) earlier(v *ledger.View, key, payer, slug string) (*ledger.Reservation, error) {
+// none: one of the account payer, or of any if that is "".
+func (s *Service) earlier(v *ledger.View, key, payer string) (*ledger.Reservation, error) {
 	if key == "" {
 		return nil, nil
 	}
 	some, err := v.ByIdempotency(key)
-	if _, known := v.State().BySlug([]byte(slug)); known && err == nil {
-		var proofs map[string]*risk.Proof
-		proofs, err = risk.Proofs(v, slug)
-		for _, p := range proofs {
-			if p.Key == key {
-				some = append(some, spent(slug, p))
-			}
-		}
-	}
 	for _, r := range some {
 		// An open payment blocks its key however long it takes, a failed one only if its money came,
 		// or can still come.
 		came := r.State == ledger.Applied || r.Outcome == mpp.Settled.String() || r.Outcome == outcomeGivenUp
-		if blocks := r.State == ledger.Reserved || came && s.Now().Before(r.Created.Add(keyLife)); blocks && (payer == "" || payer == r.Payer) {
+		if blocks := r.State == ledger.Reserved || came && risk.WithinADay(r, s.Now()); blocks && (payer == "" || payer == r.Payer) {
 			return r, err
 		}
 	}
 	return nil, err
 }
 
-// claimed refuses a challenge while the payment of its request is not reserved yet.
-func (s *Service) claimed(c *Call) error {
-	key := c.idempotency(c.digest)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, w := range s.work {
-		if key != "" && w.reservation.Idempotency == key {
-			return errPending
-		}
-	}
-	return nil
-}
-
 // undecided says whether p leaves open what became of a payment.
 func undecided(p *Problem) bool { return p == errPending || p == errUndecided }
-
-// keyUsed is the answer to a request under the Idempotency-Key of r, if it does not carry the
-// credential of r.
-func (s *Service) keyUsed(r *ledger.Reservation) *Problem {
-	return &Problem{Code: api.IdempotencyKeyUsed, More: s.reused(r).More, Detail: "The same request was made under this Idempotency-Key before, so this one was not carried out or charged. " +
-		"Send the credential of that request to get its answer again, or another key to make it once more."}
-}
 
 var errOtherBody = form.Invalid(api.InvalidRequest, "", "this Idempotency-Key was used with another body; send the body it was used with, or another key")
 
@@ -493,17 +423,6 @@ var (
 		Detail: "The transaction was mined and did not pay this ring, so it has no effect. Find out why before you pay again."}
 	errInternal = &Problem{Code: api.Internal, Detail: "Something failed here that should not have. If you sent a credential, send the same request with it again before you pay anew."}
 )
-
-// lapsed is the answer to a credential whose payment has lapsed.
-func lapsed(p mpp.Payment) *Problem {
-	how := "It has no validBefore, so it can be mined as long as its nonce is unused, and then has its effect if that is still possible. " +
-		"To end it, use the nonce for another transaction, and repeat this request until it is refused. Do not pay again before."
-	if !p.Until.IsZero() {
-		how = "It can be mined until " + p.Until.Format(time.RFC3339) + ", and then has its effect if that is still possible. Repeat this request after that. Do not pay again before."
-	}
-	return &Problem{Code: api.PaymentPending, RetryAfter: lapsedRetry,
-		Detail: "The transaction of this credential has not been mined, and holds nothing any more. " + how}
-}
 
 // refusal gives err as what a caller sees, nil for none. One that is not a [Problem] is a
 // plain 500.

@@ -463,3 +463,24 @@ func refuse(context.Context, mpp.Payment) error {
 }
 
 func silence(context.Context, mpp.Payment) error { return errNode }
+
+// One transaction answers no second challenge while the next process has its payment open, either: on a 402 its payer
+// would pay again.
+func TestOneTransactionUnderTwoChallengesAfterARestart(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		payload := r.bearer("bob", 150)
+		present := func() string {
+			return r.present(mpp.Credential{Challenge: r.challenge(paid.OpBid, fund), Payload: payload})
+		}
+		one, two := present(), present()
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 10 * time.Second} })
+		next := r.failAt("broadcast")
+		r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{one}})
+		time.Sleep(time.Second)
+		next()
+		r.network.change(func() { r.network.simulate = refuse })
+		r.post(paid.OpBid, fund, two).is(409, api.CredentialReused).shows("outcome", "pending")
+		time.Sleep(time.Minute)
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
+	})
+}

@@ -350,6 +350,76 @@ func TestOpenPaymentsAreAskedForByBlocks(t *testing.T) {
 	})
 }
 
+// slow takes two seconds for each question about a payment.
+type slow struct {
+	*method
+	asking, most *atomic.Int32 // about payments that have their effect
+}
+
+func (m slow) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
+	if strings.HasPrefix(p.Payer, "early") {
+		m.most.Store(max(m.most.Load(), m.asking.Add(1)))
+		defer m.asking.Add(-1)
+	}
+	time.Sleep(2 * time.Second)
+	return m.method.Outcome(ctx, p, since)
+}
+
+// An open payment waits neither for other open ones nor for those that have their effect, which
+// are asked for a few at a time, and all in the end.
+func TestOpenPaymentsWaitForNoOthers(t *testing.T) {
+	const payers, atOnce = 70, 8
+	var asking, most atomic.Int32
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		bid := func(payer string, f fate) *held {
+			r.network.change(func() { r.network.fates[payer] = f })
+			return r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), payer, 150)}})
+		}
+		for i := range payers {
+			bid(fmt.Sprint("early ", i), fate{shallow: true}).wait().is(200, "")
+		}
+		time.Sleep(2 * time.Second)
+		began := time.Now()
+		var all []*held
+		for i := range payers {
+			all = append(all, bid(fmt.Sprint("late ", i), fate{after: time.Second}))
+		}
+		for _, h := range all {
+			h.wait().is(200, "")
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("payments that were mined after a second took %v", took)
+		}
+		r.network.change(func() {
+			for i := range payers {
+				r.network.fates[fmt.Sprint("early ", i)] = fate{}
+			}
+		})
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if left, n := r.unconfirmed(), most.Load(); left > 0 || n > atOnce {
+			t.Errorf("%d are not confirmed after two minutes; of those that have their effect, %d were asked for at a time", left, n)
+		}
+	}, func(r *ring) {
+		r.methods = func(dead *atomic.Bool) []paid.Method {
+			return []paid.Method{slow{&method{node{r.network, dead}, "coin"}, &asking, &most}}
+		}
+	})
+}
+
+// The first step of a payment is its request's, however long that takes.
+func TestTheWatcherWaitsForTheFirstStep(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		open := r.hold("reserved")
+		asked := r.network.questions("broadcast", "outcome")
+		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
+		time.Sleep(10 * time.Second)
+		same(t, r.network.questions("broadcast", "outcome"), asked)
+		open()
+		h.wait().is(200, "")
+	})
+}
+
 // A network without a known newest block still reports payments.
 func TestOutcomeIsAskedForWithoutBlocks(t *testing.T) {
 	inAdasRing(t, "", func(t *testing.T, r *ring) {
@@ -438,7 +508,7 @@ func TestAChainGoesOnAfterAWrongBlockTime(t *testing.T) {
 			}
 			r.post(paid.OpRegister, ada).is(402, api.PaymentRequired)
 			stood := time.Now().Add(c.after).Truncate(block)
-			for i := range 60 {
+			for i := range 90 { // the newer one of the two blocks may first be heard of after 20 s
 				r.network.change(func() { r.network.frozen = stood.Add(-block * time.Duration(i*i%3)) })
 				time.Sleep(time.Second)
 			}
@@ -608,5 +678,17 @@ func TestAPayeeIsNamedBeforeItIsPaid(t *testing.T) {
 		if named, is := first.(*core.Payees); !is || len(records) != 2 || len(named.List) != 1 || named.List[0] != (core.Payee{Network: p.Network, Account: p.Payee}) {
 			t.Errorf("%+v comes before a payment of %+v", first, p)
 		}
+	})
+}
+
+// A clock that is set back keeps no open payment waiting.
+func TestAClockThatIsSetBackKeepsNoPaymentWaiting(t *testing.T) {
+	inAdasRing(t, "", func(t *testing.T, r *ring) {
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 5 * time.Second} })
+		h := r.begin(paid.Call{Operation: paid.OpBid, Body: []byte(fund), Authorization: []string{r.sign(r.challenge(paid.OpBid, fund), "bob", 150)}})
+		time.Sleep(2 * time.Second)
+		r.back.Store(int64(10 * time.Minute))
+		h.wait().is(200, "")
+		r.has(amounts{"ada": 250, "bob paid": 150, "open": 0})
 	})
 }

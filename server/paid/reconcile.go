@@ -1,15 +1,13 @@
 package paid
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"webring/core"
@@ -17,106 +15,6 @@ import (
 	"webring/server/paid/form"
 	"webring/server/pay/mpp"
 )
-
-// confirmEvery is the first interval between two questions about a payment that may still
-// be undone; it grows to confirmRarely as the payment ages. lookEvery is the interval
-// between two looks for such payments.
-const (
-	confirmEvery  = 2 * time.Second
-	confirmRarely = 30 * time.Second
-	lookEvery     = 10 * time.Second
-)
-
-// unconfirmed is an applied payment that may still be undone.
-type unconfirmed struct {
-	*ledger.Reservation
-	payment mpp.Payment
-	missing *time.Time // of the newest block when its network first did not have it; zero while it has
-}
-
-// confirmAll asks a network again for each applied payment until the answer is final: the
-// effect is granted as soon as the payment is seen, and the network may yet drop the
-// block.
-func (s *Service) confirmAll(n *network) {
-	asked := map[string]time.Time{} // when, by reservation
-	missing := map[string]*time.Time{}
-	rest := func(u unconfirmed) time.Duration {
-		now := s.Now()
-		every := min(max(now.Sub(u.Created)/4, confirmEvery), confirmRarely)
-		return asked[u.ID].Add(every).Sub(now)
-	}
-	var seen time.Time
-	for more := s.sleep(confirmEvery); more; {
-		some := s.unconfirmed(n)
-		if len(some) == 0 {
-			more = s.sleep(lookEvery)
-			continue
-		}
-		before, gone := asked, missing
-		asked, missing = make(map[string]time.Time, len(some)), make(map[string]*time.Time, len(some))
-		for i, u := range some {
-			some[i].missing = cmp.Or(gone[u.ID], new(time.Time))
-			asked[u.ID], missing[u.ID] = before[u.ID], some[i].missing
-		}
-		due := slices.DeleteFunc(slices.Clone(some), func(u unconfirmed) bool { return rest(u) > 0 })
-		// The longest waiting come first: otherwise as many as confirmFaults that fail
-		// each time would keep the others from being asked for.
-		slices.SortStableFunc(due, func(a, b unconfirmed) int { return asked[a.ID].Compare(asked[b.ID]) })
-		s.confirmEach(n, due, asked)
-		pause := lookEvery
-		for _, u := range some {
-			pause = min(pause, max(rest(u), confirmEvery))
-		}
-		more = s.nextBlock(n, &seen, pause)
-	}
-}
-
-// unconfirmed gives those of a network, the oldest first.
-func (s *Service) unconfirmed(n *network) (some []unconfirmed) {
-	var all []*ledger.Reservation
-	s.Ledger.View(func(v *ledger.View) { all = v.Unconfirmed() })
-	for _, r := range all {
-		switch p, err := StoredPayment(r); {
-		case err != nil:
-			s.Log.Error("applied payment cannot be read", "payment", r.ID, "err", err)
-		case p.Method == n.Name(): // that of another may be configured again
-			some = append(some, unconfirmed{Reservation: r, payment: p})
-		}
-	}
-	return some
-}
-
-// Bounds on one round of confirmations: how many questions run at a time, and how many
-// must fail before the network is left alone until the next round.
-const (
-	confirmAtOnce = 8
-	confirmFaults = 16
-)
-
-// confirmEach asks a network for each of these payments once, and notes when.
-func (s *Service) confirmEach(n *network, some []unconfirmed, asked map[string]time.Time) {
-	var faults atomic.Int32
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	room := make(chan struct{}, confirmAtOnce)
-	for _, u := range some {
-		room <- struct{}{}
-		if s.ctx.Err() != nil || faults.Load() >= confirmFaults {
-			return
-		}
-		asked[u.ID] = s.Now()
-		asking.Go(func() {
-			defer func() { <-room }()
-			err := s.confirm(n, u)
-			if errors.Is(err, mpp.ErrUnavailable) {
-				faults.Add(1)
-			}
-			if err != nil {
-				s.noAnswer("applied payment not confirmed yet", logged(u.ID, u.payment), "err", err)
-			}
-		})
-	}
-}
 
 // sleep waits. It returns false when the service or the ledger has ended.
 func (s *Service) sleep(d time.Duration) bool { return s.wait(d, nil) }
@@ -138,56 +36,6 @@ func (s *Service) wait(d time.Duration, early <-chan struct{}) bool {
 	case <-ended:
 	}
 	return false
-}
-
-// confirm asks for a payment once. One that vanished is sent again while it can be mined
-// and the gas budget allows it. One that vanished permanently keeps its effect, and the
-// operator is told to adjust it. So is one without an end that its network has not had for
-// [givenUpAfter]: if it is mined after that, it is money without an event.
-func (s *Service) confirm(n *network, u unconfirmed) error {
-	p, block := u.payment, n.now().block
-	o, err := n.Outcome(s.ctx, p)
-	s.account(n, u.ID, u.Client, p, o)
-	vanished := "" // its outcome, if it has
-	switch {
-	case err != nil:
-		return err
-	case o.State == mpp.Settled && !o.Deep:
-		*u.missing = time.Time{}
-		return nil
-	case o.State == mpp.Pending && p.Endless && n.hadTime(u.missingSince(block), block):
-		vanished, o.Detail = outcomeGivenUp, "not on its network for "+givenUpAfter.String()
-	case o.State == mpp.Pending:
-		s.Log.Warn("an applied payment is not on its network any more", logged(u.ID, p), "detail", o.Detail)
-		if o.Wasted == nil && p.CanBeMined(s.Now()) {
-			o, err = n.Broadcast(s.ctx, p, &expenses{s, n, u.ID, u.Client, &p})
-			s.account(n, u.ID, u.Client, p, o)
-		}
-		return err
-	case o.State != mpp.Settled:
-		vanished = o.State.String()
-	}
-	if vanished != "" {
-		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", logged(u.ID, p), "outcome", vanished, "detail", o.Detail, Audit, "money")
-	}
-	return s.update(s.ctx, u.ID, func(tx *ledger.Tx, r *ledger.Reservation) error {
-		r.Confirmed, r.Outcome, r.Reason = true, cmp.Or(vanished, o.State.String()), o.Detail
-		if o.State == mpp.Settled && o.Reference != "" && !strings.EqualFold(o.Reference, p.Reference) {
-			// Its first block was dropped, and the payment was submitted again in another
-			// transaction. The event accounts for the money of that one, too.
-			return tx.MovePayment(n.Network(), o.Reference, r.Seq, r.Cents)
-		}
-		return nil
-	})
-}
-
-// missingSince gives the first block at which its network did not have u; this one, if it had it
-// before.
-func (u unconfirmed) missingSince(block time.Time) time.Time {
-	if u.missing.IsZero() {
-		*u.missing = block
-	}
-	return *u.missing
 }
 
 // Scanning for money without an event.
@@ -269,19 +117,6 @@ func (s *Service) scanOn(n *network, from time.Time) (since time.Time, err error
 	return time.Time{}, nil
 }
 
-// opened is when the ring was.
-func (s *Service) opened() (time.Time, error) {
-	first, err := s.Ledger.Records(0, 1)
-	if err != nil || len(first) == 0 {
-		return time.Time{}, err
-	}
-	e, err := core.DecodeEvent(first[0].Event)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return time.UnixMilli(e.When()).UTC(), nil
-}
-
 // Scan looks for strays on every network from an instant on. It returns what it found also
 // with an error: for a network that does not answer, one with more strays than a look
 // reports, or if there is no network. With goOn, a daily look that cannot continue from
@@ -325,13 +160,18 @@ func (s *Service) goOn(ctx context.Context, n *network, since, until time.Time) 
 	return err
 }
 
-// scanned is the instant up to which the daily look on a network has come.
+// scanned is the instant up to which the daily look on a network has come; at first, when the ring was
+// opened.
 func (s *Service) scanned(n *network) (stands time.Time, err error) {
-	s.Ledger.View(func(v *ledger.View) { stands, err = v.Scanned(n.Network()) })
-	if err == nil && stands.IsZero() {
-		stands, err = s.opened()
-		stands = stands.Add(-scanAge) // the network's clock may be behind
-	}
+	s.Ledger.View(func(v *ledger.View) {
+		if stands, err = v.Scanned(n.Network()); err != nil || !stands.IsZero() {
+			return
+		}
+		var first core.Event
+		if first, err = v.Event(0); err == nil {
+			stands = time.UnixMilli(first.When()).Add(-scanAge).UTC() // the network's clock may be behind
+		}
+	})
 	return stands, err
 }
 
@@ -352,122 +192,71 @@ var errMore = errors.New("paid: more strays than one look tells of")
 // look looks at up to most transfers, and at all others of the last one's instant. taken is
 // described at missing; looks that follow one another share it.
 func (s *Service) look(ctx context.Context, n *network, since time.Time, most int, taken map[string]bool) (l look, err error) {
+	var some []mpp.Transfer // for which events gave too little
 	var newest time.Time
 	looked := 0
 	l.until, err = n.Transfers(ctx, since, func(t mpp.Transfer) error {
-		looked++
-		full := looked > most && t.At.After(newest)
+		full := (looked >= most || len(some) >= maxStrays) && !t.At.Equal(newest)
 		if newest = t.At; full {
 			return errMore
 		}
-		missing, err := s.missing(n, t, taken)
-		switch told := len(l.strays); {
-		case err != nil:
-			return err
-		case missing <= 0:
-		case told < maxStrays || t.At.Equal(l.strays[told-1].Transfer.At):
-			l.strays = append(l.strays, Stray{n.Network(), t, missing})
-		default:
-			return errMore
+		looked++
+		credited, err := s.credited(n, t.Reference)
+		if t.Cents > credited {
+			some = append(some, t)
 		}
-		return nil
+		return err
 	})
 	if errors.Is(err, errMore) {
 		l.more, l.until, err = true, newest, nil
 	}
 	if err == nil {
-		err = s.follow(ctx, n, l.strays)
-		l.strays = slices.DeleteFunc(l.strays, func(x Stray) bool { return x.Missing <= 0 })
+		err = s.follow(ctx, n, some...)
+	}
+	for _, t := range some {
+		missing, failed := s.missing(n, t, taken)
+		if err = errors.Join(err, failed); missing > 0 {
+			l.strays = append(l.strays, Stray{n.Network(), t, missing})
+		}
 	}
 	return l, err
 }
 
-// follow takes off strays what events gave for payments that the token names in them, and whose own
-// transactions brought nothing: the chain has dropped those, deeper than it was asked about, and the
-// payments have settled again. The ledger then counts these events for both transactions.
-func (s *Service) follow(ctx context.Context, n *network, strays []Stray) error {
-	named := map[mpp.Bound]int{}
-	for i, x := range strays {
-		for _, b := range x.Transfer.Bound {
-			named[b] = i
+// follow has the events of payments count for other transactions, too, that have settled them: the chain has
+// dropped their own, deeper than it was asked about. Only its network says so: a payer can put the name of a
+// payment into any transfer. It is not asked about one that came when the payment could no longer be mined.
+// Payments that are not confirmed are left to their watcher.
+func (s *Service) follow(ctx context.Context, n *network, transfers ...mpp.Transfer) error {
+	named := map[mpp.Bound]time.Time{}
+	for _, t := range slices.Backward(transfers) { // the oldest counts
+		for _, b := range t.Bound {
+			named[b] = t.At
 		}
 	}
 	if len(named) == 0 {
 		return nil
 	}
-	type event struct {
-		seq   uint64
-		at    time.Time
-		cents int64
-	}
-	type move struct {
-		stray       int
-		transaction string
-	}
-	moves := map[move][]event{}
-	err := s.eachPayment(func(seq uint64, at time.Time, p core.Payment, cents int64) {
-		if i, ok := named[mpp.Bound{Payer: p.Payer, Binding: p.Binding}]; ok && p.Network == n.Network() && !strings.EqualFold(p.Transaction, strays[i].Transfer.Reference) {
-			m := move{i, p.Transaction}
-			moves[m] = append(moves[m], event{seq, at, cents})
-		}
+	some, err := s.rows(func(r *row) bool {
+		at, is := named[r.payment.Bound()]
+		return is && r.mayBeMined(at) && r.State == ledger.Applied && r.Confirmed && r.payment.Method == n.Name() && s.Stands(r.payment)
 	})
 	if err != nil {
 		return err
 	}
-	for m, events := range moves {
-		x := &strays[m.stray]
-		if gone, err := n.gone(ctx, m.transaction, events[0].at, x.Transfer.At); err != nil {
-			return err
-		} else if !gone {
-			continue // it brought money of its own
-		}
-		before, err := s.credited(n, x.Transfer.Reference)
+	for _, r := range some {
+		by, _, err := s.settler(ctx, n, r)
 		if err != nil {
 			return err
 		}
-		err = s.Ledger.Do(ctx, func(tx *ledger.Tx) (err error) {
-			for _, e := range events {
-				err = errors.Join(err, tx.MovePayment(x.Network, x.Transfer.Reference, e.seq, e.cents))
-			}
-			return err
-		})
-		if err != nil {
+		if by == "" || r.in(by, nil) {
+			continue
+		}
+		if err := s.Ledger.Do(ctx, func(tx *ledger.Tx) error { return tx.MovePayment(n.Network(), by, r.Seq, r.Cents) }); err != nil {
 			return err
 		}
-		now, err := s.credited(n, x.Transfer.Reference)
-		if err != nil {
-			return err
-		}
-		if x.Missing -= now - before; now == before {
-			continue // it was counted already, or voided
-		}
-		s.Log.Warn("a payment has moved to another transaction, after its own was dropped deeper than the depth", "network", x.Network, "from", m.transaction, "to", x.Transfer.Reference, Audit, "money")
+		s.Log.Warn("a payment has moved to another transaction, after its own was dropped deeper than the depth", "network", n.Network(), "from", r.payment.Reference, "to", by, Audit, "money")
 	}
 	return nil
-}
-
-// gone says whether the transaction of an event is no longer on its network. A node can lack a receipt of what
-// is there, so gone also looks for the transaction among the transfers between the event and a later transfer.
-func (n *network) gone(ctx context.Context, transaction string, then, later time.Time) (gone bool, err error) {
-	if _, err := n.received(ctx, transaction, 1); !errors.Is(err, mpp.ErrNoTransfer) {
-		return false, err
-	}
-	const apart = ChallengeLife + MaxSkew
-	first, last := then, later
-	if last.Before(first) {
-		first, last = last, first
-	}
-	_, err = n.Transfers(ctx, first.Add(-apart), func(t mpp.Transfer) error {
-		if here := strings.EqualFold(t.Reference, transaction); here || t.At.After(last.Add(apart)) {
-			gone = !here
-			return errMore
-		}
-		return nil
-	})
-	if errors.Is(err, errMore) {
-		return gone, nil
-	}
-	return err == nil, err
 }
 
 // credited is [ledger.View.Credited] for a transaction of n.
@@ -476,21 +265,27 @@ func (s *Service) credited(n *network, transaction string) (cents int64, err err
 	return cents, err
 }
 
-// eachPayment calls fn with every event that names a payment, in order: its number and time, the
-// payment, and the cents that it gave for it.
-func (s *Service) eachPayment(fn func(seq uint64, at time.Time, p core.Payment, cents int64)) error {
+// sums adds up what events gave, by network and transaction, without what was voided.
+func (s *Service) sums() (map[string]map[string]int64, error) {
+	sums := map[string]map[string]int64{}
 	for seq := uint64(0); ; {
 		records, err := s.Ledger.Records(seq, findPage)
 		if err != nil || len(records) == 0 {
-			return err
+			for _, given := range sums {
+				maps.DeleteFunc(given, func(_ string, cents int64) bool { return cents <= 0 })
+			}
+			return sums, err
 		}
 		for _, r := range records {
 			e, err := core.DecodeEvent(r.Event)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if p, cents := core.PaymentOf(e); p.Transaction != "" {
-				fn(seq, time.UnixMilli(e.When()), p, cents)
+				if sums[p.Network] == nil {
+					sums[p.Network] = map[string]int64{}
+				}
+				sums[p.Network][strings.ToLower(p.Transaction)] += cents
 			}
 			seq++
 		}
@@ -498,10 +293,9 @@ func (s *Service) eachPayment(fn func(seq uint64, at time.Time, p core.Payment, 
 }
 
 // missing is the part of a transfer for which there is neither an event nor an open payment
-// that brought it, as its transaction or what the token names in that says: another payment of
-// the same payer and sum can have been given up. Each open payment accounts for one transfer; its
-// id is then in taken. If a payment turns out to have brought nothing, a scan by the operator
-// finds the transfer that it accounted for.
+// that is in it: another payment of the same payer and sum can have been given up. Each open payment
+// accounts for one transfer; its id is then in taken. If a payment turns out to have brought nothing, a
+// scan by the operator finds the transfer that it accounted for.
 func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (cents int64, err error) {
 	s.Ledger.View(func(v *ledger.View) {
 		var credited int64
@@ -510,17 +304,12 @@ func (s *Service) missing(n *network, t mpp.Transfer, taken map[string]bool) (ce
 			return
 		}
 		for _, r := range v.Open() {
-			if !taken[r.ID] && cents > 0 && brought(r, t) {
+			at, failed := rowOf(r)
+			if failed == nil && !taken[r.ID] && cents > 0 && at.in(t.Reference, t.Bound) {
 				taken[r.ID] = true
 				cents -= r.Cents
 			}
 		}
 	})
 	return cents, err
-}
-
-// brought says whether a payment brought a transfer, or a part of it.
-func brought(r *ledger.Reservation, t mpp.Transfer) bool {
-	p, err := StoredPayment(r)
-	return err == nil && (p.Reference == t.Reference || slices.Contains(t.Bound, mpp.Bound{Payer: p.Payer, Binding: cmp.Or(p.Binding, p.Reference)}))
 }

@@ -35,7 +35,7 @@ type about struct {
 }
 
 // log names a payment in a line of the log.
-func (w *work) log() slog.Attr { return logged(w.reservation.ID, w.payment) }
+func (w *work) log() slog.Attr { return logged(w.brought.ID, w.payment) }
 
 func logged(id string, p mpp.Payment) slog.Attr {
 	return slog.Attr{Value: slog.GroupValue(slog.String("payment", id), slog.String("method", p.Method), slog.String("transaction", p.Reference))}
@@ -46,14 +46,14 @@ func (s *Service) record(w *work, o mpp.Outcome, level slog.Level, message, outc
 	if w.ended = Outcome(outcome); outcome == mpp.Gone.String() {
 		w.ended = OutcomeFailed
 	}
-	line := []slog.Attr{slog.String(Audit, "payment"), slog.String("payment", w.reservation.ID), slog.String("operation", w.reservation.Operation),
-		slog.String("member", member), slog.String("amount_usd", form.FormatUSD(w.reservation.Cents)),
-		slog.String("method", w.payment.Method), slog.String("network", w.network.Network()), slog.String("transaction", settledBy(w, o)),
+	line := []slog.Attr{slog.String(Audit, "payment"), slog.String("payment", w.brought.ID), slog.String("operation", w.brought.Operation),
+		slog.String("member", member), slog.String("amount_usd", form.FormatUSD(w.brought.Cents)),
+		slog.String("method", w.payment.Method), slog.String("network", w.network.Network()), slog.String("transaction", w.settledBy(o)),
 		slog.String("payer", w.payment.Payer), slog.String("outcome", outcome)}
 	if reason != "" {
 		line = append(line, slog.String("reason", reason))
 	}
-	line = append(line, slog.Int64("took_ms", s.Now().Sub(w.began).Milliseconds()), slog.String("request", w.reservation.Request))
+	line = append(line, slog.Int64("took_ms", s.Now().Sub(w.began).Milliseconds()), slog.String("request", w.brought.Request))
 	s.Log.LogAttrs(context.Background(), level, message, line...)
 }
 

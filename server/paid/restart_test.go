@@ -1,9 +1,12 @@
 package paid_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,6 +35,18 @@ var (
 // disk then is kept; the process that goes on is cut off from the network, and
 // from the disk that the next one reads. It gives a function that starts that.
 func (r *ring) failAt(step string) (next func()) {
+	started := r.failBy(step)
+	return func() {
+		r.t.Helper()
+		if !started() {
+			r.t.Fatalf("the payment never came to %s", step)
+		}
+	}
+}
+
+// failBy is failAt for a payment that may not come to the step: then the power fails when the next
+// process is started. It gives whether the payment came there.
+func (r *ring) failBy(step string) (next func() bool) {
 	name, turn, _ := strings.Cut(step, ":")
 	left := atomic.Int32{}
 	left.Store(1)
@@ -41,30 +56,31 @@ func (r *ring) failAt(step string) (next func()) {
 	p := r.process
 	var disk *ledgertest.Store
 	var head []byte
-	failed, ended := make(chan struct{}), make(chan struct{})
+	ended := make(chan struct{})
 	r.t.Cleanup(func() { close(ended) })
-	r.onStep(func(at string) {
-		if at != name || left.Add(-1) != 0 {
-			return
-		}
+	fail := func() {
 		// The head first: another payment may write meanwhile, and on a disk the head is
 		// never ahead of the store.
 		head = r.headBytes(p)
 		disk = p.store.Copy()
 		p.dead.Store(true)
-		close(failed)
+	}
+	r.onStep(func(at string) {
+		if at != name || left.Add(-1) != 0 {
+			return
+		}
+		fail()
 		<-ended
 	})
-	return func() {
+	return func() (came bool) {
 		r.t.Helper()
 		synctest.Wait()
-		select {
-		case <-failed:
-		default:
-			r.t.Fatalf("the payment never came to %s", step)
+		if came = p.dead.Load(); !came {
+			fail()
 		}
 		r.onStep(nil)
 		r.start(disk, head)
+		return came
 	}
 }
 
@@ -116,6 +132,80 @@ func TestPowerFailsAtEveryStep(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// The matrix of the crash tests, with every cell: wherever the power fails, and whatever becomes of the
+// transaction, it has its effect once, or none and its payer was not charged; and the credential gets
+// the truth.
+func TestPowerFailsInEveryCell(t *testing.T) {
+	const withBid = `{"name":"Bob","url":"https://bob.dev","kind":"mcp","bid":"2.00"}`
+	all := slices.Clone(orders)
+	all = append(all, all[0])
+	all[2].body, all[2].cents, all[2].total = withBid, 300, 300
+	for name, f := range map[string]fate{"fine": {}, "chain silent": {lost: true}, "mined, unheard": {mute: true}, "not mined": {lost: true}, "mined later": {after: 4 * time.Second}} {
+		for _, op := range all {
+			for _, step := range steps {
+				inAdasRing(t, fmt.Sprintf("%s of %d, %s, at %s", op.op, op.cents, name, step), func(t *testing.T, r *ring) {
+					synctest.Wait()
+					r.network.change(func() { r.network.fates["bob"] = f })
+					credential := r.sign(r.challenge(op.op, op.body), "bob", op.cents)
+					next := r.failBy(step)
+					r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{credential}})
+					time.Sleep(6 * time.Second)
+					r.network.change(func() { r.network.down = name == "chain silent" })
+					if came := next(); !came && !f.lost {
+						t.Fatalf("the payment never came to %s", step)
+					}
+					time.Sleep(5 * time.Second)
+					r.network.change(func() { r.network.down, r.network.fates["bob"] = false, fate{lost: name == "not mined"} })
+					a := r.post(op.op, op.body, credential)
+					for range 30 {
+						if a.Status == 503 {
+							time.Sleep(5 * time.Second)
+							a = r.post(op.op, op.body, credential)
+						}
+					}
+					switch {
+					case name != "not mined":
+						a.is(op.status, "")
+						r.post(op.op, op.body, credential).is(409, api.CredentialReused)
+						r.has(amounts{op.slug: op.total, "bob paid": op.cents, "all": 100 + op.cents, "open": 0})
+						return
+					case a.Status != 402:
+						a.is(409, api.CredentialReused).shows("outcome", "failed")
+					}
+					r.has(amounts{op.slug: op.total - op.cents, "bob paid": 0, "all": 100, "open": 0})
+				})
+			}
+		}
+	}
+}
+
+// What is sent is on the disk before, with all that the next process needs to go on.
+func TestAPaymentIsOnDiskBeforeItIsSent(t *testing.T) {
+	for _, op := range orders {
+		inAdasRing(t, op.op, func(t *testing.T, r *ring) {
+			ch, sent := r.challenge(op.op, op.body), 0
+			r.network.change(func() {
+				r.network.sending = func(p mpp.Payment) {
+					sent++
+					head := filepath.Join(t.TempDir(), "head")
+					r.must(os.WriteFile(head, r.headBytes(r.process), 0o600))
+					disk, err := ledger.Open(ledger.Config{Store: r.store.Copy(), HeadPath: head, Capacity: r.capacity, Now: r.now})
+					r.must(err)
+					disk.View(func(v *ledger.View) {
+						stored, err := v.Get(ch.ID)
+						if err != nil || stored.State != ledger.Reserved || string(stored.Body) != op.body || !bytes.Contains(stored.Payment, []byte(p.Reference)) {
+							t.Errorf("on the disk is %+v, %v", stored, err)
+						}
+					})
+					r.must(disk.Close())
+				}
+			})
+			r.post(op.op, op.body, r.sign(ch, "bob", op.cents)).is(op.status, "")
+			same(t, sent, 1)
+		})
 	}
 }
 
@@ -173,6 +263,36 @@ func TestReservationThatWasNeverSent(t *testing.T) {
 	})
 }
 
+// Behind the fence nothing is sent, and the payment stays open. Without it the payment goes on.
+func TestNothingIsSentBehindTheFence(t *testing.T) {
+	for _, op := range orders {
+		var leads atomic.Bool
+		leads.Store(true)
+		inAdasRing(t, op.op, func(t *testing.T, r *ring) {
+			leads.Store(false)
+			ch := r.challenge(op.op, op.body)
+			h := r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{r.sign(ch, "bob", op.cents)}})
+			time.Sleep(20 * time.Second)
+			if stored := r.stored(ch); stored == nil || stored.State != ledger.Reserved {
+				t.Errorf("%+v", stored)
+			}
+			r.has(amounts{"bob paid": 0})
+			leads.Store(true)
+			h.wait().is(op.status, "")
+			r.has(amounts{op.slug: op.total, "bob paid": op.cents, "open": 0})
+		}, func(r *ring) {
+			r.config = func(cfg *paid.Config) {
+				cfg.Fence = func() error {
+					if !leads.Load() {
+						return errors.New("another node leads")
+					}
+					return nil
+				}
+			}
+		})
+	}
+}
+
 // A commit fails, stored or not: the ledger ends, no payment is asked for, and the next
 // process finishes what it finds.
 func TestLedgerBreaksOnTheWay(t *testing.T) {
@@ -185,7 +305,11 @@ func TestLedgerBreaksOnTheWay(t *testing.T) {
 					ch := r.challenge(paid.OpBid, fund)
 					credential := r.sign(ch, "bob", 150)
 					r.store.FailAt(commit, fault)
+					began := time.Now()
 					a := r.handle(keyed(paid.OpBid, fund, "k", credential))
+					if time.Since(began) > 10*time.Second {
+						t.Errorf("answered after %v", time.Since(began))
+					}
 					if commit < 3 {
 						a.is(503, api.PaymentPending)
 					} else {

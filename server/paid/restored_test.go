@@ -15,6 +15,7 @@ import (
 
 	"webring/core"
 	"webring/core/api"
+	"webring/core/coretest"
 	"webring/server/ledger"
 	"webring/server/ledger/ledgertest"
 	"webring/server/paid"
@@ -94,6 +95,12 @@ func TestRestoredReservationHasNoSecondEffect(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			r.has(amounts{"open": 0, op.slug: total, "all": 100 + cents})
 			r.post(op.op, op.body, credential).is(409, api.CredentialReused)
+			its, _ := core.PaymentOf(r.last())
+			r.look(func(v *ledger.View) {
+				if _, left, err := v.Restored(its); left != nil || err != nil {
+					t.Errorf("another payment could take the event: %v", err)
+				}
+			})
 			a, err := r.books.Audit(context.Background())
 			if err != nil || len(a.Findings) != 0 || a.Applied != 2 {
 				t.Errorf("%v, %+v", err, a)
@@ -107,48 +114,44 @@ func TestRestoredReservationHasNoSecondEffect(t *testing.T) {
 // payment.
 func TestPaymentThatMovedHasNoSecondEffectAfterARestore(t *testing.T) {
 	for _, op := range []struct{ op, body, slug string }{{paid.OpRegister, bob, "bob"}, {paid.OpBid, fund, "ada"}} {
-		for _, binds := range []bool{false, true} {
-			inAdasRing(t, fmt.Sprintf("%s, bound %t", op.op, binds), func(t *testing.T, r *ring) {
-				r.network.change(func() { r.network.binds = binds })
-				cents := map[string]int64{paid.OpRegister: 100, paid.OpBid: 150}[op.op]
-				r.network.fates["bob"] = fate{after: 3 * time.Second, shallow: true}
-				h := r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{r.sign(r.challenge(op.op, op.body), "bob", cents)}})
-				synctest.Wait()
-				rows := r.rows()
-				h.wait()
-				total, credited := r.total(op.slug), r.credited()
-				moved := fate{by: "0xb0b", brought: cents, shallow: true}
-				r.network.change(func() {
-					maps.DeleteFunc(r.network.sent, func(_ string, s sent) bool { return s.payment.Payer == "bob" })
-					p := mpp.Payment{Reference: "0xb0b", Payer: "bob", Cents: cents, ValidBefore: time.Now().Add(time.Hour)}
-					r.network.sent["0xb0b"] = sent{p, time.Now(), r.network.payee}
-					r.network.fates["bob"] = moved
-				})
-				if r.restore(rows) != 1 {
-					t.Fatal("the backup does not know the payment")
-				}
-				if binds { // its event names the same challenge, so no network has to be asked what became of it
-					last := r.last()
-					if p, _ := core.PaymentOf(last); p.Payee == "" || !strings.HasPrefix(p.Binding, "of ") {
-						t.Errorf("the event is %+v", last)
-					}
-				}
-				time.Sleep(time.Minute)
-				r.has(amounts{"open": map[bool]int64{false: 1, true: 0}[binds]})
-				moved.shallow = false
-				r.network.change(func() { r.network.fates["bob"] = moved })
-				time.Sleep(2 * time.Minute)
-				if len(r.open()) != 0 || r.unconfirmed() != 0 || r.total(op.slug) != total || r.credited() != credited {
-					t.Errorf("%d open, %d to confirm, total %d, want %d, credited %d, want %d",
-						len(r.open()), r.unconfirmed(), r.total(op.slug), total, r.credited(), credited)
-				}
-				a, err := r.books.Audit(context.Background())
-				if err != nil || len(a.Findings) != 0 || a.Alone != 0 {
-					t.Errorf("%v, %+v", err, a)
-				}
-				r.finds(0)
+		inAdasRing(t, op.op, func(t *testing.T, r *ring) {
+			cents := map[string]int64{paid.OpRegister: 100, paid.OpBid: 150}[op.op]
+			r.network.fates["bob"] = fate{after: 3 * time.Second, shallow: true}
+			h := r.begin(paid.Call{Operation: op.op, Body: []byte(op.body), Authorization: []string{r.sign(r.challenge(op.op, op.body), "bob", cents)}})
+			synctest.Wait()
+			rows := r.rows()
+			h.wait()
+			total, credited := r.total(op.slug), r.credited()
+			moved := fate{by: "0xb0b", brought: cents, shallow: true}
+			r.network.change(func() {
+				maps.DeleteFunc(r.network.sent, func(_ string, s sent) bool { return s.payment.Payer == "bob" })
+				p := mpp.Payment{Reference: "0xb0b", Payer: "bob", Cents: cents, ValidBefore: time.Now().Add(time.Hour)}
+				r.network.sent["0xb0b"] = sent{p, time.Now(), r.network.payee}
+				r.network.fates["bob"] = moved
 			})
-		}
+			if r.restore(rows) != 1 {
+				t.Fatal("the backup does not know the payment")
+			}
+			// Its event names the same challenge, so no network has to be asked what became of it.
+			last := r.last()
+			if p, _ := core.PaymentOf(last); p.Payee == "" || !strings.HasPrefix(p.Binding, "of ") {
+				t.Errorf("the event is %+v", last)
+			}
+			time.Sleep(time.Minute)
+			r.has(amounts{"open": 0})
+			moved.shallow = false
+			r.network.change(func() { r.network.fates["bob"] = moved })
+			time.Sleep(2 * time.Minute)
+			if len(r.open()) != 0 || r.unconfirmed() != 0 || r.total(op.slug) != total || r.credited() != credited {
+				t.Errorf("%d open, %d to confirm, total %d, want %d, credited %d, want %d",
+					len(r.open()), r.unconfirmed(), r.total(op.slug), total, r.credited(), credited)
+			}
+			a, err := r.books.Audit(context.Background())
+			if err != nil || len(a.Findings) != 0 || a.Alone != 0 {
+				t.Errorf("%v, %+v", err, a)
+			}
+			r.finds(0)
+		})
 	}
 }
 
@@ -162,29 +165,8 @@ func (r *ring) last() core.Event {
 	return e
 }
 
-// What came back of long ago is not taken for the event of a new payment, though its
-// node does not know the transaction any more.
-func TestNewPaymentIsNotTheOneThatCameBack(t *testing.T) {
-	inAdasRing(t, "new", func(t *testing.T, r *ring) {
-		synctest.Wait()
-		rows := r.rows()
-		pay := func() { r.post(paid.OpBid, fund, r.sign(r.challenge(paid.OpBid, fund), "bob", 150)).is(200, "") }
-		pay()
-		r.restore(rows)
-		time.Sleep(time.Hour)
-		r.network.change(func() {
-			clear(r.network.sent)
-			p := mpp.Payment{Reference: "0xb0b", Payer: "bob", Cents: 150, ValidBefore: time.Now().Add(time.Hour)}
-			r.network.sent["0xb0b"] = sent{p, time.Now(), r.network.payee}
-			r.network.fates["bob"] = fate{by: "0xb0b", brought: 150}
-		})
-		pay()
-		r.has(amounts{"ada": 400, "open": 0})
-	})
-}
-
-// An equal payment whose event came back, and that is where its event says, is
-// another one: it does not keep a payment from having its effect.
+// An equal payment whose event came back is another one: it does not keep a payment
+// from having its effect.
 func TestEqualPaymentThatCameBackIsAnother(t *testing.T) {
 	inAdasRing(t, "equal", func(t *testing.T, r *ring) {
 		pay := func() *held {
@@ -204,6 +186,99 @@ func TestEqualPaymentThatCameBackIsAnother(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		r.has(amounts{"open": 0, "ada": 400})
+	})
+}
+
+// An event that came back is taken for the effect of an open payment if it is just that. One of
+// another binding or sum is another payment's, though one transaction paid for both.
+func TestTheEventOfAnotherPaymentIsNotTaken(t *testing.T) {
+	const withBid = `{"name":"Bob","url":"https://bob.dev","kind":"mcp","bid":"1.50"}`
+	for _, c := range []struct {
+		name, op, body string
+		fee, bid       int64  // of the event
+		binding        string // of the event; "own" stands for the payment's
+		taken          bool
+	}{
+		{"the same bid", paid.OpBid, fund, 0, 150, "own", true},
+		{"a higher bid", paid.OpBid, fund, 0, 151, "own", false},
+		{"a lower bid, unbound", paid.OpBid, fund, 0, 149, "", false},
+		{"an equal bid", paid.OpBid, fund, 0, 150, "another", false},
+		{"the same registration", paid.OpRegister, withBid, 100, 150, "own", true},
+		{"another opening bid", paid.OpRegister, withBid, 100, 151, "own", false},
+		{"another opening bid, unbound", paid.OpRegister, withBid, 100, 149, "", false},
+		{"another fee, unbound", paid.OpRegister, withBid, 101, 150, "", false},
+		{"the same sum by another fee, unbound", paid.OpRegister, withBid, 150, 100, "", false},
+		{"an equal registration", paid.OpRegister, withBid, 100, 150, "another", false},
+	} {
+		inAdasRing(t, c.name, func(t *testing.T, r *ring) {
+			r.network.change(func() { r.network.fates["bob"] = fate{after: 3 * time.Second} })
+			cents, slug, total := int64(150), "ada", 100+c.bid
+			if c.op == paid.OpRegister {
+				cents, slug, total = 250, "bob", c.fee+c.bid
+			}
+			asked := r.challenge(c.op, c.body)
+			h := r.begin(paid.Call{Operation: c.op, Body: []byte(c.body), Authorization: []string{r.sign(asked, "bob", cents)}})
+			synctest.Wait()
+			payment := core.Payment{Method: "coin", Network: "coin:test", Transaction: r.reference("bob"), Payer: "bob", Payee: "purse ", Binding: c.binding}
+			if c.binding == "own" {
+				payment.Binding = "of " + asked.ID
+			}
+			r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) (err error) {
+				var record ledger.Record
+				var e core.Event = &core.Bid{Stamp: tx.Stamp(), Member: "ada", Amount: c.bid, Payment: payment}
+				if c.op == paid.OpRegister {
+					texts := &core.Texts{Name: core.Text{Value: "Bob"}, URL: core.Text{Value: "https://bob.dev"}}
+					e = &core.Joined{Stamp: tx.Stamp(), Slug: "bob", Kind: core.MCP, Category: "general", Fee: c.fee, Bid: c.bid, Payment: payment,
+						Name: coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL)}
+					record.Texts = core.AppendTexts(nil, texts)
+				}
+				if record.Event, err = core.AppendEvent(nil, e); err != nil {
+					return err
+				}
+				return tx.Adopt(record)
+			}))
+			code := api.PaymentUnapplied
+			if c.taken {
+				code = api.CredentialReused // whose answer is lost
+			}
+			h.wait().is(409, code)
+			r.has(amounts{slug: total, "bob paid": cents, "open": 0})
+			if applied := r.stored(asked).State == ledger.Applied; applied != c.taken {
+				t.Errorf("applied: %t", applied)
+			}
+		})
+	}
+}
+
+// An event that came back can have given the URL of an open payment to another member. The money of that
+// payment is then kept for the operator.
+func TestARestoredEventHasTheURLOfAPayment(t *testing.T) {
+	inRing(t, "", func(t *testing.T, r *ring) {
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 3 * time.Second, shallow: true} })
+		asked := r.challenge(paid.OpRegister, bob)
+		h := r.begin(paid.Call{Operation: paid.OpRegister, Body: []byte(bob), Authorization: []string{r.sign(asked, "bob", 100)}})
+		synctest.Wait()
+		r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
+			texts := &core.Texts{Name: core.Text{Value: "Cyn"}, URL: core.Text{Value: "https://bob.dev"}}
+			event, err := core.AppendEvent(nil, &core.Joined{Stamp: tx.Stamp(), Slug: "cyn", Kind: core.MCP, Category: "general", Fee: 100,
+				Payment: core.Payment{Method: "coin", Network: "coin:test", Transaction: "0xcc", Payer: "cyn", Payee: "purse ", Binding: "of another"},
+				Name:    coretest.Commit(texts.Name), URL: coretest.Commit(texts.URL)})
+			if err != nil {
+				return err
+			}
+			return tx.Adopt(ledger.Record{Event: event, Texts: core.AppendTexts(nil, texts)})
+		}))
+		time.Sleep(10 * time.Second)
+		if h.answered() {
+			t.Error("answered before the block was final")
+		}
+		r.network.change(func() { r.network.fates["bob"] = fate{after: 3 * time.Second} })
+		h.wait().is(409, api.PaymentUnapplied).shows("reference", r.reference("bob"))
+		r.has(amounts{"cyn": 100, "bob": 0, "bob paid": 100, "open": 0})
+		e, err := r.service.Adjust(context.Background(), paid.Adjustment{Kind: core.Credit, Transaction: r.reference("bob"), Member: "cyn", Reason: "test"})
+		if err != nil || e.Amount != 100 || strings.Contains(r.log.String(), "not stored") {
+			t.Errorf("%+v, %v", e, err)
+		}
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,15 +140,10 @@ func newRing(t *testing.T, changes ...func(*ring)) *ring {
 	return r
 }
 
-// wrapped is a method within another, as the leader of a cluster has it.
-type wrapped struct{ paid.Method }
-
-func (w wrapped) Unwrap() paid.Method { return w.Method }
-
-// two configures a second payment method, which is wrapped.
+// two configures a second payment method.
 func two(r *ring) {
 	r.methods = func(dead *atomic.Bool) []paid.Method {
-		return []paid.Method{&method{node{r.network, dead}, "coin"}, wrapped{&method{node{r.second, dead}, "token"}}}
+		return []paid.Method{&method{node{r.network, dead}, "coin"}, &method{node{r.second, dead}, "token"}}
 	}
 }
 
@@ -214,6 +210,30 @@ func (r *ring) onStep(fn func(step string)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.steps = fn
+}
+
+// hold has everything that comes to a failpoint wait there until open is called, from the turn on that
+// a colon precedes. open fails the test if nothing waits.
+func (r *ring) hold(step string) (open func()) {
+	name, turn, _ := strings.Cut(step, ":")
+	first, _ := strconv.Atoi(turn)
+	var came, waiting atomic.Int32
+	opened := make(chan struct{})
+	r.onStep(func(at string) {
+		if at == name && int(came.Add(1)) >= first {
+			waiting.Add(1)
+			<-opened
+		}
+	})
+	return func() {
+		r.t.Helper()
+		synctest.Wait()
+		if waiting.Load() == 0 {
+			r.t.Errorf("nothing came to %s", step)
+		}
+		r.onStep(nil)
+		close(opened)
+	}
 }
 
 // rules changes the rules in force.
@@ -423,11 +443,11 @@ func (r *ring) must(err error) {
 	}
 }
 
-// fillCategories brings as many categories into use as may be.
-func (r *ring) fillCategories() {
+// fillCategories brings so many categories into use.
+func (r *ring) fillCategories(most int) {
 	r.t.Helper()
 	r.must(r.books.Do(context.Background(), func(tx *ledger.Tx) error {
-		for i := len(tx.State().Categories()); i < core.MaxCategories; i++ {
+		for i := len(tx.State().Categories()); i < most; i++ {
 			name := fmt.Sprintf("filler-%d", i)
 			_, err := tx.Append(&core.Joined{Stamp: tx.Stamp(), Slug: name, Kind: core.Website, Category: name, Fee: 100},
 				&core.Texts{Name: core.Text{Value: name}, URL: core.Text{Value: "https://" + name + ".dev"}})

@@ -1,7 +1,6 @@
 package paid_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,7 +174,7 @@ func (r *ring) brings(reference, payer string, cents int64, at time.Time) {
 	r.network.change(func() {
 		r.network.arrives(reference, payer, cents, at)
 		s := r.network.sent[reference]
-		s.payment.Binding = cmp.Or(p.Binding, p.Reference)
+		s.payment.Binding = p.Binding
 		r.network.sent[reference] = s
 	})
 }

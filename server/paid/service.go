@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +37,15 @@ type Method interface {
 	// Exact gives what an x402 offer says of the request parameter of a challenge; ok is
 	// false if no x402 client can pay that.
 	Exact(request string) (offer x402.Offer, ok bool)
+	// TokenDomain is the EIP-712 domain of the token, under which payments are signed. Signing
+	// needs its name and version, which only the token's contract has. nil: payments are
+	// signed in another way.
+	TokenDomain() *mpp.TypedDomain
+	// ToSign gives what the browser's wallet of an account signs to answer a challenge, nil if
+	// no such wallet can. It asks nothing of the network.
+	ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error)
+	// Payer names an account as payments of it do.
+	Payer(account [20]byte) string
 	// Decode reads the payment out of a credential. The id of its challenge has been
 	// verified. Without a network, it checks that the payment is for that challenge
 	// and pays what the challenge asks for. InTime checks its validity. Decode refuses
@@ -49,6 +59,9 @@ type Method interface {
 	// refuses with a *[mpp.Rejection] or, when the network gives no answer,
 	// [mpp.ErrUnavailable].
 	Simulate(ctx context.Context, p mpp.Payment) error
+	// Unused refuses a payment whose nonce has been used since it was simulated, as Simulate
+	// does. It is only asked about a payment with a nonce.
+	Unused(ctx context.Context, p mpp.Payment) error
 	// Holds asks whether the payer's account holds so many cents of the token that it
 	// pays in. It refuses as Simulate does.
 	Holds(ctx context.Context, p mpp.Payment, cents int64) error
@@ -57,13 +70,11 @@ type Method interface {
 	// Broadcast sends the payment; sending it again is harmless. If this service pays for
 	// that, Broadcast asks x first. It does not use x after it has returned.
 	Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (mpp.Outcome, error)
-	// Outcome asks what became of a payment that may have been sent.
-	Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error)
-	// Seen asks what became of a payment that this process did not send. Its challenge is
-	// not older than since. The number of questions is bounded, however long ago that is.
-	// Settled means what it means in Outcome; Gone, Failed and Mismatched are what the
-	// newest block says. It refuses with [mpp.ErrUnavailable].
-	Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error)
+	// Outcome asks what became of a payment. since is the zero time for one that is stored, and
+	// may have been sent. One that is not was made after since, if at all: its challenge is not
+	// older. Then the number of questions is bounded, however long ago that is, and Failed and
+	// Mismatched may be what the newest block says. It refuses with [mpp.ErrUnavailable].
+	Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error)
 	// Clock is the instant of the network's newest block. It fails with
 	// [mpp.ErrUnavailable] if no payment could be settled now, and then still gives the
 	// instant if it is known.
@@ -108,15 +119,18 @@ type Config struct {
 	Keys        mpp.Keys // at first: see SetKeys
 	Now         func() time.Time
 	Log         *slog.Logger // [slog.Default] when nil
-	// GasBudget bounds the gas that a method may waste in an hour on payments of accounts
-	// that have never paid here, which are mined and fail; beyond it, the method is not
-	// offered to them. What is in flight counts. Each account that has paid has a tenth of
-	// it for itself, once a week. 0: no bound.
-	GasBudget uint64
+	// GasBudget is how much wei a method may waste in an hour on payments that are mined and
+	// fail: on those of accounts that have never paid here, and again on all others. What is in
+	// flight counts. One submission may cost a quarter of it at most. nil or 0: no bound.
+	GasBudget *big.Int
 	// Ready says why no payment may be taken at the moment, such as a disk that is
 	// nearly full. It is called before each challenge and each simulation, so it must
 	// be quick. nil: always ready.
 	Ready func() error
+	// Fence says why this process may send no payment any more: another node leads, and goes on
+	// with all payments by the same keys. It is called before a payment is sent, so it must be
+	// quick. nil: it may always send.
+	Fence func() error
 	// Told, when given, is told the time of each block that a network calls its newest. teller
 	// names that.
 	Told func(teller string, block time.Time)
@@ -162,7 +176,6 @@ type Service struct {
 	operations map[string]operation
 	networks   []*network
 	gas        *risk.Gas
-	names      risk.Names
 	limits     risk.Limits
 
 	ctx     context.Context // ends when the service closes
@@ -190,8 +203,14 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.Default()
 	}
+	if cfg.GasBudget == nil {
+		cfg.GasBudget = new(big.Int)
+	}
 	if cfg.Ready == nil {
 		cfg.Ready = func() error { return nil }
+	}
+	if cfg.Fence == nil {
+		cfg.Fence = func() error { return nil }
 	}
 	if cfg.Told == nil {
 		cfg.Told = func(string, time.Time) {}
@@ -210,6 +229,7 @@ func New(cfg Config) (*Service, error) {
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	for _, m := range cfg.Methods {
 		n := newNetwork(m, s.Now)
+		n.fence = s.Fence
 		if err := s.knowPayees(n); err != nil {
 			s.cancel()
 			return nil, err
@@ -220,18 +240,11 @@ func New(cfg Config) (*Service, error) {
 		s.cancel()
 		return nil, err
 	}
-	var wasted []ledger.Waste
-	var err error
-	s.Ledger.View(func(v *ledger.View) { wasted, err = v.Wastes() })
-	if err != nil {
+	if err := s.takeUpGas(); err != nil {
 		s.cancel()
 		return nil, err
 	}
-	s.gas, s.limits.Now = risk.NewGas(s.GasBudget, wasted), s.Now
-	for _, n := range s.networks {
-		s.tellFull(n, false)
-		s.tellFull(n, true)
-	}
+	s.limits.Now = s.Now
 	s.operations = map[string]operation{OpRegister: {parse: s.parseRegistration}, OpBid: {parse: parseBid}}
 	if cfg.Prover != nil {
 		s.operations[OpChange], s.operations[OpClaim] = owned(s.parseChange), owned(s.parseClaim)
@@ -240,26 +253,23 @@ func New(cfg Config) (*Service, error) {
 			s.operations[OpVisit] = emptyBody(visit{leave{s}})
 		}
 	}
-	var first []chan struct{} // closed with the first answer of a network
-	for _, n := range s.networks {
-		first = append(first, n.next)
-		s.group.Go(func() { s.watch(n) })
-		s.group.Go(func() { s.confirmAll(n) })
-	}
 	s.resume()
+	for _, n := range s.networks {
+		s.group.Go(func() { s.watch(n) })
+	}
 	if len(s.networks) > 0 {
 		s.group.Go(func() { s.limits.Learn(s.ctx, s.Ledger) })
 		s.group.Go(s.scanAll)
 	}
 	if cfg.Prover != nil {
-		s.group.Go(s.sweepSpent)
+		s.group.Go(s.sweep)
 	}
 	// The first request gets all offers.
 	late := time.NewTimer(firstAnswer)
 	defer late.Stop()
-	for _, heard := range first {
+	for _, n := range s.networks {
 		select {
-		case <-heard:
+		case <-n.first:
 			continue
 		case <-late.C:
 		}

@@ -20,18 +20,11 @@ import (
 // before this ring has reserved it has no effect, however it came to be made: it is kept
 // for the operator.
 
-// shortTimeout is how long a payment may be valid if it may hold its URL for [shortHold] only:
-// what is left is for a clock that is ahead.
-const shortTimeout = shortHold - 10*time.Second
-
-// x402Offer gives what an x402 client can pay instead of ch, which was made now and may live so
-// long; ok is false if that is nothing. The offer holds for as long as it says.
-func (s *Service) x402Offer(n *network, ch mpp.Challenge, now time.Time, life time.Duration) (offer x402.Offer, ok bool) {
+// x402Offer gives what an x402 client can pay instead of ch, which was made now; ok is false if
+// that is nothing. The offer holds for as long as it says.
+func (s *Service) x402Offer(n *network, ch mpp.Challenge, now time.Time) (offer x402.Offer, ok bool) {
 	if offer, ok = n.Exact(ch.Request); !ok {
 		return offer, false
-	}
-	if life <= shortHold {
-		offer.MaxTimeoutSeconds = min(offer.MaxTimeoutSeconds, int(shortTimeout/time.Second))
 	}
 	ch.Intent, ch.Description = x402.Intent, ""
 	ch.Expires = expiry(now, time.Duration(offer.MaxTimeoutSeconds)*time.Second)
@@ -159,14 +152,6 @@ func account(name string) (chain, address string) {
 	return name[:max(at, 0)], name[at+1:]
 }
 
-// ReasonForeign is the reason of an x402 payment that was made before this ring has
-// reserved it.
-const ReasonForeign = "it was on the chain before it was presented here, where anybody can read it"
-
-// ReasonElsewhere is the reason of a payment that was kept like that, and that its payer has
-// then presented in another way.
-const ReasonElsewhere = "it took effect by another credential"
-
 // keptKey is the replay key of a payment that is kept for the operator because it was made
 // before this ring has reserved it. It is not the payment's own: a stranger who presents an
 // authorisation must not take its effect from the credential that it was signed for.
@@ -182,7 +167,8 @@ func (s *Service) keep(w *work) bool {
 		return false
 	}
 	delete(s.work, w.payment.ReplayKey)
-	w.reservation.ReplayKeys = []string{challengeKey(w.reservation.ID), kept}
+	w.keys = []string{challengeKey(w.ID), kept}
+	w.ReplayKeys = w.keys
 	s.work[kept] = w
 	return true
 }
@@ -196,6 +182,6 @@ func explainKept(tx *ledger.Tx, p mpp.Payment) error {
 	if err != nil {
 		return err
 	}
-	r.Reason = ReasonElsewhere
-	return tx.Update(r)
+	kept, _ := step(row{Reservation: *r}, facts{accounts: ReasonElsewhere})
+	return tx.Update(&kept.Reservation)
 }

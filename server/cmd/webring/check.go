@@ -100,15 +100,11 @@ func (c *checks) configuration(flags *flag.FlagSet, args []string) bool {
 	if err != nil || !durable.Shared(info) {
 		return true
 	}
-	for _, name := range secretURLs {
-		f := flags.Lookup(name)
-		if f == nil {
-			continue
+	flags.VisitAll(func(f *flag.Flag) {
+		if _, secret := blank(f.Name, f.Value.String()); secret && secretURL(f.Name) {
+			c.note("configuration", "%s is open to others than its owner, and --%s may hold a key: if it is set there, run chmod 600 '%[1]s', or give it to root and the group of the service, with mode 640", path, f.Name)
 		}
-		if _, secret := blank(name, f.Value.String()); secret {
-			c.note("configuration", "%s is open to others than its owner, and --%s may hold a key: if it is set there, run chmod 600 '%[1]s', or give it to root and the group of the service, with mode 640", path, name)
-		}
-	}
+	})
 	return true
 }
 
@@ -412,7 +408,7 @@ func (c *checks) scorer(o *options) {
 // payments checks each node, its chain, its token, its clock, and who is paid.
 func (c *checks) payments(o *options, offers []offer) {
 	if len(offers) == 0 {
-		c.note("payments", "none are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
+		c.note("payments", "none are taken: "+howToBePaid)
 		return
 	}
 	methods, _, err := paymentMethods(o)

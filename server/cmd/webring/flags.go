@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/big"
 	"net"
 	"net/netip"
 	"net/url"
@@ -39,7 +40,7 @@ type options struct {
 	mppSecretFile, edgeSecretFile string
 	gasKeyFile                    string
 	witnessPolicy                 string
-	gasBudget                     uint64
+	gasBudget                     big.Int
 	tempo                         tempo.Config
 	evm                           evm.Config   // without GasKey
 	score                         score.Config // without Header
@@ -124,6 +125,9 @@ func (o *options) validate() error {
 	wrong.when(o.capacity < 1 || o.capacity > 50_000_000, "--capacity must be from 1 to 50000000")
 	wrong.when(o.tempo.RPC != "" && o.tempo.Recipient == (common.Address{}), "--tempo-rpc needs --tempo-recipient, the account to be paid")
 	wrong.when(o.evm.RPC != "" && (o.evm.Recipient == (common.Address{}) || o.gasKeyFile == ""), "--evm-rpc needs --evm-recipient, the account to be paid, and --evm-gas-key-file, the account that submits")
+	if least := new(big.Int).Lsh(evm.Most(o.evm.MaxFee), 2); o.evm.RPC != "" && o.gasBudget.Sign() != 0 {
+		wrong.when(o.gasBudget.Cmp(least) < 0, "evm-gas-budget must be at least %d, four times what a payment may cost at evm-max-fee, or 0 for no limit", least)
+	}
 	wrong.when(o.cluster.given() && o.edgeSecretFile == "", "--edge-secret-file is needed with --etcd: nodes of a cluster know each other by it")
 	if len(o.offers()) > 0 {
 		wrong.when(onlyHere(base.Hostname()) && !o.sites.dev, "--base-url %q reaches no further than this machine, and nobody else could pay: give the URL under which clients reach the ring, or --dev", o.baseURL)

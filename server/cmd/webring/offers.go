@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"strings"
 	"sync"
 	"time"
@@ -41,10 +42,13 @@ func (o *options) defineOffers(fs *flag.FlagSet) {
 	fs.Var((*address)(&e.Recipient), "evm-recipient", "`address` of the account that is paid")
 	fs.StringVar(&o.gasKeyFile, "evm-gas-key-file", "", "`file` with the private key, 64 hex digits, of the account that pays gas; nothing else may use that account")
 	fs.Uint64Var(&e.MaxFee, "evm-max-fee", 5_000_000_000, fileOnly+"most `wei` for a unit of gas; while it costs more, the ring takes no payments there")
-	fs.Uint64Var(&o.gasBudget, "evm-gas-budget", 5_000_000, fileOnly+"most `gas` that payments of new accounts may waste in an hour; new smart accounts have half as much again, and each account that has paid has a tenth of it for itself; 0 for no limit")
+	fs.TextVar(&o.gasBudget, "evm-gas-budget", big.NewInt(2_000_000_000_000_000), fileOnly+"most `wei` that payments may waste on gas in an hour, those of accounts that have never paid and again all others; 0 for no limit")
 	fs.BoolVar(&e.X402, "x402", true, fileOnly+"offer these payments to x402 clients too; no other service may then take x402 payments to the same account on that chain")
 	fs.Uint64Var(&e.Depth, "evm-depth", 12, fileOnly+"`blocks` on top that make a block final")
 }
+
+// howToBePaid is what to do about a ring that takes no payments.
+const howToBePaid = "give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs"
 
 // offer is a payment method that is configured: its node, chain and token.
 type offer struct {

@@ -149,12 +149,6 @@ func members(fs *flag.FlagSet) action {
 			return fmt.Errorf("members %s needs --reason, or a --code other than %s", words[0], core.Otherwise)
 		}
 		var row server.Row
-		if err := o.ask(http.MethodGet, path, nil, &row); err != nil {
-			return err
-		}
-		if row.Open > 0 && words[0] != "unhide" {
-			fmt.Fprintf(os.Stderr, "webring: waiting, for %s at most, until what is being paid for %s is settled (payments: %d); it takes no new bids meanwhile\n", server.RemovalWait, row.Slug, row.Open)
-		}
 		var order any = server.Moderation{Code: *code, Reason: *reason, By: asking()}
 		if words[0] == "remove" {
 			order = server.Removal{Code: *code, Reason: *reason, Redact: *redact, Block: *block, By: asking()}

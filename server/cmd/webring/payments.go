@@ -140,24 +140,20 @@ func describePayment(r server.PaymentRow) (state string, odd bool) {
 	return r.State, false
 }
 
-// gasWasted prints what payments have cost for nothing, by account.
+// gasWasted prints what payments have cost for nothing in the last hour.
 func (o operator) gasWasted(out io.Writer) error {
 	var g risk.Wasted
 	if err := o.ask(http.MethodGet, "/gas", nil, &g); err != nil {
 		return err
 	}
-	most := "without a bound"
-	if g.Budget > 0 {
+	most := "without a limit"
+	if g.Budget.Sign() > 0 {
 		most = fmt.Sprintf("of at most %d", g.Budget)
 	}
-	fmt.Fprintf(out, "%d gas wasted within the last hour, %s, %d by new smart accounts, and %d by accounts that had paid; within a week by\n", g.LastHour-g.Apart-g.Code, most, g.Code, g.Apart)
-	w := table(out, "GAS\tWEI\tTIMES\tLAST\tREFUSED UNTIL\tCLIENT\tPAYER\tLAST TRANSACTION")
-	for _, x := range g.Wasters {
-		until := "not to blame"
-		if !x.Until.IsZero() {
-			until = x.Until.Format(time.RFC3339)
-		}
-		fmt.Fprintf(w, "%d\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", x.Gas, x.Wei, x.Times, x.Last.Format(time.RFC3339), until, x.Client, x.Payer, x.Transaction)
+	fmt.Fprintf(out, "wei wasted within the last hour: %d by accounts that had never paid, and %d by those that had, each %s\n", g.New, g.Paid, most)
+	w := table(out, "WEI\tGAS\tAT\tCLIENT\tPAYER\tTRANSACTION")
+	for _, x := range g.Last {
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\t%s\n", x.Wei, x.Gas, x.At.Format(time.RFC3339), x.Client, x.Payer, x.Transaction)
 	}
 	return w.Flush()
 }

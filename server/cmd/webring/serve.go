@@ -153,7 +153,7 @@ func (n *originNode) prepare(ctx context.Context, sites *fetch.Client) (c server
 		},
 		Payments: paid.Config{
 			Methods: n.methods, Sites: n.o.sites.policy(), Names: n.o.namePolicy(), Realm: n.o.realm, Now: n.o.now, Log: n.log,
-			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: n.o.gasBudget, Prover: prover, Bazaar: describe.Bazaar,
+			Failpoint: failpoints(n.o, n.log), Told: n.o.stamps.Told, GasBudget: &n.o.gasBudget, Prover: prover, Bazaar: describe.Bazaar,
 		},
 	}
 	c.Ledger.Failpoint = c.Payments.Failpoint
@@ -205,7 +205,7 @@ func (n *originNode) answer(ctx context.Context) error {
 		return err
 	}
 	if len(n.methods) == 0 {
-		n.log.Warn("no payments are taken: give --tempo-rpc and --tempo-recipient, or --evm-rpc and what it needs")
+		n.log.Warn("no payments are taken: " + howToBePaid)
 	}
 	announceTests(n.o.offers(), n.log)
 	notifyReady(n.log)

@@ -128,6 +128,20 @@ func startsLeaveNothing(t *testing.T, start func() *origin) {
 	t.Errorf("%v\n%s", left, o.log)
 }
 
+// TestTheGasBudgetCoversFourPayments at the highest fee, or has no limit.
+func TestTheGasBudgetCoversFourPayments(t *testing.T) {
+	for budget, right := range map[string]bool{"2000000000000000": true, "1999999999999999": false, "5000000": false, "-1": false, "0": true, "90000000000000000000": true} {
+		var o options
+		err := o.flags().Parse([]string{"--base-url", "https://ring.example.org", "--evm-rpc", "http://127.0.0.1:1", "--evm-recipient", usdc, "--evm-gas-key-file", "key", "--evm-gas-budget", budget})
+		if err == nil {
+			err = o.validate()
+		}
+		if right != (err == nil) || !right && !strings.Contains(err.Error(), "evm-gas-budget must be at least 2000000000000000") {
+			t.Errorf("%s: %v", budget, err)
+		}
+	}
+}
+
 // TestRulesNameTokensInOneSpelling, whichever the flags have: the rules are what clients
 // read, and another spelling would be an event.
 func TestRulesNameTokensInOneSpelling(t *testing.T) {

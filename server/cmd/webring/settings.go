@@ -381,10 +381,10 @@ func tomlValue(f *flag.Flag) any {
 	return f.Value.String()
 }
 
-// secretURLs are the flags with URLs that may hold a key anywhere.
-var secretURLs = []string{"tempo-rpc", "evm-rpc", "score-url"}
+// secretURL says that a flag is a URL that may hold a key anywhere.
+func secretURL(name string) bool { return strings.HasSuffix(name, "-rpc") || name == "score-url" }
 
-// blank leaves out of a value what may be a secret: of these URLs all but scheme and
+// blank leaves out of a value what may be a secret: of such URLs all but scheme and
 // host, and of any other its user.
 func blank(name string, value any) (shown any, blanked bool) {
 	if all, repeatable := value.([]string); repeatable {
@@ -399,7 +399,7 @@ func blank(name string, value any) (shown any, blanked bool) {
 	if !ok || text == "" {
 		return value, false
 	}
-	secret := slices.Contains(secretURLs, name)
+	secret := secretURL(name)
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Host == "":

@@ -91,8 +91,9 @@ func TestPaymentBySwap(t *testing.T) {
 		t.Errorf("the wallet has spent %d units and kept %s of what it bought", spent, kept)
 	}
 
-	// A swap that the payer has sent is found, and has its effect when it is presented.
-	swapping := paytest.Swapping(devchain.PathUSD, 1_010_000)
+	// A swap that the payer has sent is found, and has its effect when it is presented. It may
+	// offer and approve more than the exchange takes.
+	swapping := paytest.Swapping(devchain.PathUSD, 3_000_000, func(s *paytest.Swap) { s.Approved = common.MaxHash.Big() })
 	ch := o.challenge(o.post("/api/bid", body))
 	raw := paytest.Tempo{Key: w.Key}.Transaction(ch, swapping)
 	credential := signedBy(w, ch, swapping)
@@ -168,11 +169,11 @@ func TestPaymentBySwap(t *testing.T) {
 		{"a second transfer for the swap", "unsupported_form", "second of three calls must be swapExactAmountOut", w, calls(0, 2, 2)},
 		{"another token sold", "wrong_token", "must sell the token that is approved", w, bent(func(s *swap) { s.Sells = devchain.BetaUSD })},
 		{"another token bought", "wrong_token", "must buy the token that is paid", w, bent(func(s *swap) { s.Buys = devchain.BetaUSD })},
-		{"more approved than needed", "wrong_amount", "no more than the swap's maximum", w, bent(func(s *swap) { s.Approved = big.NewInt(1_010_001) })},
 		{"another spender", "unsupported_form", "must be for Tempo's exchange", w, bent(func(s *swap) { s.Spender = w.Address })},
 		{"another exchange", "unsupported_form", "of Tempo's exchange", w, bent(func(s *swap) { s.Exchange = o.recipient })},
 		{"another amount bought", "wrong_amount", "buy exactly what is paid", w, bent(func(s *swap) { s.Amount = big.NewInt(2_000_000) })},
-		{"no measure", "wrong_amount", "no more than twice what is paid", w, bent(func(s *swap) { s.Most = big.NewInt(3_000_000) })},
+		{"no measure", "wrong_amount", "out of range", w, bent(func(s *swap) { s.Most = new(big.Int).Lsh(common.Big1, 64) })},
+		{"nothing approved", "wrong_amount", "approve its maximum", w, bent(func(s *swap) { s.Approved = new(big.Int) })},
 		{"another recipient", "wrong_recipient", "pays somebody else", w, besides(func(d *draft) { d.Recipient = w.Address })},
 		{"no memo", "unsupported_form", "must be transferWithMemo", w, besides(func(d *draft) {
 			d.Data = calling("transfer(address,uint256)", d.Recipient[:], d.Amount.Bytes())

@@ -52,6 +52,11 @@ func (settled) Payee() string       { return "the ring" }
 func (settled) Life() time.Duration { return paid.ChallengeLife }
 func (settled) PaysGas() bool       { return false }
 func (settled) Pace() time.Duration { return 0 }
+
+func (settled) TokenDomain() *mpp.TypedDomain                       { return nil }
+func (settled) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
+func (settled) Payer(account [20]byte) string                       { return core.Account(account).String() }
+func (settled) Unused(context.Context, mpp.Payment) error           { return nil }
 func (settled) Request(cents int64) (string, error) {
 	return mpp.EncodeJSON(map[string]int64{"cents": cents})
 }
@@ -67,16 +72,15 @@ func (settled) Decode(c mpp.Credential) (mpp.Payment, error) {
 		ValidBefore: time.Now().Add(time.Minute)}, nil
 }
 
-func (settled) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection   { return nil }
-func (settled) Simulate(context.Context, mpp.Payment) error               { return nil }
-func (settled) Holds(context.Context, mpp.Payment, int64) error           { return nil }
-func (settled) Clock(context.Context) (time.Time, error)                  { return time.Now(), nil }
-func (settled) Outcome(context.Context, mpp.Payment) (mpp.Outcome, error) { return paidAndDeep, nil }
-func (settled) Broadcast(context.Context, mpp.Payment, mpp.Expenses) (mpp.Outcome, error) {
+func (settled) InTime(mpp.Payment, time.Time, time.Time) *mpp.Rejection { return nil }
+func (settled) Simulate(context.Context, mpp.Payment) error             { return nil }
+func (settled) Holds(context.Context, mpp.Payment, int64) error         { return nil }
+func (settled) Clock(context.Context) (time.Time, error)                { return time.Now(), nil }
+func (settled) Outcome(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
 	return paidAndDeep, nil
 }
-func (settled) Seen(context.Context, mpp.Payment, time.Time) (mpp.Outcome, error) {
-	return mpp.Outcome{}, mpp.ErrUnavailable
+func (settled) Broadcast(context.Context, mpp.Payment, mpp.Expenses) (mpp.Outcome, error) {
+	return paidAndDeep, nil
 }
 func (settled) Transfers(_ context.Context, since time.Time, _ func(mpp.Transfer) error) (time.Time, error) {
 	return since, nil

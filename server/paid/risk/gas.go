@@ -1,112 +1,60 @@
 package risk
 
 import (
-	"cmp"
 	"math/big"
 	"slices"
 	"sync"
 	"time"
 
-	"webring/edge/share"
 	"webring/server/ledger"
 )
 
-const (
-	// firstRefusal is for how long the account of a payment that wasted gas is refused on
-	// its network. Each further time it is twice as long.
-	firstRefusal = time.Hour
-	// wasteMemory is how long waste is remembered. No refusal is longer.
-	wasteMemory = 7 * 24 * time.Hour
-	// budgetPeriod is what the budget is for.
-	budgetPeriod = time.Hour
-	// ownPart is which part of the budget an account of its own allowance may waste, and
-	// codePart is which part all accounts with code may waste in addition to it.
-	ownPart, codePart = 10, 2
-	// usualWaste is what one failure costs about, in units of gas, and usualCode is what one
-	// of an account with code does: as many times as it goes into the budget, clients share.
-	// usualLimit is what one submission can cost at most, as long as none has shown it.
-	usualWaste, usualCode, usualLimit = 50_000, 100_000, 100_000
-)
+// wasteLife is for how long waste counts, in its pool and against its account.
+const wasteLife = time.Hour
 
-// Gas remembers what payments have cost this service for nothing. A payment that this
-// service submits at its own expense can fail once it is mined, and its payer can bring
-// that about. The account of such a payment is refused for a while. The budget is divided, so
-// that no crowd closes the offer for all:
+// Gas bounds what payments cost this service for nothing. A payment that this service submits at its
+// own expense can fail once it is mined, and its payer can bring that about. So a submission
+// is charged with the most that it can cost before it is sent. The charge is given back when the
+// payment has settled or can no longer be mined. If the payment has failed, what it cost counts
+// for an hour instead, and its account is refused for that hour.
 //
-//   - an account that has paid here, and has wasted nothing for a week, has an allowance of
-//     its own: 1/[ownPart] of the budget. It paid for that before, and what it wastes
-//     counts for no other account;
-//   - all other accounts share the budget. It is divided between the clients that bring
-//     their payments by the rule of edge/share: one that has wasted nothing is refused
-//     only when all of it is wasted, and one that has wasted some earlier.
-//
-// The code of an account decides whether a payment fails, and can waste more than others. So new
-// accounts with code have a budget of their own, half as large, and close the offer for no others.
-//
-// An attacker can make any number of accounts, so what is in flight counts as wasted. Gas is
-// safe for concurrent use.
+// On each network, accounts that have never paid here share one budget, and those that have paid
+// share another of the same size. Anybody can make any number of new accounts, but they close the
+// offer only to new accounts. Gas is safe for concurrent use.
 type Gas struct {
-	budget uint64 // units an hour; 0 for any
+	budget *big.Int // wei an hour; 0 for any
 
-	mu    sync.Mutex
-	all   []ledger.Waste    // the oldest first
-	known map[string]bool   // by transaction
-	bars  map[[2]string]bar // by network and account
-	// flights are what was submitted and may yet be wasted, by reservation.
-	flights map[string]Flight
-	// needs is what the last submission of a pool could use.
-	needs map[pool]uint64
-	// shared is what [Gas.count] gave last.
-	shared map[pool]common
+	mu     sync.Mutex
+	wastes []ledger.Waste // of the last hour, the oldest first
+	old    []ledger.Waste // older, and still stored
+	wasted map[Pool]*big.Int
+	barred map[[2]string]time.Time // by network and account
+	// charges are for what is in flight, by reservation.
+	charges map[string]charge
 }
 
-// pool is what shares one budget: the new accounts on a network, those with code apart.
-type pool struct {
-	network string
-	code    bool
+// Pool is what shares one budget: accounts on a network that have paid here, or those that have not.
+type Pool struct {
+	Network string
+	Paid    bool
 }
 
-// limits gives what a pool may waste in an hour, in units of gas, and what one failure costs
-// about.
-func (x *Gas) limits(p pool) (budget, usual uint64) {
-	if p.code {
-		return x.budget / codePart, usualCode
-	}
-	return x.budget, usualWaste
+type charge struct {
+	pool Pool
+	wei  *big.Int
 }
 
-// Flight is gas that a transaction which is not mined yet can use.
-type Flight struct {
-	Network, Payer, Client string
-	Gas                    uint64
-	Code                   bool // of an account with code
-	Apart                  bool // of an account with its own allowance
-}
-
-// common is what of the budget is taken by those that share it.
-type common struct {
-	gas     uint64
-	clients *share.Shares
-	until   time.Time // it changes by itself; the zero time if it does not
-}
-
-// bar is how often an account has wasted gas, and until when it is refused.
-type bar struct {
-	times int
-	until time.Time
-}
-
-// NewGas gives the waste that earlier processes have stored. The budget is what may be wasted
-// in an hour, in units of gas; 0 for any.
-func NewGas(budget uint64, stored []ledger.Waste) *Gas {
-	x := &Gas{budget: budget, flights: map[string]Flight{}, needs: map[pool]uint64{}}
+// NewGas gives the waste that earlier processes have stored. The budget is in wei an hour; 0 for
+// any.
+func NewGas(budget *big.Int, stored []ledger.Waste) *Gas {
+	x := &Gas{budget: budget, charges: map[string]charge{}}
 	x.set(stored)
 	return x
 }
 
-// set replaces everything. The caller holds mu, or has the only reference.
+// set replaces all waste. The caller holds mu, or has the only reference.
 func (x *Gas) set(all []ledger.Waste) {
-	x.all, x.known, x.bars, x.shared = nil, map[string]bool{}, map[[2]string]bar{}, map[pool]common{}
+	x.wastes, x.wasted, x.barred = nil, map[Pool]*big.Int{}, map[[2]string]time.Time{}
 	for _, w := range all {
 		x.put(w)
 	}
@@ -114,38 +62,78 @@ func (x *Gas) set(all []ledger.Waste) {
 
 // put adds w. The caller holds mu.
 func (x *Gas) put(w ledger.Waste) {
-	x.all = append(x.all, w)
-	x.known[w.Transaction] = true
-	delete(x.shared, pool{w.Network, w.Code})
-	if w.Late || w.Payer == "" {
-		return
+	x.wastes = append(x.wastes, w)
+	x.barred[[2]string{w.Network, w.Payer}] = w.At.Add(wasteLife)
+	pool := Pool{w.Network, w.Paid}
+	if x.wasted[pool] == nil {
+		x.wasted[pool] = new(big.Int)
 	}
-	key := [2]string{w.Network, w.Payer}
-	b := x.bars[key]
-	// A payment that fails during a refusal was open before it.
-	if w.At.Before(b.until) {
-		return
+	if wei, ok := new(big.Int).SetString(w.Wei, 10); ok {
+		x.wasted[pool].Add(x.wasted[pool], wei)
 	}
-	b.until = w.At.Add(min(firstRefusal<<min(b.times, 10), wasteMemory))
-	b.times++
-	x.bars[key] = b
 }
 
-// Add adds w unless it is known. It returns the entries that are too old to be kept.
-func (x *Gas) Add(w ledger.Waste) (old []ledger.Waste, added bool) {
+// age takes out what is older than an hour. The caller holds mu.
+func (x *Gas) age(now time.Time) {
+	n := slices.IndexFunc(x.wastes, func(w ledger.Waste) bool { return now.Sub(w.At) < wasteLife })
+	if n < 0 {
+		n = len(x.wastes)
+	}
+	if n > 0 {
+		x.old = append(x.old, x.wastes[:n]...)
+		x.set(x.wastes[n:])
+	}
+}
+
+// Charge charges a reservation with wei, in place of what it was charged with before, and says
+// whether its budget has room for that in addition to all else.
+func (x *Gas) Charge(id string, pool Pool, wei *big.Int, now time.Time) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.known[w.Transaction] {
+	x.age(now)
+	sum := new(big.Int).Set(wei)
+	if spent := x.wasted[pool]; spent != nil {
+		sum.Add(sum, spent)
+	}
+	for other, c := range x.charges {
+		if other != id && c.pool == pool {
+			sum.Add(sum, c.wei)
+		}
+	}
+	if x.budget.Sign() > 0 && sum.Cmp(x.budget) > 0 {
+		return false
+	}
+	x.charges[id] = charge{pool, wei}
+	return true
+}
+
+// Recharge charges a reservation for what an earlier process has submitted.
+func (x *Gas) Recharge(id string, pool Pool, wei *big.Int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.charges[id] = charge{pool, wei}
+}
+
+// GiveBack ends the charge of a reservation.
+func (x *Gas) GiveBack(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.charges, id)
+}
+
+// Add has w count instead of the charge of its reservation, unless w is known. It returns the
+// entries that need not be stored any longer.
+func (x *Gas) Add(id string, w ledger.Waste) (old []ledger.Waste, added bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.charges, id)
+	x.age(w.At)
+	known := func(o ledger.Waste) bool { return o.Network == w.Network && o.Transaction == w.Transaction }
+	if slices.ContainsFunc(x.wastes, known) || slices.ContainsFunc(x.old, known) {
 		return nil, false
 	}
-	if n := slices.IndexFunc(x.all, func(o ledger.Waste) bool { return w.At.Sub(o.At) < wasteMemory }); n != 0 {
-		if n < 0 {
-			n = len(x.all)
-		}
-		old = x.all[:n]
-		x.set(x.all[n:])
-	}
 	x.put(w)
+	old, x.old = x.old, nil
 	return old, true
 }
 
@@ -153,167 +141,33 @@ func (x *Gas) Add(w ledger.Waste) (old []ledger.Waste, added bool) {
 func (x *Gas) Forget(network string, transactions []string) (gone []ledger.Waste) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !slices.ContainsFunc(transactions, func(t string) bool { return x.known[t] }) {
-		return nil
-	}
 	var left []ledger.Waste
-	for _, w := range x.all {
+	for _, w := range x.wastes {
 		if w.Network == network && slices.Contains(transactions, w.Transaction) {
 			gone = append(gone, w)
 		} else {
 			left = append(left, w)
 		}
 	}
-	x.set(left)
+	if len(gone) > 0 {
+		x.set(left)
+	}
 	return gone
 }
 
-// Launch notes what is in flight for a reservation.
-func (x *Gas) Launch(id string, f Flight) {
+// FullUntil says until when, at least, waste leaves no room for further submissions of a pool;
+// the zero time if there is room. The last quarter of a budget is for what is in flight when the
+// rest is wasted, and no single submission may cost more.
+func (x *Gas) FullUntil(pool Pool, now time.Time) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.flights[id] = f
-}
-
-// LaunchWithin is Launch, unless more than f's part of the budget might then be wasted. The
-// first submission within an hour is allowed however small that is.
-func (x *Gas) LaunchWithin(id string, f Flight, now time.Time) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.needs[pool{f.Network, f.Code}] = f.Gas
-	if x.budget > 0 && !x.room(id, f, now) {
-		return false
-	}
-	x.flights[id] = f
-	return true
-}
-
-// room says whether f's part of the budget has room for it in addition to all other flights. The
-// caller holds mu.
-func (x *Gas) room(id string, f Flight, now time.Time) bool {
-	var own uint64
-	of := pool{f.Network, f.Code}
-	shared := x.count(of, now)
-	for _, w := range x.recent(f.Network, now) {
-		if w.Apart && w.Payer == f.Payer {
-			own += w.Gas
-		}
-	}
-	for other, o := range x.flights {
-		switch {
-		case other == id || o.Network != f.Network:
-		case !o.Apart:
-			if o.Code == f.Code {
-				shared.take(o.Client, o.Gas)
-			}
-		case o.Payer == f.Payer:
-			own += o.Gas
-		}
-	}
-	if f.Apart {
-		return own == 0 || own+f.Gas <= x.budget/ownPart
-	}
-	budget, _ := x.limits(of)
-	return shared.room(budget, f.Client, f.Gas)
-}
-
-// count is what of its budget a pool has wasted. The caller holds mu.
-func (x *Gas) count(of pool, now time.Time) common {
-	budget, usual := x.limits(of)
-	s := common{clients: share.NewShares(share.Rule{Most: int(max(1, budget/usual))})}
-	for _, w := range x.recent(of.network, now) {
-		if !w.Apart && w.Code == of.code {
-			s.take(w.Client, w.Gas)
-			if end := w.At.Add(budgetPeriod); s.until.IsZero() || end.Before(s.until) {
-				s.until = end
-			}
-		}
-	}
-	return s
-}
-
-func (s *common) take(client string, gas uint64) {
-	s.gas += gas
-	s.clients.Take(share.AskerOf(client))
-}
-
-// room says whether a client may bring so much more.
-func (s *common) room(budget uint64, client string, gas uint64) bool {
-	return s.gas == 0 || s.gas+gas <= budget && s.clients.Room(share.AskerOf(client))
-}
-
-// recent gives what was wasted on a network within the last [budgetPeriod], the oldest first,
-// without what a late chain has wasted, because no refusal can prevent that. The caller holds
-// mu.
-func (x *Gas) recent(network string, now time.Time) (some []ledger.Waste) {
-	first := len(x.all)
-	for first > 0 && now.Sub(x.all[first-1].At) < budgetPeriod {
-		first--
-	}
-	for _, w := range x.all[first:] {
-		if w.Network == network && !w.Late {
-			some = append(some, w)
-		}
-	}
-	return some
-}
-
-// FullUntil says until when waste leaves no room for another submission that a client brings
-// for an account without its own allowance, with or without code, at least; the zero time if
-// there is room.
-func (x *Gas) FullUntil(network string, code bool, client string, now time.Time) time.Time {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.budget == 0 {
+	x.age(now)
+	spent := x.wasted[pool]
+	if x.budget.Sign() == 0 || spent == nil || new(big.Int).Lsh(spent, 2).Cmp(new(big.Int).Mul(x.budget, big.NewInt(3))) < 0 {
 		return time.Time{}
 	}
-	of := pool{network, code}
-	s, known := x.shared[of]
-	if !known || !s.until.IsZero() && !now.Before(s.until) {
-		s = x.count(of, now)
-		x.shared[of] = s
-	}
-	need := cmp.Or(x.needs[of], usualLimit)
-	budget, _ := x.limits(of)
-	if s.room(budget, client, need) {
-		return time.Time{}
-	}
-	left := s.gas
-	for _, w := range x.recent(network, now) {
-		if w.Apart || w.Code != code {
-			continue
-		}
-		if left -= w.Gas; left == 0 || left+need <= budget {
-			return w.At.Add(budgetPeriod)
-		}
-	}
-	return s.until
-}
-
-// Apart says whether an account that has paid has its own allowance on a network: it has
-// wasted nothing that is remembered, or is refused for the first time, for what it had open
-// then.
-func (x *Gas) Apart(network, payer string, now time.Time) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	b, some := x.bars[[2]string{network, payer}]
-	return !some || !slices.ContainsFunc(x.all, func(w ledger.Waste) bool {
-		return w.Network == network && w.Payer == payer && !w.Late && now.Sub(w.At) < wasteMemory && !(w.Apart && now.Before(b.until))
-	})
-}
-
-// LateBefore says whether waste of an account was put down to a late chain before.
-func (x *Gas) LateBefore(network, payer string) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return slices.ContainsFunc(x.all, func(w ledger.Waste) bool { return w.Late && w.Network == network && w.Payer == payer })
-}
-
-// Land ends what is in flight for a reservation.
-func (x *Gas) Land(id string) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	delete(x.flights, id)
+	first := slices.IndexFunc(x.wastes, func(w ledger.Waste) bool { return w.Network == pool.Network && w.Paid == pool.Paid })
+	return x.wastes[first].At.Add(wasteLife)
 }
 
 // Barred is until when an account is refused on a network; an instant in the past if it is
@@ -321,75 +175,35 @@ func (x *Gas) Land(id string) {
 func (x *Gas) Barred(network, payer string) time.Time {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.bars[[2]string{network, payer}].until
+	return x.barred[[2]string{network, payer}]
 }
 
-// Wasted is what payments have cost this service for nothing.
+// Wasted is what payments have cost this service for nothing in the last hour.
 type Wasted struct {
-	Budget   uint64 `json:"budget"`    // units an hour, 0 for any
-	LastHour uint64 `json:"last_hour"` // units, without what a late chain has wasted
-	// Apart is what of that accounts have wasted within allowances of their own, and Code what
-	// new accounts with code have wasted: neither is out of the budget.
-	Apart   uint64   `json:"apart"`
-	Code    uint64   `json:"code"`
-	Wasters []Waster `json:"wasters"` // the largest first, at most a thousand
+	Budget *big.Int `json:"budget"` // wei an hour for each pool, 0 for any
+	New    *big.Int `json:"new"`    // wei, of accounts that had never paid
+	Paid   *big.Int `json:"paid"`   // wei, of those that had
+	// Last has the latest waste first, and at most a thousand entries.
+	Last []ledger.Waste `json:"last"`
 }
 
-// Waster is one account with what its payments have cost.
-type Waster struct {
-	Network     string    `json:"network"`
-	Payer       string    `json:"payer"`
-	Client      string    `json:"client,omitempty"` // of the last payment
-	Times       int       `json:"times"`
-	Gas         uint64    `json:"gas"` // units
-	Wei         string    `json:"wei"`
-	Last        time.Time `json:"last"`
-	Transaction string    `json:"transaction"` // the last
-	// Until is when its payments are taken again; the zero time if it is not to blame.
-	Until time.Time `json:"until,omitzero"`
-}
+// maxListed bounds what is listed.
+const maxListed = 1000
 
-// maxWasters bounds what is listed.
-const maxWasters = 1000
-
-// Wasted gives the waste that is remembered, by account.
+// Wasted gives the waste of the last hour.
 func (x *Gas) Wasted(now time.Time) Wasted {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	by, wei := map[[2]string]*Waster{}, map[[2]string]*big.Int{}
-	g := Wasted{Budget: x.budget, Wasters: []Waster{}}
-	for _, w := range x.all {
-		if now.Sub(w.At) >= wasteMemory {
-			continue
+	x.age(now)
+	g := Wasted{Budget: x.budget, New: new(big.Int), Paid: new(big.Int)}
+	for pool, wei := range x.wasted {
+		sum := g.New
+		if pool.Paid {
+			sum = g.Paid
 		}
-		if now.Sub(w.At) < budgetPeriod && !w.Late {
-			g.LastHour += w.Gas
-			switch {
-			case w.Apart:
-				g.Apart += w.Gas
-			case w.Code:
-				g.Code += w.Gas
-			}
-		}
-		key := [2]string{w.Network, w.Payer}
-		if by[key] == nil {
-			by[key], wei[key] = &Waster{Network: w.Network, Payer: w.Payer, Until: x.bars[key].until}, new(big.Int)
-		}
-		b := by[key]
-		b.Client, b.Last, b.Transaction = w.Client, w.At, w.Transaction
-		b.Times++
-		b.Gas += w.Gas
-		if cost, ok := new(big.Int).SetString(w.Wei, 10); ok {
-			wei[key].Add(wei[key], cost)
-		}
+		sum.Add(sum, wei)
 	}
-	for key, b := range by {
-		b.Wei = wei[key].String()
-		g.Wasters = append(g.Wasters, *b)
-	}
-	slices.SortFunc(g.Wasters, func(a, b Waster) int {
-		return cmp.Or(cmp.Compare(b.Gas, a.Gas), cmp.Compare(a.Network, b.Network), cmp.Compare(a.Payer, b.Payer))
-	})
-	g.Wasters = g.Wasters[:min(len(g.Wasters), maxWasters)]
+	g.Last = slices.Clone(x.wastes[max(0, len(x.wastes)-maxListed):])
+	slices.Reverse(g.Last)
 	return g
 }

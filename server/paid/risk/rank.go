@@ -15,9 +15,9 @@ import (
 // that are open then settle, and in whatever order. So those for other members count as if
 // they had settled, and those for the same member as if they had failed. Once it is open
 // itself, no other payment with only_if_rank is sent that would take its rank away; it is
-// told to come again. A member that returns waits for it, a while: see [TakesPromised]. A
-// payment without it is never held up for that: one that is brought
-// later may pass an open one, as it may pass one that has settled.
+// told to come again. A payment without it is never held up for that: one that is brought
+// later may pass an open one, as it may pass one that has settled. So may a member that returns.
+// Payments for a member that is not in the ring take no rank.
 
 // maxPromised is how many payments with only_if_rank may be open: each is held against every
 // open payment.
@@ -52,7 +52,7 @@ func contestOf(v *ledger.View) *contest {
 		x := contender{core.Ordinal(c.st.Rows()), r.Cents}
 		if r.Operation == ledger.OperationBid {
 			at, known := c.st.BySlug([]byte(r.Member))
-			if !known {
+			if !known || c.st.Rank(at) == 0 {
 				return
 			}
 			x = contender{at, c.st.Member(at).Total() + r.Cents}
@@ -166,12 +166,6 @@ func Ranks(v *ledger.View, x core.Ordinal, has, cents int64, rank int, spare int
 			Detail: "This payment would take the rank that a payment in progress was promised. Send the request again in a few seconds. Nothing was charged."}
 	}
 	return nil
-}
-
-// TakesPromised says whether a departed member would take a rank away, by its return with this
-// total in cents, that an open payment was promised.
-func TakesPromised(v *ledger.View, x core.Ordinal, total int64) bool {
-	return contestOf(v).breaks(contender{x, total}, total)
 }
 
 // rankTaken refuses a payment that would not give the rank wanted. The member of

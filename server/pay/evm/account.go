@@ -70,20 +70,6 @@ func askCode(code *hexutil.Bytes, account common.Address, block string) rpc.Batc
 	return rpc.BatchElem{Method: "eth_getCode", Result: code, Args: []any{account, block}}
 }
 
-// HasCode asks whether the account that pays has code, also by delegation (EIP-7702).
-func (m *Method) HasCode(ctx context.Context, p mpp.Payment) (bool, error) {
-	a, err := m.reopen(p)
-	if err != nil {
-		return false, err
-	}
-	var code hexutil.Bytes
-	questions := []rpc.BatchElem{askCode(&code, a.from, "latest")}
-	if err := m.Node.Ask(ctx, questions...); err != nil {
-		return false, err
-	}
-	return len(code) > 0, node.FirstError(questions...)
-}
-
 // accepted begins the answer of code to which a signature is its own.
 var accepted = slices.Concat(node.Selector("isValidSignature(bytes32,bytes)"), make([]byte, 28))
 

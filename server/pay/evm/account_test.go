@@ -91,16 +91,10 @@ func (m *market) smartAccountsPay() {
 			if err := method.Simulate(m.Context(), p); err != nil {
 				m.Fatalf("%s, %s: %v", name, protocol, err)
 			}
-			if code, err := method.HasCode(m.Context(), p); err != nil || !code {
-				m.Errorf("%s, %s: code %v, %v", name, protocol, code, err)
-			}
 			x := &account{}
 			m.submitFor(x, method, p, "submitted")
 			m.mine(1)
 			m.becomes(method, p, mpp.Settled, false)
-			if !slices.Equal(x.coded, []bool{true}) || !x.stored[0].Code {
-				m.Errorf("%s, %s: allowed for code %v, stored %+v", name, protocol, x.coded, x.stored)
-			}
 			m.mine(2)
 			o := m.becomes(newMethod(m.T, func(c *Config) { *c = method.cfg }), p, mpp.Settled, true)
 			used, limit, _ := m.costs(common.HexToHash(o.Reference))
@@ -222,8 +216,8 @@ func (m *market) unsigned() {
 	}
 }
 
-// Code that changes its answer once it was asked costs one submission of bounded gas, which is
-// put down to code, also by the next process.
+// Code that changes its answer once it was asked costs one submission of bounded gas, which the
+// next process knows, too.
 func (m *market) codeChanges() {
 	for name, then := range map[string]string{"refuses": refuses, "burns all gas": burns, "is gone": "0x"} {
 		method, at, x := m.shop(), m.place(), &account{}
@@ -241,7 +235,7 @@ func (m *market) codeChanges() {
 		p.Submissions = x.stored
 		for _, asked := range []*Method{method, restarted} {
 			o := m.becomes(asked, p, mpp.Pending, false)
-			if w := o.Wasted; w == nil || !w.Code || w.Late || w.Gas != used || used > limit || limit > maxGas {
+			if w := o.Wasted; w == nil || w.Gas != used || used > limit || limit > maxGas {
 				m.Errorf("%s: wasted %+v, used %d of %d", name, w, used, limit)
 			}
 			m.submitFor(x, asked, p, "mined and reverted")
@@ -254,7 +248,7 @@ func (m *market) codeChanges() {
 	}
 }
 
-// An account that comes to code after it was asked is put down to what it was: a plain one.
+// An account that comes to code after it was asked costs one submission, too.
 func (m *market) codeComes() {
 	method, w, x := m.shop(), m.payer(), &account{}
 	p := m.decode(method, w, challenge(m.T, method))
@@ -262,8 +256,8 @@ func (m *market) codeComes() {
 	m.putCode(w.Address(), burns)
 	m.mine(1)
 	p.Submissions = x.stored
-	if o := m.becomes(method, p, mpp.Pending, false); o.Wasted == nil || o.Wasted.Code || !slices.Equal(x.coded, []bool{false}) {
-		m.Errorf("wasted %+v, allowed for code %v", o.Wasted, x.coded)
+	if o := m.becomes(method, p, mpp.Pending, false); o.Wasted == nil || len(x.stored) != 1 {
+		m.Errorf("wasted %+v, submitted %+v", o.Wasted, x.stored)
 	}
 }
 
@@ -329,12 +323,13 @@ func TestVerificationAndSettlementAreTheSameCall(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		m.last.Store(nil)
-		if o, err := m.Broadcast(t.Context(), p, &account{}); err != nil || o.Detail != "submitted" {
+		x := &account{}
+		if o, err := m.Broadcast(t.Context(), p, x); err != nil || o.Detail != "submitted" {
 			t.Fatalf("%s: %+v, %v", name, o, err)
 		}
-		sent := m.gas.transactions(must(m.reopen(p)))
-		if len(verified) != 2 || len(sent) != 1 || !bytes.Equal(verified[0], verified[1]) || !bytes.Contains(sent[0].raw, verified[0]) || !bytes.HasPrefix(verified[0], c.function) {
-			t.Errorf("%s: verified %x, sent %d", name, verified, len(sent))
+		raw := sent(m, must(m.reopen(p))).raw
+		if len(verified) != 2 || len(x.stored) != 1 || !bytes.Equal(verified[0], verified[1]) || !bytes.Contains(raw, verified[0]) || !bytes.HasPrefix(verified[0], c.function) {
+			t.Errorf("%s: verified %x, sent %d", name, verified, len(x.stored))
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (m *market) settles() {
 	if no, ok := errors.AsType[*mpp.Rejection](method.Simulate(m.Context(), p)); !ok || no.Reason != mpp.ReasonUsed {
 		m.Errorf("simulated once more: %v", no)
 	}
-	if seen, err := newMethod(m.T, func(c *Config) { *c = method.cfg }).Seen(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || seen.State != mpp.Settled || seen.Reference != o.Reference {
+	if seen, err := newMethod(m.T, func(c *Config) { *c = method.cfg }).Outcome(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || seen.State != mpp.Settled || seen.Reference != o.Reference {
 		m.Errorf("seen as %+v, %v", seen, err)
 	}
 	m.mine(2)
@@ -105,7 +105,7 @@ func (m *market) overtaken() {
 		}
 		wasted := func(o mpp.Outcome) {
 			m.Helper()
-			if o.Wasted == nil || o.Wasted.Transaction != ours.Hex() || o.Wasted.Late {
+			if o.Wasted == nil || o.Wasted.Transaction != ours.Hex() {
 				m.Errorf("%s, and we were late: wasted %+v", name, o.Wasted)
 			}
 		}
@@ -188,7 +188,7 @@ func (m *market) feesRise() {
 	p := m.decode(method, m.payer(), challenge(m.T, method))
 	m.submit(method, p, "submitted")
 	was := last(method, p)
-	m.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x861c46800") // 36 gwei
+	m.feeRisesAbove(method, p)
 	m.mine(1)
 	m.becomes(method, p, mpp.Pending, false)
 	m.wait(patience)
@@ -268,7 +268,7 @@ func (m *market) misconfigured() {
 	m.call(nil, "anvil_setCode", silent, "0x00")
 	lying := m.shop(func(c *Config) { c.Currency = silent })
 	p := m.decode(lying, m.payer(), challenge(m.T, lying))
-	if o, err := lying.Outcome(m.Context(), p); !errors.Is(err, mpp.ErrUnavailable) {
+	if o, err := lying.Outcome(m.Context(), p, time.Time{}); !errors.Is(err, mpp.ErrUnavailable) {
 		m.Errorf("a token that says nothing: %+v, %v", o, err)
 	}
 }
@@ -308,6 +308,9 @@ type market struct {
 	*testing.T
 	chain  *devchain.Chain
 	method *Method
+
+	mu       sync.Mutex
+	accounts map[payment]*account // that have paid for its submissions
 }
 
 func open(t *testing.T) *market {
@@ -323,7 +326,7 @@ func open(t *testing.T) *market {
 		t.Fatal(err)
 	}
 	t.Cleanup(chain.Stop)
-	m := &market{T: t, chain: chain}
+	m := &market{T: t, chain: chain, accounts: map[payment]*account{}}
 	m.call(nil, "anvil_setIntervalMining", 0)
 	m.method = m.shop()
 	return m
@@ -407,7 +410,8 @@ func (m *market) status(hash common.Hash) uint64 {
 // becomes asks for the outcome.
 func (m *market) becomes(method *Method, p mpp.Payment, state mpp.State, deep bool) mpp.Outcome {
 	m.Helper()
-	o, err := method.Outcome(m.Context(), p)
+	p.Submissions = m.stored(method, p).stored
+	o, err := method.Outcome(m.Context(), p, time.Time{})
 	if err != nil || o.State != state || o.Deep != deep {
 		m.Fatalf("outcome %v (deep %v): %s, %v; want %v (deep %v)", o.State, o.Deep, o.Detail, err, state, deep)
 	}
@@ -416,9 +420,24 @@ func (m *market) becomes(method *Method, p mpp.Payment, state mpp.State, deep bo
 
 func (m *market) submit(method *Method, p mpp.Payment, detail string) {
 	m.Helper()
-	if o, err := method.Broadcast(m.Context(), p, &account{}); err != nil || o.State != mpp.Pending || !strings.HasPrefix(o.Detail, detail) {
-		m.Fatalf("submitted: %v, %v: %s; want %q", o.State, err, o.Detail, detail)
+	m.submitFor(m.stored(method, p), method, p, detail)
+}
+
+// stored is the account that has paid for p, as one process knows it.
+func (m *market) stored(method *Method, p mpp.Payment) *account {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	of := payment{method, p.ReplayKey}
+	if m.accounts[of] == nil {
+		m.accounts[of] = &account{stored: p.Submissions}
 	}
+	return m.accounts[of]
+}
+
+// payment is one as a process knows it.
+type payment struct {
+	process *Method
+	key     string
 }
 
 // wait lets the chain's clock go on.
@@ -453,8 +472,17 @@ func freshKey(t testing.TB) paytest.EVM {
 
 // last is the newest transaction that the method has signed for a payment.
 func last(method *Method, p mpp.Payment) common.Hash {
-	all := method.gas.transactions(must(method.reopen(p)))
-	return all[len(all)-1].hash
+	return sent(method, must(method.reopen(p))).hash
+}
+
+// sent is the newest submission of an authorisation.
+func sent(method *Method, a *authorization) (newest *submission) {
+	for _, s := range method.gas.sent {
+		if s.of == a.name() && (newest == nil || s.nonce > newest.nonce) {
+			newest = s
+		}
+	}
+	return newest
 }
 
 func must(a *authorization, err error) *authorization {

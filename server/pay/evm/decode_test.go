@@ -136,6 +136,38 @@ func TestOneSignatureInSeveralSpellings(t *testing.T) {
 	}
 }
 
+// The second form of a key's signature, with a high s, is not taken for one by the key, however v is
+// written: tokens refuse it. So an account without code pays nothing with it, whatever a node says.
+func TestAHighSIsNoSignatureOfAKey(t *testing.T) {
+	for _, high := range []bool{false, true} {
+		for _, less := range []byte{0, 27} {
+			n, m, _, _ := fake(t, -60)
+			n.Bend["eth_call"], n.Bend["eth_estimateGas"], n.Bend["eth_getCode"] = no, "0x13880", "0x"
+			w, x := wallet(7), &account{}
+			p, err := take(m, w.Pay(challenge(t, m), func(d *paytest.EVMDraft) {
+				d.Sign = func(digest []byte) []byte {
+					sig := w.Sign(digest)
+					if high {
+						sig = w.HighS(digest)
+					}
+					sig[64] -= less
+					return sig
+				}
+			}), time.Now())
+			if err != nil || p.Contract != high {
+				t.Fatalf("high %t, v less %d: %v, contract %t", high, less, err, p.Contract)
+			}
+			refused, is := errors.AsType[*mpp.Rejection](m.Simulate(t.Context(), p))
+			if is != high || high && refused.Reason != mpp.ReasonSigner {
+				t.Errorf("high %t, v less %d: %v", high, less, refused)
+			}
+			if _, err := m.Broadcast(t.Context(), p, x); err != nil || (len(x.stored) == 0) != high {
+				t.Errorf("high %t, v less %d: %v, submitted %+v", high, less, err, x.stored)
+			}
+		}
+	}
+}
+
 // The stored record is of no use to another configuration, and a changed one to
 // none.
 func TestReopenKnowsItsOwn(t *testing.T) {
@@ -439,7 +471,7 @@ func TestWhatAWalletSignsPays(t *testing.T) {
 	}
 	cred.Payload = json.RawMessage(strings.Replace(string(cred.Payload), `"signature":""`, `"signature":"`+signed.Signature+`"`, 1))
 	p, err := m.Decode(cred)
-	if err != nil || p.Cents != 100 || p.Payer != m.Account+strings.ToLower(wallet.Address().Hex()) {
+	if err != nil || p.Cents != 100 || p.Payer != node.Accounts(m.cfg.ChainID)+strings.ToLower(wallet.Address().Hex()) {
 		t.Errorf("%v: %d cents by %s", err, p.Cents, p.Payer)
 	}
 	if fields := sign.TypedData.Types["TransferWithAuthorization"]; "TransferWithAuthorization("+spelledOut(fields)+")" != transferName {

@@ -37,7 +37,7 @@
 // its own (ERC-1271), and so nothing is known of such a signature before the simulation
 // (account.go). An account that is not deployed is told to do that first. Code can answer
 // differently once it costs us gas: what it can waste is bounded, as each submission has little
-// more gas than its simulation took, and counts apart from what others waste ([mpp.Expenses]).
+// more gas than its simulation took, and is charged with it ([mpp.Expenses]).
 //
 // # x402
 //
@@ -45,6 +45,42 @@
 // payment is not bound to its challenge: any bearer of the signature can present it, so it
 // counts only from its reservation on. Account and nonce name it in either envelope, so it
 // is reserved once.
+//
+// # Refusals
+//
+// What the token takes is refused only where one of these promises needs it:
+//
+//   - effect: no money without its effect, and no effect without money
+//   - once: no money twice for one effect
+//   - bounds: nothing wastes much gas, or holds a URL for long
+//
+// What the token refuses is refused before anything is reserved. Without a network:
+//
+//	what is refused                                  reason                promise
+//	----------------------------------------------   -------------------   -------
+//	a challenge of another chain or token: its       (unapplied)           effect
+//	  EIP-712 domain is not known
+//	a payload that cannot be read                    (malformed)           once
+//	other types of credentials                       unsupported_form      effect
+//	a wrapper (ERC-6492) that cannot be read         unsupported_form      token
+//	a signature of more than 2 048 bytes             unsupported_form      bounds
+//	another recipient or amount, and payments by     wrong_recipient, …    effect
+//	  the recipient itself
+//	a nonce of another challenge, but for x402       wrong_challenge       once
+//	a source that is not the account                 wrong_signer          effect
+//	an end beyond the year 9999                      valid_too_long        bounds
+//	less than 20 s left: it could revert             expired               bounds
+//	a longer life than the challenge or the offer    valid_too_long        bounds
+//	a beginning that is still to come                not_yet_valid         bounds
+//
+// By the node, before the reservation and again before the submission:
+//
+//	another signature, of an account without code    account_not_deployed  token
+//	  or of a key                                      or wrong_signer
+//	authorisations that revert: used, without the    already_used, …       token
+//	  sum, or not accepted by the account's code
+//	code that takes too much gas                     gas_out_of_range      bounds
+//	less than all open payments of the account take  insufficient_funds    bounds
 //
 // # The gas account
 //

@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"errors"
 	"math/big"
@@ -22,8 +21,8 @@ const (
 	// be able to pay for, for each in flight. USDC takes about 80 000 units, and more for
 	// what a smart account's code takes; chains that reckon their data as gas take more.
 	maxGas = 200_000
-	// usualGas is what the highest fee is meant for. A submission of an account with code, which
-	// can make it take more, may cost no more than so much gas at the highest fee.
+	// usualGas is what the highest fee is meant for. No submission may cost more than so much gas
+	// at the highest fee, whatever it takes.
 	usualGas = 100_000
 	// patience is for how long, by the chain's clock in seconds, a transaction that
 	// a node has taken is waited for before it is sent again with higher fees.
@@ -40,9 +39,8 @@ type gasAccount struct {
 	token   common.Address
 	maxFee  *big.Int // wei for a unit of gas
 
-	mu     sync.Mutex
-	sent   map[uint64]*submission       // by nonce; what may be in flight
-	signed map[payerNonce][]*submission // all that were signed for an authorisation that has not ended
+	mu   sync.Mutex
+	sent map[uint64]*submission // by nonce, the last one; what may be in flight
 }
 
 // submission is one transaction.
@@ -52,12 +50,11 @@ type submission struct {
 	validBefore uint64 // of the authorisation; 0 when it has ended
 	signed      uint64 // chain's clock when it was signed
 	gas         uint64
-	code        bool // the payer's account had code
+	highest     *big.Int // wei for a unit of gas that it and all that replace it may cost
 	fees        fees
 	raw         []byte
 	hash        common.Hash
 	taken       bool // a node has said that it passes it on
-	mined       bool // as a node said last; then its authorisation is not submitted again
 }
 
 // payerNonce names an authorisation.
@@ -89,7 +86,7 @@ func (s *standing) clock() uint64 { return uint64(*s.block.Timestamp) }
 
 func newGasAccount(key *ecdsa.PrivateKey, chainID uint64, token common.Address, maxFee *big.Int) *gasAccount {
 	return &gasAccount{key: key, address: crypto.PubkeyToAddress(key.PublicKey), chainID: chainID, token: token,
-		maxFee: maxFee, sent: map[uint64]*submission{}, signed: map[payerNonce][]*submission{}}
+		maxFee: maxFee, sent: map[uint64]*submission{}}
 }
 
 // ready says why no further authorisation could be submitted now.
@@ -108,53 +105,61 @@ func (g *gasAccount) ready(st *standing) error {
 			n++
 		}
 	}
-	need := new(big.Int).Mul(g.bid(st, g.maxFee).most, big.NewInt(n*maxGas))
+	need := new(big.Int).Mul(bid(st, g.maxFee, nil).most, big.NewInt(n*maxGas))
 	if st.balance.Cmp(need) < 0 {
 		return node.Unavailable(errors.New("the gas account " + g.address.Hex() + " has " + st.balance.String() + " wei and needs " + need.String()))
 	}
 	return nil
 }
 
-// highest is the most that is paid for a unit of so much gas. code says that the payer's account has
-// code.
-func (g *gasAccount) highest(gas uint64, code bool) *big.Int {
-	if !code || gas <= usualGas {
-		return g.maxFee
-	}
+// Most is the most wei that one payment may cost where a unit of gas may cost so much.
+func Most(maxFee uint64) *big.Int {
+	return new(big.Int).Mul(new(big.Int).SetUint64(maxFee), big.NewInt(usualGas))
+}
+
+// affordable is the most that is paid for a unit of so much gas.
+func (g *gasAccount) affordable(gas uint64) *big.Int {
 	all := new(big.Int).Mul(g.maxFee, big.NewInt(usualGas))
-	return all.Quo(all, new(big.Int).SetUint64(gas))
+	return all.Quo(all, new(big.Int).SetUint64(max(gas, usualGas)))
 }
 
-// bid is what is offered for gas at first, and no more than highest: enough for a few blocks, each
-// of which may raise the base fee by an eighth.
-func (g *gasAccount) bid(st *standing, highest *big.Int) fees {
-	base := new(big.Int)
+// highest is the most for a unit of so much gas that the next submission, and all that replace
+// it, may cost: twice what is bid at first. That is charged, so it is not the most that is
+// affordable.
+func (g *gasAccount) highest(gas uint64, st *standing) *big.Int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := bid(st, g.affordable(gas), g.sent[g.free(st)]).most
+	return least(new(big.Int).Lsh(first, 1), g.affordable(gas))
+}
+
+// bid is what is offered for gas, and no more than highest: enough for a few blocks, each of which may
+// raise the base fee by an eighth. The pools of nodes want a tenth more for what replaces last, so it is
+// an eighth more at least, below the highest fee.
+func bid(st *standing, highest *big.Int, last *submission) fees {
+	most, tip := new(big.Int), st.tip
 	if st.block.BaseFee != nil {
-		base.Set((*big.Int)(st.block.BaseFee))
+		most.Lsh((*big.Int)(st.block.BaseFee), 1)
 	}
-	return capped(base.Lsh(base, 1).Add(base, st.tip), st.tip, highest)
-}
-
-func capped(most, tip, highest *big.Int) fees {
+	most.Add(most, tip)
+	if last != nil {
+		most, tip = raised(last.fees.most, most), raised(last.fees.tip, tip)
+	}
 	most = least(most, highest)
 	return fees{most, least(tip, most)}
 }
 
-// raised is what replaces a transaction in the pools of nodes, which want a tenth
-// more for it: an eighth more, or the present bid. It may be no more than before,
-// at the highest fee.
-func (g *gasAccount) raised(f fees, st *standing, highest *big.Int) fees {
-	bid := g.bid(st, highest)
-	eighth := func(x *big.Int) *big.Int {
-		y := new(big.Int).Rsh(x, 3)
-		return y.Add(y, x).Add(y, common.Big1)
+// raised is an eighth more than last, or now if that is more.
+func raised(last, now *big.Int) *big.Int {
+	more := new(big.Int).Rsh(last, 3)
+	more.Add(more, last).Add(more, common.Big1)
+	if more.Cmp(now) < 0 {
+		return now
 	}
-	return capped(most(eighth(f.most), bid.most), most(eighth(f.tip), bid.tip), highest)
+	return more
 }
 
 func least(a, b *big.Int) *big.Int { return slices.MinFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
-
-func most(a, b *big.Int) *big.Int { return slices.MaxFunc([]*big.Int{a, b}, (*big.Int).Cmp) }
 
 // inFlight returns the transaction for a that may yet be mined, or nil. It is to be sent
 // (again) unless it is taken. inFlight replaces a transaction that was not mined in time,
@@ -173,14 +178,14 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 		}
 	}
 	switch free := g.free(st); {
-	case mine == nil:
+	case mine == nil || st.clock() >= a.validBefore:
 		return nil
 	case free < at:
 		// What was before it has ended without being mined.
 		mine.validBefore = 0
-		return g.sign(a, free, mine.gas, mine.code, st)
+		return g.sign(a, free, mine.gas, mine.highest, st)
 	case st.clock() >= mine.signed+patience:
-		return g.sign(a, at, mine.gas, mine.code, st)
+		return g.sign(a, at, mine.gas, mine.highest, st)
 	}
 	again := *mine
 	return &again
@@ -189,12 +194,12 @@ func (g *gasAccount) inFlight(a *authorization, st *standing) *submission {
 // limit is the gas limit of a transaction that takes so much gas in a trial.
 func limit(gas uint64) uint64 { return min(gas+gas/4, maxGas) }
 
-// submit gives a transaction for a, which has none in flight, with this gas limit. code says
-// that the payer's account has code.
-func (g *gasAccount) submit(a *authorization, limit uint64, code bool, st *standing) *submission {
+// submit gives a transaction for a, which has none in flight, with this gas limit and this
+// highest fee.
+func (g *gasAccount) submit(a *authorization, limit uint64, highest *big.Int, st *standing) *submission {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.sign(a, g.free(st), limit, code, st)
+	return g.sign(a, g.free(st), limit, highest, st)
 }
 
 // free is the lowest nonce without a transaction that can still settle an authorisation. The
@@ -209,18 +214,13 @@ func (g *gasAccount) free(st *standing) uint64 {
 
 // sign makes a transaction for a with this nonce, in place of the last one that had
 // it. The caller holds mu.
-func (g *gasAccount) sign(a *authorization, nonce, gas uint64, code bool, st *standing) *submission {
-	highest := g.highest(gas, code)
-	f := g.bid(st, highest)
-	if last := g.sent[nonce]; last != nil {
-		f = g.raised(last.fees, st, highest)
-	}
+func (g *gasAccount) sign(a *authorization, nonce, gas uint64, highest *big.Int, st *standing) *submission {
+	f := bid(st, highest, g.sent[nonce])
 	raw := g.encode(nonce, gas, f, a.call())
-	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, code: code, fees: f,
+	s := submission{of: a.name(), nonce: nonce, validBefore: a.validBefore, signed: st.clock(), gas: gas, highest: highest, fees: f,
 		raw: raw, hash: crypto.Keccak256Hash(raw)}
 	signed := s
 	g.sent[nonce] = &signed
-	g.signed[s.of] = append(g.signed[s.of], &signed)
 	return &s
 }
 
@@ -254,79 +254,26 @@ func (g *gasAccount) encode(nonce, gas uint64, f fees, data []byte) []byte {
 	return typed()
 }
 
-// transactions gives all that were signed for a, the oldest first.
-func (g *gasAccount) transactions(a *authorization) []submission {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var all []submission
-	for _, s := range g.signed[a.name()] {
-		all = append(all, *s)
-	}
-	return all
-}
-
 // record is what is stored of s.
 func (s *submission) record() mpp.Submission {
-	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String(), Code: s.code}
+	return mpp.Submission{Transaction: s.hash.Hex(), Nonce: s.nonce, Gas: s.gas, Price: s.fees.most.String()}
 }
 
-// signed gives all transactions that were signed for a: those that an earlier process
-// has stored with its payment, and those of this one.
-func (m *Method) signed(a *authorization, p mpp.Payment) []submission {
-	var all []submission
-	own := m.gas.transactions(a)
-	for _, x := range p.Submissions {
-		hash := common.HexToHash(x.Transaction)
-		if slices.ContainsFunc(own, func(s submission) bool { return s.hash == hash }) {
-			continue
-		}
-		price, ok := new(big.Int).SetString(x.Price, 10)
-		if !ok {
-			price = new(big.Int)
-		}
-		all = append(all, submission{nonce: x.Nonce, gas: x.Gas, code: x.Code, fees: fees{most: price}, hash: hash})
-	}
-	return append(all, own...)
-}
-
-// note stores which of the transactions for a are mined, by a node's receipts.
-func (g *gasAccount) note(a *authorization, receipts map[common.Hash]*node.Receipt) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, s := range g.signed[a.name()] {
-		s.mined = receipts[s.hash] != nil
-	}
-}
-
-// waits says that a node has the transaction for a, and that inFlight would not replace it
-// now.
-func (g *gasAccount) waits(a *authorization, st *standing) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for at := st.nonce; ; at++ {
-		switch s := g.sent[at]; {
-		case s == nil || st.clock() >= s.validBefore:
-			return false
-		case s.of == a.name():
-			return s.taken && st.clock() < s.signed+patience
-		}
-	}
-}
-
-// ended forgets the transactions for a, and frees the nonce of one that is not mined.
-func (g *gasAccount) ended(a *authorization) {
+// ended frees the nonces of the transactions for a that are not mined. It says whether any may have been
+// in flight.
+func (g *gasAccount) ended(a *authorization) (some bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.sent {
 		if s.of == a.name() {
-			s.validBefore = 0
+			s.validBefore, some = 0, true
 		}
 	}
-	delete(g.signed, a.name())
+	return some
 }
 
-// A transaction that is mined after the end of its authorisation reverts. The chain is to
-// blame for that, because transactions are sent only while there is enough time.
+// A transaction that is mined after the end of its authorisation reverts, so transactions are sent
+// only while there is enough time.
 const (
 	// ample is for how long an authorisation must be valid when it is presented.
 	ample = 20 * time.Second
@@ -335,32 +282,36 @@ const (
 	enough = 10
 )
 
-// wasted gives what the first of our transactions for a that was mined and reverted has
+// wasted gives what the first of the transactions of an authorisation that was mined and reverted has
 // cost, by the receipts; nil if none has. The node's figures count up to what we have
 // signed for.
-func (m *Method) wasted(ctx context.Context, a *authorization, newest *node.Block, signed []submission, receipts map[common.Hash]*node.Receipt) (*mpp.Waste, error) {
-	for _, s := range signed {
-		r := receipts[s.hash]
+func wasted(sent []mpp.Submission, receipts map[common.Hash]*node.Receipt) *mpp.Waste {
+	for _, s := range sent {
+		r := receipts[common.HexToHash(s.Transaction)]
 		if r == nil || *r.Status == 1 {
 			continue
 		}
-		w := &mpp.Waste{Transaction: s.hash.Hex(), Gas: s.gas, Code: s.code}
+		w := &mpp.Waste{Transaction: s.Transaction, Gas: s.Gas}
 		if r.GasUsed != nil {
 			w.Gas = min(w.Gas, uint64(*r.GasUsed))
 		}
-		price := s.fees.most
+		price, ok := new(big.Int).SetString(s.Price, 10)
+		if !ok {
+			price = new(big.Int)
+		}
 		if r.GasPrice != nil {
 			price = least(price, (*big.Int)(r.GasPrice))
 		}
 		w.Wei = new(big.Int).Mul(price, new(big.Int).SetUint64(w.Gas)).String()
-		if uint64(*newest.Timestamp) >= a.validBefore || uint64(*r.BlockNumber) > newest.Height() {
-			b, err := m.Node.BlockAt(ctx, uint64(*r.BlockNumber))
-			if err != nil {
-				return nil, err
-			}
-			w.Late = uint64(*b.Timestamp) >= a.validBefore
-		}
-		return w, nil
+		return w
 	}
-	return nil, nil
+	return nil
+}
+
+// hashes are those of transactions.
+func hashes(sent []mpp.Submission) (all []common.Hash) {
+	for _, s := range sent {
+		all = append(all, common.HexToHash(s.Transaction))
+	}
+	return all
 }

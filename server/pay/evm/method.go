@@ -1,6 +1,7 @@
 package evm
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"errors"
 	"fmt"
@@ -33,8 +34,8 @@ type Config struct {
 	// logged.
 	GasKey *ecdsa.PrivateKey
 	// MaxFee is the most that is paid for one unit of gas, in wei; above it no
-	// payments are taken. An authorisation takes about 80 000 units. That of an account
-	// with code costs at most what 100 000 do at this fee.
+	// payments are taken. An authorisation takes about 80 000 units, and costs at most what
+	// 100 000 do at this fee ([Most]).
 	MaxFee uint64
 	// X402 offers each charge to x402 clients, too; see [Method.Exact].
 	X402 bool
@@ -139,8 +140,6 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	switch {
 	case a.to != recipient:
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonRecipient, "the authorisation pays somebody else")
-	case a.from == recipient:
-		return mpp.Payment{}, mpp.Refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
 	case a.value != node.Units(cents):
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonAmount, "the authorisation pays another amount")
 	case !bearer && a.nonce != challengeNonce(c.Challenge):
@@ -151,13 +150,13 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if plain := a.spelt(); plain.byKey(m.domain) {
 		a = &plain
 	}
-	payer, err := m.Signer(c.Source, a.from)
+	payer, err := m.to(a).Signer(c.Source, a.from)
 	if err != nil {
 		return mpp.Payment{}, err
 	}
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: a.calldata(), Reference: a.nonce.Hex(), ReplayKey: m.replayKey(a),
-		Payer: payer, Payee: m.payee(a), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
+		Payer: payer, Payee: m.to(a).Payee(), Binding: a.nonce.Hex(), ValidFrom: time.Unix(int64(min(a.validAfter, mpp.LastSecond-1))+1, 0).UTC(),
 		ValidBefore: time.Unix(int64(a.validBefore), 0).UTC(), Bearer: bearer, Contract: !a.byKey(m.domain),
 	}, nil
 }
@@ -168,12 +167,15 @@ func (m *Method) replayKey(a *authorization) string {
 	return m.Network() + ":" + node.LowerHex(a.from) + ":" + a.nonce.Hex()
 }
 
-// payee is whom an authorisation pays: today's recipient, or an earlier one.
-func (m *Method) payee(a *authorization) string {
-	signed := m.Payments
-	signed.Recipient = a.to
-	return signed.Payee()
+// to are the payments to whom an authorisation pays: today's recipient, or an earlier one.
+func (m *Method) to(a *authorization) node.Payments {
+	p := m.Payments
+	p.Recipient = a.to
+	return p
 }
+
+// Unused refuses nothing: payments have no nonces that others could use.
+func (m *Method) Unused(context.Context, mpp.Payment) error { return nil }
 
 // PaysGas says that this service pays for the gas of what it submits.
 func (m *Method) PaysGas() bool { return true }
@@ -208,7 +210,7 @@ func (m *Method) reopen(p mpp.Payment) (*authorization, error) {
 	}
 	good := a.byKey(m.domain)
 	if a.contract = p.Contract; a.contract {
-		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.payee(a) && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
+		good = p.ReplayKey == m.replayKey(a) && p.Payee == m.to(a).Payee() && node.Units(p.Cents) == a.value && p.ValidBefore.Unix() == int64(a.validBefore)
 	}
 	if !good {
 		return nil, fmt.Errorf("evm: stored payment %s is not of this chain and token", p.Reference)
@@ -258,21 +260,21 @@ var transferFields = []mpp.TypedField{{Name: "from", Type: "address"}, {Name: "t
 	{Name: "validAfter", Type: "uint256"}, {Name: "validBefore", Type: "uint256"}, {Name: "nonce", Type: "bytes32"}}
 
 // TokenDomain is the EIP-712 domain of the token, under which authorisations are signed.
-func (m *Method) TokenDomain() mpp.TypedDomain {
-	return mpp.TypedDomain{Name: m.cfg.Name, Version: m.cfg.Version, ChainID: m.cfg.ChainID, Contract: m.Token.Hex()}
+func (m *Method) TokenDomain() *mpp.TypedDomain {
+	return &mpp.TypedDomain{Name: m.cfg.Name, Version: m.cfg.Version, ChainID: m.cfg.ChainID, Contract: m.Token.Hex()}
 }
 
 // ToSign gives what the wallet of an account signs to pay for c, one of this method's
 // challenges. Nothing is asked of the network.
-func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
+func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error) {
 	payer := common.Address(account)
 	cents, token, recipient, err := node.Asked(c.Request, m.request)
 	if err != nil {
-		return mpp.ToSign{}, err
+		return nil, err
 	}
 	expires, err := c.ExpiresAt()
 	if err != nil {
-		return mpp.ToSign{}, err
+		return nil, err
 	}
 	transfer := spelled{
 		From: payer.Hex(), To: recipient.Hex(), Value: strconv.FormatUint(node.Units(cents), 10),
@@ -282,10 +284,10 @@ func (m *Method) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
 		Type string `json:"type"`
 		spelled
 		Signature string `json:"signature"`
-	}{"authorization", transfer, ""}, m.Account+payer.Hex())
-	domain := m.TokenDomain()
+	}{"authorization", transfer, ""}, node.Accounts(m.cfg.ChainID)+payer.Hex())
+	domain := *m.TokenDomain()
 	domain.Contract = token.Hex()
-	return mpp.ToSign{
+	return &mpp.ToSign{
 		Account: payer.Hex(), Chain: mpp.ChainOf(m.cfg.ChainID), Credential: cred,
 		TypedData: mpp.Typed(domain, "TransferWithAuthorization", transferFields, transfer),
 	}, err

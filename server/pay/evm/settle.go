@@ -3,6 +3,7 @@ package evm
 import (
 	"context"
 	"errors"
+	"math/big"
 	"slices"
 	"time"
 
@@ -26,53 +27,48 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	if st, err := m.standing(ctx); err == nil && m.gas.waits(a, st) {
-		return mpp.Outcome{Detail: "submitted"}, nil
-	}
-	var hashes []common.Hash
-	for _, s := range m.signed(a, p) {
-		if s.mined {
-			return m.Outcome(ctx, p)
-		}
-		hashes = append(hashes, s.hash)
-	}
-	var known hexutil.Bytes
-	var pending *node.Block
-	receipts, questions := askReceipts(hashes)
-	questions = append(questions, m.used(&known, a))
-	if len(m.gas.transactions(a)) == 0 { // else it was tried already
-		questions = append(questions, pendingBlock(&pending))
-	}
-	st, err := m.standing(ctx, questions...)
-	if err == nil {
-		err = node.FirstError(questions[:len(hashes)]...)
-	}
+	st, err := m.standing(ctx)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	mined := slices.ContainsFunc(receipts, func(r *node.Receipt) bool { return r != nil })
-	if yes, _ := isTrue(known); mined || yes {
-		return m.Outcome(ctx, p)
+	tx := m.gas.inFlight(a, st)
+	if tx != nil && tx.taken {
+		return mpp.Outcome{Detail: "submitted"}, nil
+	}
+	var known hexutil.Bytes
+	var pending *node.Block
+	questions := []rpc.BatchElem{m.used(&known, a)}
+	if tx == nil { // else it was tried already
+		questions = append(questions, pendingBlock(&pending))
+	}
+	newest, mined, err := node.Receipts(ctx, m.Node.Recent, hashes(p.Submissions), questions...)
+	if err != nil {
+		return mpp.Outcome{}, err
+	}
+	if st, err = m.at(ctx, newest); err != nil {
+		return mpp.Outcome{}, err
+	}
+	if yes, _ := isTrue(known); len(mined) > 0 || yes {
+		return m.Outcome(ctx, p, time.Time{})
 	}
 	if st.clock() >= a.validBefore {
 		return mpp.Outcome{Detail: "not submitted: its time is over"}, nil
 	}
-	tx := m.gas.inFlight(a, st)
 	if tx == nil {
 		if st.clock()+enough > a.validBefore {
 			return mpp.Outcome{Detail: "not submitted: too little of its time is left"}, nil
 		}
 		var gas uint64
-		var code bool
-		if st, gas, code, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
+		if st, gas, err = m.trial(ctx, a, st, pending); errors.As(err, new(*mpp.Rejection)) {
 			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 		} else if err != nil {
 			return mpp.Outcome{}, err
 		}
-		if err := x.Allow(limit(gas), code); err != nil {
+		highest := m.gas.highest(limit(gas), st)
+		if err := x.Allow(new(big.Int).Mul(highest, new(big.Int).SetUint64(limit(gas)))); err != nil {
 			return mpp.Outcome{Detail: "not submitted: " + err.Error()}, nil
 		}
-		tx = m.gas.submit(a, limit(gas), code, st)
+		tx = m.gas.submit(a, limit(gas), highest, st)
 	}
 	if !tx.taken {
 		if record := tx.record(); !slices.Contains(p.Submissions, record) {
@@ -98,8 +94,13 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, x mpp.Expenses) (
 // in which it was cancelled, or one later than validBefore while the token does not know
 // the nonce. Until then the payment is Pending.
 //
+// If since is given, the number of questions is bounded, however long ago that is: a nonce that was
+// first used or cancelled after its time is Gone, too. Outcome then fails with ErrUnavailable while
+// the token knows the nonce and no final event explains that: a node may show what the token knows
+// before it shows its events.
+//
 // Errors are ErrUnavailable or a damaged record.
-func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	a, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err
@@ -108,16 +109,19 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 	if reference := common.HexToHash(p.Reference); reference != a.nonce {
 		hints = append(hints, reference) // the transaction that has settled it
 	}
-	o, err := m.outcome(ctx, a, m.signed(a, p), hints)
-	if sent := m.gas.transactions(a); len(sent) > 0 && err == nil && o.State != mpp.Pending {
-		m.gas.ended(a)
+	o, err := m.outcome(ctx, a, p.Submissions, hints, a.stretch(p.Bearer, since))
+	if err == nil && o.State != mpp.Pending && m.gas.ended(a) {
 		m.last.Store(nil) // its nonce may have been used since
 	}
 	return o, err
 }
 
-func (m *Method) outcome(ctx context.Context, a *authorization, sent []submission, hints []common.Hash) (mpp.Outcome, error) {
-	newest, known, receipts, err := m.look(ctx, m.Node.Recent, a, hints)
+func (m *Method) outcome(ctx context.Context, a *authorization, sent []mpp.Submission, hints []common.Hash, within stretch) (mpp.Outcome, error) {
+	ask := m.Node.Recent
+	if within.bounded { // it is not asked again after the next block
+		ask = m.Node.Head
+	}
+	newest, known, receipts, err := m.look(ctx, ask, a, hints)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
@@ -131,27 +135,24 @@ func (m *Method) outcome(ctx context.Context, a *authorization, sent []submissio
 		if err != nil {
 			return mpp.Outcome{}, err
 		}
-		if known || slices.ContainsFunc(sent, func(s submission) bool { return s.nonce < st.nonce }) {
-			for _, s := range sent {
-				hints = append(hints, s.hash)
-			}
-			if newest, known, receipts, err = m.look(ctx, m.Node.Recent, a, hints); err != nil {
+		if known || slices.ContainsFunc(sent, func(s mpp.Submission) bool { return s.Nonce < st.nonce }) {
+			hints = append(hints, hashes(sent)...)
+			if newest, known, receipts, err = m.look(ctx, ask, a, hints); err != nil {
 				return mpp.Outcome{}, err
 			}
 		}
 	}
-	m.gas.note(a, receipts)
 	if r := m.payment(a, receipts); r != nil {
 		return m.settled(ctx, a, newest, r)
 	}
-	o, lost, err := m.unpaid(ctx, a, newest, known)
+	o, lost, err := m.unpaid(ctx, a, newest, known, within)
 	if err != nil || !lost {
 		return o, err // it has paid us by another transaction than ours, or may have
 	}
-	if o.Wasted, err = m.wasted(ctx, a, newest, sent, receipts); o.Wasted != nil && !known && o.State == mpp.Pending {
+	if o.Wasted = wasted(sent, receipts); o.Wasted != nil && !known && o.State == mpp.Pending {
 		o.Detail = "mined and reverted in " + o.Wasted.Transaction + ", and not submitted again"
 	}
-	return o, err
+	return o, nil
 }
 
 // payment gives the receipt that shows that a was used to pay us, or nil.
@@ -166,61 +167,28 @@ func (m *Method) payment(a *authorization, receipts map[common.Hash]*node.Receip
 
 // unpaid says what became of an authorisation that no transaction known here has used to
 // pay us. lost says that no other transaction has done so either.
-func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Block, known bool) (o mpp.Outcome, lost bool, err error) {
-	if known {
-		return m.find(ctx, a, newest, a.earliest(), true)
-	}
-	after, due, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
-	if err != nil || after == nil {
-		return mpp.Outcome{Detail: "not used yet", Due: due}, err == nil, err
-	}
-	// Once more, from a node that has the block that decides.
-	newest, known, _, err = m.look(ctx, m.Node.Head, a, nil)
-	switch {
-	case err != nil:
-		return o, false, err
-	case newest.Height() < after.Height():
-		return o, false, node.Unavailable(errors.New("the node has gone back before the block that decides"))
-	case known:
-		return m.find(ctx, a, newest, a.earliest(), true)
-	}
-	return mpp.Outcome{State: mpp.Gone, Deep: true, Over: newest.Time(), Detail: "never used in its time"}, true, nil
-}
-
-// Seen asks what the chain has of an authorisation that this process knows nothing of. Its
-// challenge is not older than since. The number of questions is bounded, however long ago
-// that is. Seen says what [Method.Outcome] does, but fails with ErrUnavailable if the token
-// knows the nonce and no event explains that yet: a node may show what the token knows
-// before it shows its events. A nonce that was first used after its time is Gone. That of an x402
-// authorisation can have been used before its offer, and is looked for in the last hour of its time.
-func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
-	a, err := m.reopen(p)
-	if err != nil {
-		return mpp.Outcome{}, err
-	}
-	newest, known, _, err := m.look(ctx, m.Node.Head, a, nil)
-	if err != nil {
-		return mpp.Outcome{}, err
-	}
-	if known {
-		from, whole := since.Unix(), true
-		if p.Bearer {
-			began := int64(min(a.validAfter, a.validBefore))
-			from = min(from, max(began, int64(a.validBefore)-int64(time.Hour/time.Second)))
-			whole = from <= began
+func (m *Method) unpaid(ctx context.Context, a *authorization, newest *node.Block, known bool, within stretch) (o mpp.Outcome, lost bool, err error) {
+	if !known {
+		after, due, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
+		if err != nil || after == nil {
+			return mpp.Outcome{Detail: "not used yet", Due: due}, err == nil, err
 		}
-		o, _, err := m.find(ctx, a, newest, from, false)
-		if err == nil && (o.State == mpp.Pending || o.Detail == notInTime && !whole) {
-			err = node.Unavailable(errors.New(o.Detail))
+		// Once more, from a node that has the block that decides.
+		newest, known, _, err = m.look(ctx, m.Node.Head, a, nil)
+		switch {
+		case err != nil:
+			return o, false, err
+		case newest.Height() < after.Height():
+			return o, false, node.ErrWentBack
+		case !known:
+			return mpp.Outcome{State: mpp.Gone, Deep: true, Over: newest.Time(), Detail: "never used in its time"}, true, nil
 		}
-		return o, err
 	}
-	// The token itself says that it does not know the nonce, so no receipts are needed.
-	after, _, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
-	if err != nil || after == nil {
-		return mpp.Outcome{Detail: "not used yet"}, err
+	o, lost, err = m.find(ctx, a, newest, within)
+	if err == nil && o.State == mpp.Pending && within.bounded {
+		err = node.Unavailable(errors.New(o.Detail))
 	}
-	return mpp.Outcome{State: mpp.Gone, Over: newest.Time(), Detail: "not used in its time"}, nil
+	return o, lost, err
 }
 
 // look asks for the newest block, by ask; whether the token knows the nonce; and for the
@@ -228,52 +196,24 @@ func (m *Method) Seen(ctx context.Context, p mpp.Payment, since time.Time) (mpp.
 // mined.
 func (m *Method) look(ctx context.Context, ask func(context.Context, ...rpc.BatchElem) (*node.Block, error), a *authorization, hints []common.Hash) (newest *node.Block, known bool, mined map[common.Hash]*node.Receipt, err error) {
 	var word hexutil.Bytes
-	receipts, questions := askReceipts(hints)
-	questions = append(questions, m.used(&word, a))
-	if newest, err = ask(ctx, questions...); err != nil {
-		return nil, false, nil, err
-	}
-	if err := node.FirstError(questions...); err != nil {
+	if newest, mined, err = node.Receipts(ctx, ask, hints, m.used(&word, a)); err != nil {
 		return nil, false, nil, err
 	}
 	known, ok := isTrue(word)
 	if !ok {
 		return nil, false, nil, node.Unavailable(errors.New("the token does not say whether the authorisation was used"))
 	}
-	mined = map[common.Hash]*node.Receipt{}
-	for i, r := range receipts {
-		if r == nil {
-			continue
-		}
-		if err := r.Check(hints[i]); err != nil {
-			return nil, false, nil, node.Unavailable(err)
-		}
-		mined[hints[i]] = r
-	}
 	return newest, known, mined, nil
 }
 
-// askReceipts gives the questions for the receipts of transactions, and the variables that
-// the answers are put in.
-func askReceipts(hashes []common.Hash) ([]*node.Receipt, []rpc.BatchElem) {
-	receipts := make([]*node.Receipt, len(hashes))
-	questions := make([]rpc.BatchElem, len(hashes))
-	for i, hash := range hashes {
-		questions[i] = rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &receipts[i]}
-	}
-	return receipts, questions
-}
-
 func (m *Method) settled(ctx context.Context, a *authorization, newest *node.Block, r *node.Receipt) (mpp.Outcome, error) {
-	deep, err := m.Node.Stays(ctx, newest, r, m.Depth)
+	deep, err := m.Node.Deep(ctx, newest, r, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
 	// One transaction can use several authorisations, and each pays the recipient that it
 	// was signed for, today's or an earlier one.
-	signed := m.Payments
-	signed.Recipient = a.to
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Reference: r.Hash.Hex(), Received: signed.In(r), Detail: "used to pay us"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep != nil, Reference: r.Hash.Hex(), Received: m.to(a).In(r), Detail: "used to pay us"}, nil
 }
 
 // Events of tokens with EIP-3009; authorizer and nonce are indexed, and there is
@@ -309,23 +249,33 @@ func (a *authorization) moves(l node.Log, token common.Address) bool {
 	return l.Is(token, node.Number(a.value), node.TransferTopic, common.Hash(node.Word(a.from)), common.Hash(node.Word(a.to)))
 }
 
-// searchBack is how long before validBefore the authorisation may at the earliest
-// have been used or cancelled, with much to spare: its nonce is that of a
-// challenge that lives five minutes at most and expires no earlier. An x402 authorisation ends two
-// minutes at most after it was first seen unused here.
-const searchBack = 15 * time.Minute
+// stretch is where the event is looked for with which the token came to know a nonce: in the blocks
+// in which the authorisation could be used, from a second on.
+type stretch struct {
+	from    int64
+	whole   bool // it was not used before
+	bounded bool // else a cancellation is looked for in the blocks after them, too
+}
 
-// earliest is the second before which the authorisation was not used, as long as it
-// ends no later than its challenge.
-func (a *authorization) earliest() int64 {
-	return int64(a.validBefore) - int64(searchBack/time.Second)
+// stretch gives that of an authorisation, as [Method.Outcome] is asked about it. One of x402 can have
+// been used before its offer. It is looked for in the last hour of its time.
+func (a *authorization) stretch(bearer bool, since time.Time) stretch {
+	end := int64(a.validBefore)
+	switch from := since.Unix(); {
+	case since.IsZero():
+		return stretch{end - int64(node.SearchBack/time.Second), true, false}
+	case bearer:
+		began := int64(min(a.validAfter, a.validBefore))
+		from = min(from, max(began, end-int64(time.Hour/time.Second)))
+		return stretch{from, from <= began, true}
+	default:
+		return stretch{from, true, true}
+	}
 }
 
 // find looks for the event with which the token came to know the nonce, and says
-// what it means; lost says that it was not used to pay us. It looks through the blocks
-// in which the authorisation could be used, from a second on, and then, if cancelled is
-// set, for a cancellation in those after them.
-func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block, since int64, cancelled bool) (o mpp.Outcome, lost bool, err error) {
+// what it means; lost says that it was not used to pay us.
+func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block, within stretch) (o mpp.Outcome, lost bool, err error) {
 	last, depth := newest.Height(), uint64(0)
 	after, _, err := m.Node.DeepAfter(ctx, newest, a.validBefore, m.Depth)
 	if err == nil && after != nil {
@@ -335,62 +285,44 @@ func (m *Method) find(ctx context.Context, a *authorization, newest *node.Block,
 	if err != nil {
 		return o, false, err
 	}
-	from, err := m.Node.FirstSince(ctx, last, since)
+	from, err := m.Node.FirstSince(ctx, last, within.from)
 	if err != nil {
 		return o, false, err
 	}
-	mark, err := m.mark(ctx, a, from, last, depth)
-	if err == nil && mark == nil && cancelled && last < newest.Height() {
-		mark, err = m.mark(ctx, a, last+1, newest.Height(), 0)
+	mark, head, r, err := m.mark(ctx, a, from, last, depth)
+	if err == nil && mark == nil && !within.bounded && last < newest.Height() {
+		mark, head, r, err = m.mark(ctx, a, last+1, newest.Height(), 0)
 	}
 	if err != nil {
 		return o, false, err
 	}
 	switch {
-	case mark == nil && !cancelled && after != nil:
-		return mpp.Outcome{State: mpp.Gone, Deep: true, Over: newest.Time(), Detail: notInTime}, true, nil
+	case mark == nil && within.bounded && within.whole && after != nil:
+		return mpp.Outcome{State: mpp.Gone, Deep: true, Over: newest.Time(), Detail: "not used in its time"}, true, nil
 	case mark == nil:
 		return mpp.Outcome{Detail: "the token knows the authorisation, and the node shows no event of it"}, false, nil
-	}
-	newest, r, err := m.Node.ReceiptOf(ctx, *mark.TxHash)
-	if err != nil {
-		return o, false, err
-	}
-	if r == nil {
-		return o, false, node.Unavailable(errors.New("the node has an event and not its transaction"))
 	}
 	if *r.Status != 1 || !slices.ContainsFunc(r.Logs, func(l node.Log) bool { return a.marks(l, m.Token, mark.Topics[0]) }) {
 		return o, false, node.Unavailable(errors.New("the node's receipt lacks the event that led to it"))
 	}
 	if a.paidIn(r, m.Token) {
-		o, err = m.settled(ctx, a, newest, r)
+		o, err = m.settled(ctx, a, head, r)
 		return o, false, err
 	}
 	end := mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: "its nonce was used for another transfer, in " + r.Hash.Hex()}
 	if a.marks(*mark, m.Token, cancelledTopic) {
 		end = mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "cancelled by the payer, in " + r.Hash.Hex()}
 	}
-	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
+	if deep, err := m.Node.Deep(ctx, head, r, m.Depth); err != nil || deep == nil {
 		return mpp.Outcome{Detail: end.Detail + "; not final yet"}, err == nil, err
 	}
 	return end, true, nil
 }
 
-// notInTime says that no event in the blocks that were searched explains what the token knows.
-const notInTime = "not used in its time"
-
-// mark gives the first event of the authorisation's nonce in these blocks, nil where
-// there is none.
-func (m *Method) mark(ctx context.Context, a *authorization, from, to, depth uint64) (mark *node.Log, err error) {
+// mark is [node.Node.First] for the events of the authorisation's nonce.
+func (m *Method) mark(ctx context.Context, a *authorization, from, to, depth uint64) (mark *node.Log, newest *node.Block, r *node.Receipt, err error) {
 	topics := []any{[]common.Hash{usedTopic, cancelledTopic}, common.Hash(node.Word(a.from)), a.nonce}
-	err = m.Node.Logs(ctx, from, to, depth, m.Token, topics, func(logs []node.Log) error {
-		for _, l := range logs {
-			if l.TxHash != nil && (a.marks(l, m.Token, usedTopic) || a.marks(l, m.Token, cancelledTopic)) {
-				mark = &l
-				return node.ErrEnough
-			}
-		}
-		return nil
+	return m.Node.First(ctx, from, to, depth, m.Token, topics, func(l node.Log) bool {
+		return a.marks(l, m.Token, usedTopic) || a.marks(l, m.Token, cancelledTopic)
 	})
-	return mark, err
 }

@@ -106,6 +106,16 @@ func TestOutcomes(t *testing.T) {
 		"not used, not deep":       {3, func(n *fakeNode, a *authorization) {}, mpp.Pending, false},
 		"used, paid":               {-60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled, true},
 		"used after time is over?": {60, func(n *fakeNode, a *authorization) { n.used(a) }, mpp.Settled, true},
+		"used at its end, which the first node did not know": {60, func(n *fakeNode, a *authorization) {
+			n.used(a)
+			asked := 0
+			n.Bend["eth_call"] = func([]json.RawMessage) any {
+				if asked++; asked == 1 {
+					return no
+				}
+				return yes
+			}
+		}, mpp.Settled, true},
 		"used, in a block that is gone": {-60, func(n *fakeNode, a *authorization) {
 			n.used(a)
 			n.mined = with(n.mined.(fields), "blockHash", paytest.BlockHash(9))
@@ -178,7 +188,7 @@ func TestOutcomes(t *testing.T) {
 			// Before it is settled, and as the record is kept after.
 			for _, reference := range []string{p.Reference, tx.Hex()} {
 				p.Reference = reference
-				o, err := m.Outcome(t.Context(), p)
+				o, err := m.Outcome(t.Context(), p, time.Time{})
 				switch {
 				case c.want == unavailable:
 					if !errors.Is(err, mpp.ErrUnavailable) {
@@ -191,6 +201,33 @@ func TestOutcomes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The second answer may come from a node that has gone back, or is another one and behind. If it lacks
+// the block that decides, it does not prove that an authorisation was never used.
+func TestANodeThatWentBackProvesNothing(t *testing.T) {
+	for newest, proves := range map[int]bool{0: false, 7: false, 8: true, 10: true} { // 8 is after the end, and deep
+		n, m, p, _ := fake(t, 60)
+		n.Bend["eth_call"] = no
+		rounds := 0
+		n.Bend["eth_getBlockByNumber"] = func(params []json.RawMessage) any {
+			if string(params[0]) != `"latest"` {
+				return n.Block(params)
+			}
+			number := len(n.Times) - 1
+			if rounds++; rounds == 2 {
+				number = newest
+			}
+			return paytest.Block(uint64(number), n.Times[number])
+		}
+		o, err := m.Outcome(t.Context(), p, time.Time{})
+		if proves != (err == nil && o.State == mpp.Gone) || !proves && !errors.Is(err, mpp.ErrUnavailable) {
+			t.Errorf("block %d: %v: %s, %v", newest, o.State, o.Detail, err)
+		}
+		if o, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || o.State != mpp.Gone {
+			t.Errorf("once it is there: %v: %s, %v", o.State, o.Detail, err)
+		}
 	}
 }
 
@@ -214,7 +251,7 @@ func TestSeen(t *testing.T) {
 	} {
 		n, m, p, a := fake(t, c.since)
 		c.bend(n, a)
-		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-10*time.Minute))
+		o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-10*time.Minute))
 		if c.want == unavailable {
 			if !errors.Is(err, mpp.ErrUnavailable) {
 				t.Errorf("%s: %v: %s, %v; want nothing to be concluded", name, o.State, o.Detail, err)
@@ -222,6 +259,27 @@ func TestSeen(t *testing.T) {
 		} else if err != nil || o.State != c.want || o.Over.IsZero() == (c.want == mpp.Gone) {
 			t.Errorf("%s: %v: %s, %v; want %v", name, o.State, o.Detail, err, c.want)
 		}
+	}
+}
+
+// A refused payment is asked about once, so the block that the last clock showed will not do for it.
+func TestARefusedPaymentIsLookedForInTheNewestBlock(t *testing.T) {
+	n, m, p, a := fake(t, -60)
+	m.tokenSeen.Store(time.Now().Unix())
+	if _, err := m.Clock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.Times = append(n.Times, n.Times[len(n.Times)-1]+2)
+	n.used(a)
+	n.Bend["eth_getLogs"] = func(params []json.RawMessage) any {
+		var q struct{ ToBlock hexutil.Uint64 }
+		if json.Unmarshal(params[0], &q); int(q.ToBlock) < len(n.Times)-1 {
+			return []fields{}
+		}
+		return []fields{logOf(a, usedTopic)}
+	}
+	if o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-4*time.Minute)); err != nil || o.State != mpp.Settled {
+		t.Errorf("%v: %s, %v", o.State, o.Detail, err)
 	}
 }
 
@@ -253,7 +311,7 @@ func TestSeenBeforeTheOffer(t *testing.T) {
 			}
 			return []fields{logOf(a, usedTopic)}
 		}
-		o, err := m.Seen(t.Context(), p, p.ValidBefore.Add(-4*time.Minute))
+		o, err := m.Outcome(t.Context(), p, p.ValidBefore.Add(-4*time.Minute))
 		switch {
 		case c.used && (err != nil || o.State != mpp.Settled), c.gone && (err != nil || o.State != mpp.Gone), !c.used && !c.gone && !errors.Is(err, mpp.ErrUnavailable):
 			t.Errorf("%s: %v: %s, %v", name, o.State, o.Detail, err)
@@ -269,7 +327,7 @@ func TestWhatATransactionBroughtIsWhatItPaidTheSignedRecipient(t *testing.T) {
 	m.Recipient = common.Address{1}
 	for _, reference := range []string{p.Reference, tx.Hex()} {
 		p.Reference = reference
-		if o, err := m.Outcome(t.Context(), p); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
+		if o, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || o.State != mpp.Settled || o.Received != 2*p.Cents {
 			t.Errorf("%v: %s, %v; %d cents", o.State, o.Detail, err, o.Received)
 		}
 	}
@@ -312,11 +370,10 @@ func TestNodesThatLieAboutGas(t *testing.T) {
 	}
 }
 
-// A submission of an account with code costs no more than a usual one at the highest fee, however
-// often it is replaced; where it would, the payment is refused. Of a plain account, chain and token
-// decide what it takes.
-func TestWhatCodeTakesIsPaidWithinABound(t *testing.T) {
-	most := new(big.Int).Mul(big.NewInt(usualGas), big.NewInt(100e9)) // [newMethod] has this fee
+// A submission costs no more than was allowed for it, however often it is replaced, and that is no
+// more than a usual one costs at the highest fee. Where it would, the payment is refused.
+func TestASubmissionCostsNoMoreThanWasAllowed(t *testing.T) {
+	most := Most(100e9) // [newMethod] has this fee
 	for _, c := range []struct {
 		code, gas string
 		tip       int64
@@ -325,7 +382,8 @@ func TestWhatCodeTakesIsPaidWithinABound(t *testing.T) {
 		{"0x00", "0x27100", 60e9, true}, // 160 000, and a quarter more
 		{"0x00", "0x27100", 40e9, false},
 		{"0x00", "0x13880", 95e9, false}, // 80 000
-		{"0x", "0x27100", 60e9, false},
+		{"0x", "0x27100", 60e9, true},
+		{"0x", "0x13880", 10e9, false},
 	} {
 		n, m, p, a := fake(t, -60)
 		n.Bend["eth_call"], n.Bend["eth_estimateGas"], n.Bend["eth_getCode"] = no, c.gas, c.code
@@ -338,16 +396,17 @@ func TestWhatCodeTakesIsPaidWithinABound(t *testing.T) {
 		o, err := m.Broadcast(t.Context(), p, x)
 		if sent := len(x.stored) == 1; err != nil || sent == c.refused {
 			t.Fatalf("%+v: %+v, %v", c, o, err)
-		} else if !sent || c.code == "0x" {
+		} else if !sent {
 			continue
 		}
 		st, err := m.standing(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		first := sent(m, a)
 		for range 50 {
-			s := m.gas.sign(a, 1, x.stored[0].Gas, true, st)
-			if cost := new(big.Int).Mul(s.fees.most, new(big.Int).SetUint64(s.gas)); cost.Cmp(most) > 0 || s.fees.tip.Cmp(s.fees.most) > 0 {
+			s := m.gas.sign(a, first.nonce, first.gas, first.highest, st)
+			if cost := new(big.Int).Mul(s.fees.most, new(big.Int).SetUint64(s.gas)); cost.Cmp(x.allowed[0]) > 0 || cost.Cmp(most) > 0 || s.fees.tip.Cmp(s.fees.most) > 0 {
 				t.Fatalf("%+v: %d gas at %v, tip %v", c, s.gas, s.fees.most, s.fees.tip)
 			}
 		}
@@ -373,16 +432,15 @@ func TestHoldsIsTheTokensToSay(t *testing.T) {
 // account pays for everything, unless it is closed, and remembers what it has paid for.
 type account struct {
 	closed, full bool
-	allowed      []uint64
-	coded        []bool // of those that were allowed
+	allowed      []*big.Int // wei
 	stored       []mpp.Submission
 }
 
-func (x *account) Allow(gas uint64, code bool) error {
+func (x *account) Allow(most *big.Int) error {
 	if x.closed {
 		return errors.New("the account is closed")
 	}
-	x.allowed, x.coded = append(x.allowed, gas), append(x.coded, code)
+	x.allowed = append(x.allowed, most)
 	return nil
 }
 
@@ -459,7 +517,7 @@ func TestSubmissionThatWaitsCostsOneQuestion(t *testing.T) {
 		if _, err := m.Clock(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		o, err := m.Outcome(t.Context(), p)
+		o, err := m.Outcome(t.Context(), p, time.Time{})
 		if err != nil || o.State != state {
 			t.Fatalf("%v: %s, %v", o.State, o.Detail, err)
 		}
@@ -502,7 +560,7 @@ func TestARevertedAuthorizationIsNotSubmittedAgain(t *testing.T) {
 	const rounds = 20
 	for range rounds {
 		o := m.becomes(method, p, mpp.Pending, false)
-		if o.Wasted == nil || o.Wasted.Transaction != ours.Hex() || o.Wasted.Late || !strings.Contains(o.Detail, "not submitted again") {
+		if o.Wasted == nil || o.Wasted.Transaction != ours.Hex() || !strings.Contains(o.Detail, "not submitted again") {
 			t.Fatalf("%+v: %s", o.Wasted, o.Detail)
 		}
 		m.submit(method, p, "mined and reverted")
@@ -522,7 +580,7 @@ func TestARevertedAuthorizationIsNotSubmittedAgain(t *testing.T) {
 	}
 	m.wait(300)
 	m.mine(3)
-	if o := m.becomes(method, p, mpp.Gone, true); o.Wasted == nil || o.Wasted.Late {
+	if o := m.becomes(method, p, mpp.Gone, true); o.Wasted == nil {
 		t.Errorf("at its end: %+v", o.Wasted)
 	}
 }
@@ -556,22 +614,15 @@ func TestAnAuthorizationThatNeverWasMinedIsSubmittedAgain(t *testing.T) {
 	m.becomes(method, other, mpp.Settled, false)
 }
 
-// A revert after the authorisation's end is the chain's fault, as nothing is submitted
-// that has hardly time; and one that somebody else made to pay us has not cost gas for nothing.
+// Nothing is submitted that has hardly time; and an authorisation that somebody else made to pay us
+// has not cost gas for nothing.
 func TestWhoIsToBlameForARevert(t *testing.T) {
 	m := open(t)
 	brief := m.shop()
 	p := m.decode(brief, m.payer(), challenge(t, brief), m.validFor((enough-1)*time.Second))
 	m.submit(brief, p, "not submitted: too little of its time is left")
-	for _, valid := range []time.Duration{enough * time.Second, time.Minute} {
-		method := m.shop()
-		p := m.decode(method, m.payer(), challenge(t, method), m.validFor(valid))
-		m.submit(method, p, "submitted")
-		m.wait(90)
-		if o := m.becomes(method, p, mpp.Pending, false); o.Wasted == nil || !o.Wasted.Late {
-			t.Errorf("valid for %v: %+v", valid, o.Wasted)
-		}
-	}
+	p = m.decode(brief, m.payer(), challenge(t, brief), m.validFor(enough*time.Second))
+	m.submit(brief, p, "submitted")
 	method, w := m.shop(), m.payer()
 	c := challenge(t, method)
 	p = m.decode(method, w, c, m.validFor(time.Minute))
@@ -617,9 +668,22 @@ func TestSimulationsAreOfWhatWouldBeMined(t *testing.T) {
 	}
 }
 
+// feeRisesAbove has the next block cost more than was bid for a payment.
+func (m *market) feeRisesAbove(method *Method, p mpp.Payment) {
+	m.Helper()
+	a, err := method.reopen(p)
+	if err != nil {
+		m.Fatal(err)
+	}
+	m.call(nil, "anvil_setNextBlockBaseFeePerGas", (*hexutil.Big)(new(big.Int).Add(sent(method, a).fees.most, big.NewInt(1e9))))
+}
+
 // submitFor is Broadcast at the expense of x.
 func (m *market) submitFor(x *account, method *Method, p mpp.Payment, detail string) {
 	m.Helper()
+	m.mu.Lock()
+	m.accounts[payment{method, p.ReplayKey}] = x
+	m.mu.Unlock()
 	p.Submissions = x.stored
 	if o, err := method.Broadcast(m.Context(), p, x); err != nil || o.State != mpp.Pending || !strings.HasPrefix(o.Detail, detail) {
 		m.Fatalf("submitted: %v, %v: %s; want %q", o.State, err, o.Detail, detail)
@@ -644,17 +708,17 @@ func TestSubmissionsAreAllowedAndStoredBeforeTheyAreSent(t *testing.T) {
 	x.full = false
 	m.submitFor(x, method, p, "submitted")
 	x.closed = true
-	m.call(nil, "anvil_setNextBlockBaseFeePerGas", "0x861c46800") // 36 gwei, more than is bid
+	m.feeRisesAbove(method, p)
 	m.mine(1)
 	m.wait(patience)
 	m.submitFor(x, method, p, "submitted")
 	m.mine(1)
 	m.becomes(method, p, mpp.Settled, false)
-	if len(x.allowed) != 1 || len(x.stored) != 2 || x.stored[0].Nonce != x.stored[1].Nonce || x.stored[0].Gas != x.allowed[0] {
+	if len(x.allowed) != 1 || len(x.stored) != 2 || x.stored[0].Nonce != x.stored[1].Nonce {
 		t.Fatalf("allowed %v, stored %+v", x.allowed, x.stored)
 	}
-	if _, limit, _ := m.costs(common.HexToHash(x.stored[1].Transaction)); limit != x.allowed[0] {
-		t.Errorf("allowed %d gas, and the limit is %d", x.allowed[0], limit)
+	if _, limit, cost := m.costs(common.HexToHash(x.stored[1].Transaction)); limit != x.stored[0].Gas || cost.Cmp(x.allowed[0]) > 0 {
+		t.Errorf("allowed %d wei, paid %d; the limit is %d", x.allowed[0], cost, limit)
 	}
 }
 

@@ -122,7 +122,7 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 	if err := m.gas.ready(st); err != nil {
 		return err
 	}
-	_, _, _, refused := m.trial(ctx, a, st, pending)
+	_, _, refused := m.trial(ctx, a, st, pending)
 	no, ok := errors.AsType[*mpp.Rejection](refused)
 	if !ok || no.Reason != mpp.ReasonReverted {
 		return refused
@@ -162,18 +162,18 @@ func pendingBlock(result **node.Block) rpc.BatchElem {
 
 // trial has the node execute the transaction that would submit the authorisation, from our
 // account and with the fees that would be bid, on the pending block if the node has one. It
-// gives the gas that this takes, whether the payer's account has code, and the state of chain
-// and gas account at that time. It refuses with a *mpp.Rejection. The token asks code whether
-// a signature is its account's own, and the answer can differ when it costs us gas: see
-// [mpp.Expenses]. ErrUnavailable means that the result is not known.
-func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pending *node.Block) (_ *standing, gas uint64, hasCode bool, err error) {
+// gives the gas that this takes, and the state of chain and gas account at that time. It refuses
+// with a *mpp.Rejection. The token asks code whether a signature is its account's own, and the
+// answer can differ when it costs us gas: see [mpp.Expenses]. ErrUnavailable means that the
+// result is not known.
+func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pending *node.Block) (_ *standing, gas uint64, err error) {
 	at, block := "latest", st.block
 	if pending != nil && pending.Number != nil && pending.Height() > block.Height() {
 		at, block = "pending", pending
 	}
-	bid := m.gas.bid(st, m.gas.maxFee)
+	bid := bid(st, m.gas.maxFee, nil)
 	if block.BaseFee != nil && bid.most.Cmp((*big.Int)(block.BaseFee)) < 0 {
-		return nil, 0, false, node.Unavailable(errors.New("a unit of gas costs more than the most that is paid for one"))
+		return nil, 0, node.Unavailable(errors.New("a unit of gas costs more than the most that is paid for one"))
 	}
 	var estimate hexutil.Uint64
 	var code hexutil.Bytes
@@ -189,15 +189,15 @@ func (m *Method) trial(ctx context.Context, a *authorization, st *standing, pend
 	}
 	switch {
 	case err != nil:
-		return nil, 0, false, err
+		return nil, 0, err
 	case len(code) == 0 && !a.byKey(m.domain):
-		return nil, 0, false, a.undeployed()
+		return nil, 0, a.undeployed()
 	case questions[0].Error != nil:
-		return nil, 0, false, node.Refused(questions[0].Error)
+		return nil, 0, node.Refused(questions[0].Error)
 	case estimate == 0 || estimate > maxGas:
-		return nil, 0, false, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
-	case st.block.BaseFee != nil && st.price().Cmp(m.gas.highest(limit(uint64(estimate)), len(code) > 0)) > 0:
-		return nil, 0, false, mpp.Refuse(mpp.ReasonGas, "while gas costs as much as now, the account's code takes more of it than the ring pays for")
+		return nil, 0, node.Unavailable(errors.New("the node's estimate of gas cannot be true"))
+	case st.block.BaseFee != nil && st.price().Cmp(m.gas.affordable(limit(uint64(estimate)))) > 0:
+		return nil, 0, mpp.Refuse(mpp.ReasonGas, "while gas costs as much as now, this payment takes more of it than the ring pays for")
 	}
-	return st, uint64(estimate), len(code) > 0, nil
+	return st, uint64(estimate), nil
 }

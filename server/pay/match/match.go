@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-
 	"webring/core"
 	"webring/server/pay/mpp"
 	"webring/server/pay/node"
@@ -121,15 +119,12 @@ func Dial(network, url string) (Node, error) {
 	if err != nil || method == "" {
 		return nil, fmt.Errorf("match: %q is no network: give a method and a chain, such as tempo:42431", network)
 	}
-	if _, err := node.Dial(url, chain, 0); err != nil {
+	says, err := node.Dial(url, chain, 0)
+	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, payee string, since time.Time, found func(mpp.Transfer) error) (until time.Time, err error) {
-		token, account, _ := strings.Cut(payee, "/")
-		if !common.IsHexAddress(token) || !common.IsHexAddress(account) {
-			return until, fmt.Errorf("match: %q is no payee", payee)
-		}
-		payments, err := node.Connect(method, url, chain, common.HexToAddress(token), common.HexToAddress(account), depth, 0)
+		payments, err := node.Payments{Node: says, Depth: depth, Method: method}.At(payee)
 		if err != nil {
 			return until, err
 		}

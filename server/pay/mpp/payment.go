@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"strings"
 	"time"
 )
@@ -44,6 +45,9 @@ type Payment struct {
 	Submissions []Submission `json:"submissions,omitempty"`
 }
 
+// Bound is p as its token logs it.
+func (p Payment) Bound() Bound { return Bound{p.Payer, p.Binding} }
+
 // Outlives says that p can be mined after ValidBefore.
 func (p Payment) Outlives() bool { return p.Endless || !p.Until.IsZero() }
 
@@ -62,18 +66,14 @@ type Submission struct {
 	Nonce       uint64 `json:"nonce"`       // of the account that pays for the gas
 	Gas         uint64 `json:"gas"`         // units that it can use at the most
 	Price       string `json:"price"`       // wei for a unit at the most, decimal
-	// Code says that the payer's account had code when this was signed.
-	Code bool `json:"code,omitempty"`
 }
 
 // Expenses decides what a method may submit for one payment at this service's expense,
 // and remembers what it has submitted.
 type Expenses interface {
-	// Allow says why the payment may not be submitted now by a transaction that can use
-	// so much gas; nil when it may. code says that the payer's account has code. Allow is
-	// not asked about the replacement of a transaction that waits to be mined: that has to
-	// be mined for those after it.
-	Allow(gas uint64, code bool) error
+	// Allow says why the payment may not be submitted now by a transaction that can cost so
+	// much wei, with all that replace it; nil when it may. Then the payment is charged with that.
+	Allow(most *big.Int) error
 	// Store remembers a transaction before it is sent. Without that it must not be sent.
 	Store(s Submission) error
 }
@@ -141,8 +141,8 @@ var stateNames = [...]string{"pending", "settled", "failed", "mismatched", "gone
 type Outcome struct {
 	State State
 	// Deep says that no reorganisation within the method's depth can change State any
-	// more. Failed, Mismatched and Gone are always deep, but for a method's Seen; Settled
-	// comes at once, and may be asked for again until it is deep.
+	// more. Failed, Mismatched and Gone are deep, if the payment is stored; Settled comes at
+	// once, and may be asked for again until it is deep.
 	Deep bool
 	// Over is the time of the newest block, by which a Gone payment cannot be mined any more; the
 	// zero time if something else than the time shows that.
@@ -169,11 +169,6 @@ type Waste struct {
 	Transaction string `json:"transaction"` // lower-case 0x hash
 	Gas         uint64 `json:"gas"`         // units
 	Wei         string `json:"wei"`         // what they cost, decimal
-	// Code is that of the submission.
-	Code bool `json:"code,omitempty"`
-	// Late says that the transaction was mined after the payment's validity, which
-	// was long enough: its payer is not to blame.
-	Late bool `json:"late,omitempty"`
 }
 
 // Transfer is money that reached the recipient, as a network shows it: what one
@@ -221,7 +216,6 @@ const (
 	ReasonSigner    = "wrong_signer"
 	ReasonKey       = "key_not_allowed"
 	ReasonForm      = "unsupported_form"
-	ReasonCode      = "account_has_code"
 	ReasonAbsent    = "account_not_deployed"
 	ReasonExpired   = "expired"
 	ReasonEarly     = "not_yet_valid"
@@ -236,7 +230,7 @@ const (
 // Reasons lists them all.
 func Reasons() []string {
 	return []string{ReasonFunds, ReasonFee, ReasonGas, ReasonChain, ReasonToken, ReasonRecipient, ReasonAmount, ReasonChallenge,
-		ReasonSigner, ReasonKey, ReasonForm, ReasonCode, ReasonAbsent, ReasonExpired, ReasonEarly, ReasonLong, ReasonUsed, ReasonNonce, ReasonReverted, ReasonNotMined,
+		ReasonSigner, ReasonKey, ReasonForm, ReasonAbsent, ReasonExpired, ReasonEarly, ReasonLong, ReasonUsed, ReasonNonce, ReasonReverted, ReasonNotMined,
 		ReasonWaste}
 }
 

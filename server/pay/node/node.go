@@ -244,15 +244,6 @@ func (n *Node) Recent(ctx context.Context, others ...rpc.BatchElem) (*Block, err
 	return s.Block, n.Ask(ctx, others...)
 }
 
-// Clock is the time of the newest block. [Node.Recent] gives that block for a second.
-func (n *Node) Clock(ctx context.Context) (time.Time, error) {
-	newest, err := n.Newest(ctx)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return newest.Time(), nil
-}
-
 // firstStep is by how many blocks [Node.FirstSince] first goes back.
 const firstStep = 64
 
@@ -303,18 +294,18 @@ func (n *Node) FirstSince(ctx context.Context, last uint64, second int64) (uint6
 	return low, missing
 }
 
-// Stays reports whether the block of a receipt has depth blocks on top, up to newest,
-// and is still on the chain. The receipt has passed [Receipt.Check].
-func (n *Node) Stays(ctx context.Context, newest *Block, r *Receipt, depth uint64) (bool, error) {
+// Deep gives the block of a receipt if it has depth blocks on top, up to newest, and is still
+// on the chain; otherwise nil. The receipt has passed [Receipt.Check].
+func (n *Node) Deep(ctx context.Context, newest *Block, r *Receipt, depth uint64) (*Block, error) {
 	at := uint64(*r.BlockNumber)
 	if newest.Height() < at || newest.Height()-at < depth {
-		return false, nil
+		return nil, nil
 	}
 	b, err := n.BlockAt(ctx, at)
-	if err != nil {
-		return false, err
+	if err != nil || *b.Hash != *r.BlockHash {
+		return nil, err
 	}
-	return *b.Hash == *r.BlockHash, nil
+	return b, nil
 }
 
 // DeepAfter gives a block later than second (Unix time) with depth blocks on top, or

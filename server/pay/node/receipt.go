@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -43,51 +44,52 @@ func (l Log) Is(contract common.Address, data []byte, topics ...common.Hash) boo
 // receipt has passed [Receipt.Check]; it is nil if the transaction is not mined. All
 // errors are [mpp.ErrUnavailable], also for a node that has the transaction in a block
 // and has dropped its receipt.
-func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
+func (n *Node) ReceiptOf(ctx context.Context, hash common.Hash) (*Block, *Receipt, error) {
 	// In this order, a transaction that is mined in between has a receipt.
 	var tx struct {
 		BlockNumber *hexutil.Uint64 `json:"blockNumber"`
 	}
-	questions := []rpc.BatchElem{
-		{Method: "eth_getTransactionByHash", Args: []any{hash}, Result: &tx},
-		{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got},
+	first := []rpc.BatchElem{{Method: "eth_getTransactionByHash", Args: []any{hash}, Result: &tx}}
+	newest, mined, err := Receipts(ctx, n.Head, []common.Hash{hash}, first...)
+	if err != nil || mined[hash] != nil {
+		return newest, mined[hash], err
 	}
-	if newest, err = n.Head(ctx, questions...); err != nil {
+	if err := FirstError(first...); err != nil {
 		return nil, nil, err
 	}
-	if err := FirstError(questions[1]); err != nil {
-		return nil, nil, err
+	if tx.BlockNumber != nil {
+		return nil, nil, Unavailable(errors.New("the node has the transaction and not its receipt; ask one that keeps receipts"))
 	}
-	if got == nil {
-		if err := FirstError(questions[0]); err != nil {
-			return nil, nil, err
-		}
-		if tx.BlockNumber != nil {
-			return nil, nil, Unavailable(errors.New("the node has the transaction and not its receipt; ask one that keeps receipts"))
-		}
-		return newest, nil, nil
-	}
-	if err := got.Check(hash); err != nil {
-		return nil, nil, Unavailable(err)
-	}
-	return newest, got, nil
+	return newest, nil, nil
 }
 
-// RecentReceipt asks for the receipt of a transaction with one question, and gives a
-// block that was the newest up to a second ago. The receipt has passed
-// [Receipt.Check]; nil says only that the node has none now.
-func (n *Node) RecentReceipt(ctx context.Context, hash common.Hash) (newest *Block, got *Receipt, err error) {
-	question := []rpc.BatchElem{{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &got}}
-	if newest, err = n.Recent(ctx, question...); err != nil {
+// Receipts asks for the newest block, by [Node.Head] or [Node.Recent], then some other questions, and
+// then for the receipts of transactions. It gives those of mined transactions; they have passed
+// [Receipt.Check]. The errors of the other questions stay in them.
+func Receipts(ctx context.Context, ask func(context.Context, ...rpc.BatchElem) (*Block, error), hashes []common.Hash, others ...rpc.BatchElem) (newest *Block, mined map[common.Hash]*Receipt, err error) {
+	receipts := make([]*Receipt, len(hashes))
+	questions := slices.Clone(others)
+	for i, hash := range hashes {
+		questions = append(questions, rpc.BatchElem{Method: "eth_getTransactionReceipt", Args: []any{hash}, Result: &receipts[i]})
+	}
+	if newest, err = ask(ctx, questions...); err != nil {
 		return nil, nil, err
 	}
-	if err := FirstError(question...); err != nil || got == nil {
-		return newest, nil, err
+	copy(others, questions)
+	if err := FirstError(questions[len(others):]...); err != nil {
+		return nil, nil, err
 	}
-	if err := got.Check(hash); err != nil {
-		return nil, nil, Unavailable(err)
+	mined = map[common.Hash]*Receipt{}
+	for i, r := range receipts {
+		if r == nil {
+			continue
+		}
+		if err := r.Check(hashes[i]); err != nil {
+			return nil, nil, Unavailable(err)
+		}
+		mined[hashes[i]] = r
 	}
-	return newest, got, nil
+	return newest, mined, nil
 }
 
 // Check refuses a receipt that cannot be that of the transaction with this hash: one
@@ -109,12 +111,20 @@ func (r *Receipt) Check(hash common.Hash) error {
 	return nil
 }
 
+// SearchBack is how long before its end a payment that is stored may at the earliest have been made, with
+// much to spare: it ends no later than its challenge, which lives five minutes at most, or two minutes
+// after it was first seen unused here.
+const SearchBack = 15 * time.Minute
+
 // longestRange is how many blocks one search covers at most; nodes have such limits.
 const longestRange = 2000
 
 // goodSearches is the number of successful searches after which the next one covers
 // twice as many blocks: the failure that made them shorter may have been a fault.
 const goodSearches = 16
+
+// ErrWentBack says that a node lacks a block that decides, or the end of what is searched.
+var ErrWentBack = Unavailable(errors.New("the node has gone back before the block that decides"))
 
 // ErrEnough is what the receiver of [Node.Logs] returns to end the search
 // without an error.
@@ -146,7 +156,7 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		case errors.Is(err, ErrEnough):
 			return nil // found needs no more, even if logs are missing
 		case newest.Height() < last+depth:
-			return Unavailable(errors.New("the node has gone back before the end of what is searched"))
+			return ErrWentBack
 		case !kept:
 			return Unavailable(errors.New("the node keeps no receipts of the time that is searched; ask one that does, or about a later time"))
 		case err != nil:
@@ -158,6 +168,30 @@ func (n *Node) Logs(ctx context.Context, from, to, depth uint64, contract common
 		}
 	}
 	return nil
+}
+
+// First gives the first log of [Node.Logs] that is the one looked for, with the receipt of its
+// transaction and the newest block then; nil if there is none. The receipt has passed
+// [Receipt.Check].
+func (n *Node) First(ctx context.Context, from, to, depth uint64, contract common.Address, topics []any, is func(Log) bool) (l *Log, newest *Block, r *Receipt, err error) {
+	err = n.Logs(ctx, from, to, depth, contract, topics, func(logs []Log) error {
+		at := slices.IndexFunc(logs, is)
+		if at < 0 {
+			return nil
+		}
+		l = &logs[at]
+		return ErrEnough
+	})
+	if err != nil || l == nil {
+		return nil, nil, nil, err
+	}
+	if l.TxHash == nil {
+		return nil, nil, nil, Unavailable(errors.New("the node does not say which transaction an event is of"))
+	}
+	if newest, r, err = n.ReceiptOf(ctx, *l.TxHash); err == nil && r == nil {
+		err = Unavailable(errors.New("the node has an event and not its transaction"))
+	}
+	return l, newest, r, err
 }
 
 // logs is one search. kept reports whether the same node has the receipt of probe.

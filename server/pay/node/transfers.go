@@ -22,7 +22,6 @@ type Payments struct {
 	Node             *Node
 	Token, Recipient common.Address
 	Depth            uint64 // blocks on top after which a block is taken to stay
-	Account          string // what stands before an address to name an account: "did:pkh:eip155:1:"
 	Method           string
 }
 
@@ -37,7 +36,7 @@ func Connect(method, address string, chain uint64, token, recipient common.Addre
 	case recipient == (common.Address{}):
 		return p, errors.New(method + ": the recipient is missing")
 	}
-	p = Payments{Token: token, Recipient: recipient, Depth: depth, Account: fmt.Sprintf("did:pkh:eip155:%d:", chain), Method: method}
+	p = Payments{Token: token, Recipient: recipient, Depth: depth, Method: method}
 	p.Node, err = Dial(address, chain, timeout)
 	return p, err
 }
@@ -51,9 +50,12 @@ func (p Payments) Network() string { return p.Method + ":" + strconv.FormatUint(
 // Pace is the usual time between two blocks; see [Node.Pace].
 func (p Payments) Pace() time.Duration { return p.Node.Pace() }
 
-// Signer names the account that has signed a credential. Another source than it is refused
-// with a *[mpp.Rejection].
+// Signer names the account that has signed a credential. Another source than it, and the
+// recipient itself, are refused with a *[mpp.Rejection].
 func (p Payments) Signer(source string, account common.Address) (payer string, err error) {
+	if account == p.Recipient {
+		return "", mpp.Refuse(mpp.ReasonSigner, "the account that is paid cannot pay")
+	}
 	payer = p.Payer(account)
 	// Addresses are hex in any case; the rest of a DID is exact.
 	if source != "" && !strings.EqualFold(source, payer) {
@@ -67,14 +69,15 @@ func (p Payments) Payee() string { return LowerHex(p.Token) + "/" + LowerHex(p.R
 
 // Received is [Payments.By] for another payee, in the form of [Payments.Payee].
 func (p Payments) Received(ctx context.Context, payee, reference string) (mpp.Transfer, error) {
-	p, err := p.at(payee)
+	p, err := p.At(payee)
 	if err != nil {
 		return mpp.Transfer{}, err
 	}
 	return p.By(ctx, reference)
 }
 
-func (p Payments) at(payee string) (Payments, error) {
+// At gives the payments to another payee, in the form of [Payments.Payee].
+func (p Payments) At(payee string) (Payments, error) {
 	token, account, _ := strings.Cut(payee, "/")
 	if !common.IsHexAddress(token) || !common.IsHexAddress(account) {
 		return p, fmt.Errorf("node: %q is no payee", payee)
@@ -86,8 +89,11 @@ func (p Payments) at(payee string) (Payments, error) {
 // LowerHex spells an address without the checksum that its case can carry.
 func LowerHex(a common.Address) string { return "0x" + hex.EncodeToString(a[:]) }
 
+// Accounts is what stands before an address to name an account on a chain: "did:pkh:eip155:1:".
+func Accounts(chain uint64) string { return "did:pkh:eip155:" + strconv.FormatUint(chain, 10) + ":" }
+
 // Payer names an account as payments of it do.
-func (p Payments) Payer(account [20]byte) string { return p.Account + LowerHex(account) }
+func (p Payments) Payer(account [20]byte) string { return Accounts(p.Node.chain) + LowerHex(account) }
 
 // In is what the transaction of a receipt that passed [Receipt.Check] brought the
 // recipient, in whole cents.
@@ -106,7 +112,7 @@ func (p Payments) sum(hash common.Hash, logs []Log) (t mpp.Transfer, paid bool) 
 			continue
 		}
 		if t.Payer == "" {
-			t.Payer = p.Account + "0x" + hex.EncodeToString(l.Topics[1][12:])
+			t.Payer = p.Payer([20]byte(l.Topics[1][12:]))
 		}
 		senders[l.Topics[1]] = true
 		units.Add(units, new(big.Int).SetBytes(l.Data))
@@ -139,16 +145,12 @@ func (p Payments) By(ctx context.Context, reference string) (mpp.Transfer, error
 	if !paid || *got.Status != 1 {
 		return mpp.Transfer{}, mpp.ErrNoTransfer
 	}
-	at := uint64(*got.BlockNumber)
-	if newest.Height() < at || newest.Height()-at < p.Depth {
-		return mpp.Transfer{}, Unavailable(errors.New("the transaction is not final yet"))
-	}
-	block, err := p.Node.BlockAt(ctx, at)
-	if err != nil {
+	block, err := p.Node.Deep(ctx, newest, got, p.Depth)
+	switch {
+	case err != nil:
 		return mpp.Transfer{}, err
-	}
-	if *block.Hash != *got.BlockHash {
-		return mpp.Transfer{}, Unavailable(errors.New("the transaction's block is no longer on the chain"))
+	case block == nil:
+		return mpp.Transfer{}, Unavailable(errors.New("the transaction is not final yet"))
 	}
 	t.At = block.Time()
 	for _, l := range got.Logs {

@@ -178,7 +178,7 @@ func open(t *testing.T) (*chain, node.Payments) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c, node.Payments{Node: n, Token: token, Recipient: recipient, Depth: 2, Account: "did:"}
+	return c, node.Payments{Node: n, Token: token, Recipient: recipient, Depth: 2}
 }
 
 func at(block uint64) time.Time { return time.Unix(1_000_000+int64(block), 0).UTC() }
@@ -205,7 +205,7 @@ func TestTransfersAreFound(t *testing.T) {
 		got = append(got, fmt.Sprint(x.Reference[:4], x.Payer, " ", x.Cents, " ", x.At.Equal(at(100)) || x.At.Equal(at(2500)) || x.At.Equal(at(4998))))
 		return nil
 	})
-	want := "[0x01did:" + fmt.Sprintf("%#x", payer[:]) + " 100 true 0x02did:" + fmt.Sprintf("%#x", payer[:]) + " 150 true 0x04did:" + fmt.Sprintf("%#x", payer[:]) + " 2 true]"
+	want := "[0x01did:pkh:eip155:7:" + fmt.Sprintf("%#x", payer[:]) + " 100 true 0x02did:pkh:eip155:7:" + fmt.Sprintf("%#x", payer[:]) + " 150 true 0x04did:pkh:eip155:7:" + fmt.Sprintf("%#x", payer[:]) + " 2 true]"
 	if err != nil || fmt.Sprint(got) != want || !until.Equal(at(4998)) {
 		t.Errorf("%v until %v, %v\nwant %s", got, until, err, want)
 	}

@@ -173,6 +173,9 @@ func Take(m interface {
 	if err != nil {
 		return mpp.Payment{}, err
 	}
+	if p.Binding == "" {
+		return mpp.Payment{}, errors.New("paytest: nothing binds the payment to its event")
+	}
 	expires, err := c.Challenge.ExpiresAt()
 	if err != nil {
 		return mpp.Payment{}, err

@@ -117,13 +117,13 @@ func (m *market) settle(name string, method *tempo.Method, p mpp.Payment) {
 		do   func() (mpp.Outcome, error)
 	}{
 		{"broadcast", func() (mpp.Outcome, error) { return method.Broadcast(m.Context(), p, nil) }},
-		{"outcome", func() (mpp.Outcome, error) { return method.Outcome(m.Context(), p) }},
+		{"outcome", func() (mpp.Outcome, error) { return method.Outcome(m.Context(), p, time.Time{}) }},
 	} {
 		if got, err := step.do(); err != nil || got.State != mpp.Settled {
 			m.Fatalf("%s: %s: %v, %v: %s", name, step.name, got.State, err, got.Detail)
 		}
 	}
-	if got, err := method.Seen(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || got.State != mpp.Settled {
+	if got, err := method.Outcome(m.Context(), p, time.Now().Add(-5*time.Minute)); err != nil || got.State != mpp.Settled {
 		m.Errorf("%s: seen as %v, %v: %s", name, got.State, err, got.Detail)
 	}
 	// Sent again, it stays one payment.
@@ -197,6 +197,12 @@ func TestOnARealChain(t *testing.T) {
 		d.KeyAuthorization = []any{terms, root.Sign(crypto.Keccak256(encoded))}
 	}))
 	m.settle("keychain, authorized before", method, m.decode(method, root, underKeychain))
+	later := paytest.Tempo{Key: newKey(t)}
+	m.settle("the account's own key, and an authorization", method, m.decode(method, root, permitting(root.Sign, uint64(devchain.ChainID), []byte{}, later.Address())))
+	m.settle("the key that it authorized", method, m.decode(method, root, signedFor(root.Address(), later.Sign)))
+	m.settle("access list", method, m.decode(method, wallet(4), func(d *paytest.TempoDraft) {
+		d.AccessList = []any{[]any{devchain.PathUSD, [][]byte{make([]byte, 32)}}}
+	}))
 
 	// 37: wallets that cannot pay.
 	for _, c := range []struct {
@@ -206,6 +212,7 @@ func TestOnARealChain(t *testing.T) {
 		{"empty wallet", mpp.ReasonFunds, m.decode(method, paytest.Tempo{Key: newKey(t)})},
 		{"too little gas", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.Gas = uint64(22_000) })},
 		{"cap under base fee", mpp.ReasonFee, m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(1) })},
+		{"no fee", mpp.ReasonFee, m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.MaxPriorityFee, d.MaxFee = uint64(0), uint64(0) })},
 		{"a nonce of T12", mpp.ReasonForm, m.decode(method, wallet(4), paytest.AnyNonce(1))},
 		{"a validBefore of T11", mpp.ReasonLong, m.decode(method, wallet(4), paytest.EndsIn(80))},
 		{"no such fee token", "", m.decode(method, wallet(4), func(d *paytest.TempoDraft) { d.FeeToken = root.Address().Bytes() })},
@@ -240,7 +247,7 @@ func TestOnARealChain(t *testing.T) {
 				t.Errorf("%v: broadcast: %v, %v: %s", state, got.State, err, got.Detail)
 			}
 		}
-		if got, err := method.Outcome(t.Context(), p); err != nil || got.State != mpp.Pending {
+		if got, err := method.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Pending {
 			t.Errorf("%v: too early: %v, %v: %s", state, got.State, err, got.Detail)
 		}
 	}
@@ -250,18 +257,18 @@ func TestOnARealChain(t *testing.T) {
 	m.call(nil, "evm_increaseTime", 120)
 	m.call(nil, "anvil_mine", 3)
 	for state, p := range unpaid {
-		if got, err := method.Outcome(t.Context(), p); err != nil || got.State != state || !got.Deep {
+		if got, err := method.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != state || !got.Deep {
 			t.Errorf("%v: %v (deep %v), %v: %s", state, got.State, got.Deep, err, got.Detail)
 		}
 	}
-	if got, err := method.Outcome(t.Context(), deep); err != nil || got.State != mpp.Settled || !got.Deep {
+	if got, err := method.Outcome(t.Context(), deep, time.Time{}); err != nil || got.State != mpp.Settled || !got.Deep {
 		t.Errorf("settled long ago: %v (deep %v), %v: %s", got.State, got.Deep, err, got.Detail)
 	}
 	// Too late, it is not taken any more.
 	if got, err := method.Broadcast(t.Context(), unpaid[mpp.Gone], nil); err != nil || got.State != mpp.Pending {
 		t.Errorf("sent too late: %v, %v: %s", got.State, err, got.Detail)
 	}
-	if got, err := method.Outcome(t.Context(), unpaid[mpp.Gone]); err != nil || got.State != mpp.Gone {
+	if got, err := method.Outcome(t.Context(), unpaid[mpp.Gone], time.Time{}); err != nil || got.State != mpp.Gone {
 		t.Errorf("sent too late, outcome: %v, %v: %s", got.State, err, got.Detail)
 	}
 }
@@ -338,11 +345,11 @@ func (m *market) lanes(method *tempo.Method) {
 		if same {
 			want, reference = mpp.Settled, crypto.Keccak256Hash(raw).Hex()
 		}
-		if got, err := method.Outcome(m.Context(), p); err != nil || got.State != want || got.Reference != reference || !got.Deep {
+		if got, err := method.Outcome(m.Context(), p, time.Time{}); err != nil || got.State != want || got.Reference != reference || !got.Deep {
 			m.Errorf("replaced by one that %s: %+v, %v", name, got, err)
 		}
 	}
-	if got, err := method.Outcome(m.Context(), first); err != nil || got.State != mpp.Settled || !got.Deep {
+	if got, err := method.Outcome(m.Context(), first, time.Time{}); err != nil || got.State != mpp.Settled || !got.Deep {
 		m.Errorf("the first one, later: %+v, %v", got, err)
 	}
 }
@@ -512,6 +519,7 @@ func TestWhatNoBlockTakesIsRefused(t *testing.T) {
 		}}},
 		{name: "a fee token without a balance", by: poor, changes: alters{func(d *draft) { d.FeeToken = devchain.AlphaUSD[:] }}},
 		{name: "validBefore beyond the chain's window", by: root, changes: alters{func(d *draft) { d.ValidBefore = uint64(time.Now().Unix() + 60) }}},
+		{name: "authorized again by the account's own key", by: root, changes: alters{permitting(root.Sign, chain, []byte{}, inUse.Address())}},
 		{name: "authorized again", by: root, changes: alters{signedFor(root.Address(), inUse.Sign), permitting(root.Sign, chain, []byte{}, inUse.Address())}},
 		{name: "revoked", by: root, changes: alters{signedFor(root.Address(), revoked.Sign)}},
 		{name: "revoked and authorized again", by: root, changes: alters{signedFor(root.Address(), revoked.Sign), permitting(root.Sign, chain, []byte{}, revoked.Address())}},

@@ -83,12 +83,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"23: fee payer signed", verify, "pays no fees", func(d *d) { d.FeePayer = []any{uint64(0), uint64(1), uint64(2)} }},
 		{"24: trailing byte", verify, "canonical RLP", func(d *d) { d.Wire = func(raw []byte) []byte { return append(raw, 0) } }},
 		{"24: last byte missing", verify, "canonical RLP", func(d *d) { d.Wire = func(raw []byte) []byte { return raw[:len(raw)-1] } }},
-		{"24: leading zero in an integer", verify, "integers are not canonical", func(d *d) { d.Gas = rlp.RawValue{0x82, 0x00, 0xff} }},
-		{"24: zero as a byte", verify, "integers are not canonical", func(d *d) { d.Nonce = rlp.RawValue{0x00} }},
+		{"24: leading zero in an integer", verify, "canonical RLP", func(d *d) { d.Gas = rlp.RawValue{0x82, 0x00, 0xff} }},
+		{"24: zero as a byte", verify, "canonical RLP", func(d *d) { d.Nonce = rlp.RawValue{0x00} }},
 		{"24: short string in long form", verify, "canonical RLP", func(d *d) { d.Gas = rlp.RawValue{0xb8, 0x01, 0xff} }},
 		{"24: single byte with a prefix", verify, "canonical RLP", func(d *d) { d.Gas = rlp.RawValue{0x81, 0x01} }},
-		{"24: fee with a leading zero", verify, "integers are not canonical", func(d *d) { d.MaxFee = []byte{0, 1} }},
-		{"24: fee of 17 bytes", verify, "integers are not canonical", func(d *d) { d.MaxFee = bytes.Repeat([]byte{1}, 17) }},
+		{"24: fee with a leading zero", verify, "canonical RLP", func(d *d) { d.MaxFee = []byte{0, 1} }},
+		{"24: fee of 17 bytes", verify, "fee is out of range", func(d *d) { d.MaxFee = bytes.Repeat([]byte{1}, 17) }},
 		{"24: list of calls in long form", verify, "canonical RLP", func(d *d) {
 			d.Wire = func(raw []byte) []byte { return lengthen(raw) }
 		}},
@@ -135,15 +135,17 @@ func TestDecodeRefuses(t *testing.T) {
 		}},
 		{"no call", verify, "exactly one call", func(d *d) { d.Calls = []any{} }},
 		{"call with value", verify, "no value", func(d *d) { d.Value = uint64(1) }},
-		{"call that creates", verify, "malformed", func(d *d) { d.Calls = []any{[]any{[]byte{}, uint64(0), calldata}} }},
-		{"call of two parts", verify, "malformed", func(d *d) { d.Calls = []any{[]any{token, uint64(0)}} }},
-		{"access list", verify, "must be empty", func(d *d) { d.AccessList = []any{[]any{token, []any{}}} }},
+		{"call that creates", verify, "canonical RLP", func(d *d) { d.Calls = []any{[]any{[]byte{}, uint64(0), calldata}} }},
+		{"call of two parts", verify, "canonical RLP", func(d *d) { d.Calls = []any{[]any{token, uint64(0)}} }},
+		{"access list of no contract", verify, "canonical RLP", func(d *d) { d.AccessList = []any{[]any{[]byte{1}, []any{}}} }},
+		{"access list of no slot", verify, "canonical RLP", func(d *d) { d.AccessList = []any{[]any{token, []any{[]byte{1}}}} }},
+		{"access list of three parts", verify, "canonical RLP", func(d *d) { d.AccessList = []any{[]any{token, []any{}, uint64(0)}} }},
+		{"no access list", verify, "canonical RLP", func(d *d) { d.AccessList = []byte{} }},
 		{"authorization list", verify, "must be empty", func(d *d) { d.AuthorizationList = []any{[]any{}} }},
 		{"fee token no address", verify, "fee token", func(d *d) { d.FeeToken = []byte{1} }},
 		{"gas without measure", verify, "gas is out of range", func(d *d) { d.Gas = uint64(1_000_000_000_000) }},
 		{"gas above the bound", verify, "gas is out of range", func(d *d) { d.Gas = uint64(maxGas + 1) }},
 		{"gas below any transaction's", verify, "gas is out of range", func(d *d) { d.Gas = uint64(minGas - 1) }},
-		{"no fee", verify, "offers no fee", func(d *d) { d.MaxFee, d.MaxPriorityFee = uint64(0), uint64(0) }},
 		{"keychain of the old form", verify, "no longer", func(d *d) {
 			d.Sign = func(digest []byte) []byte {
 				return append(append([]byte{3}, w.Address().Bytes()...), w.Sign(digest)...)
@@ -258,6 +260,10 @@ func TestDecodeAccepts(t *testing.T) {
 		"client's memo":   func(d *paytest.TempoDraft) { copy(d.Memo[15:25], "our client") },
 		"source in lower": func(d *paytest.TempoDraft) { d.Source = strings.ToLower(d.Source) },
 		"fee of 16 bytes": func(d *paytest.TempoDraft) { d.MaxFee = bytes.Repeat([]byte{1}, 16) },
+		"no fee":          func(d *paytest.TempoDraft) { d.MaxFee, d.MaxPriorityFee = uint64(0), uint64(0) },
+		"access list": func(d *paytest.TempoDraft) {
+			d.AccessList = []any{[]any{token, [][]byte{make([]byte, 32)}}, []any{stranger, []any{}}}
+		},
 	} {
 		if _, err := take(m, wallet(7).Pay(c, change), now); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -338,4 +344,15 @@ func FuzzDecodeTransaction(f *testing.F) {
 			t.Fatalf("the canonical form is not canonical: %v", err)
 		}
 	})
+}
+
+// An account that pays itself brings nothing, today's recipient or an earlier one.
+func TestTheRecipientCannotPayItself(t *testing.T) {
+	before := newMethod(t, Config{Currency: token, Recipient: wallet(7).Address()})
+	for name, m := range map[string]*Method{"today": before, "earlier": newMethod(t, Config{Currency: token, Recipient: recipient})} {
+		_, err := take(m, wallet(7).Pay(challenge(t, before)), now)
+		if no, refused := errors.AsType[*mpp.Rejection](err); !refused || no.Reason != mpp.ReasonSigner {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

@@ -2,9 +2,9 @@ package tempo
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
 	"math/big"
-	"slices"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -15,22 +15,32 @@ import (
 )
 
 // permission is what the account's own key lets an access key do. It comes
-// along with the first transaction that the access key signs:
+// along with the first transaction that the access key signs, or with one that the
+// account's own key signs:
 //
 //	[[chainId, keyType, keyId, expiry?, limits?, calls?, witness?], signature]
 //
 // signed over Keccak-256 of the inner list. An absent member is left out at the
 // end of the list and is the empty string before another. The chain knows more
 // members (administrators, the account); a payment has no use for them.
+//
+// Its JSON is what nodes take in a simulation.
 type permission struct {
-	ChainID uint64
-	KeyType uint8 // an index of kinds
-	KeyID   common.Address
-	Expiry  uint64            `rlp:"optional"`           // Unix seconds; 0: never
-	Limits  *[]spendingLimit  `rlp:"optional,nilString"` // nil: none; empty: nothing may be spent
-	Calls   *[]permittedCalls `rlp:"optional,nilString"` // nil: all; empty: none
-	Witness *common.Hash      `rlp:"optional,nilString"` // what else the account has signed with it (TIP-1053): a sign-in, say; nil: nothing
+	ChainID   hexutil.Uint64    `json:"chainId"`
+	KeyType   keyType           `json:"keyType"`
+	KeyID     common.Address    `json:"keyId"`
+	Expiry    hexutil.Uint64    `json:"expiry,omitzero" rlp:"optional"`                  // Unix seconds; 0: never
+	Limits    *[]spendingLimit  `json:"limits,omitempty" rlp:"optional,nilString"`       // nil: none; an empty list is not read
+	Calls     *[]permittedCalls `json:"allowedCalls,omitempty" rlp:"optional,nilString"` // nil: all; an empty list is not read
+	Witness   *common.Hash      `json:"witness,omitempty" rlp:"optional,nilString"`      // what else the account has signed with it (TIP-1053): a sign-in, say; nil: nothing
+	Signature map[string]any    `json:"signature" rlp:"-"`                               // by the account
 }
+
+// keyType is the number of a kind of key, an index of kinds.
+type keyType uint8
+
+// MarshalText names the kind.
+func (t keyType) MarshalText() ([]byte, error) { return []byte(kinds[t]), nil }
 
 // spendingLimit bounds what a key may spend of a token, in all or in a period.
 type spendingLimit struct {
@@ -39,18 +49,33 @@ type spendingLimit struct {
 	Period uint64 `rlp:"optional"` // seconds; 0: once for all
 }
 
+// MarshalJSON writes numbers as nodes take them.
+func (l spendingLimit) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Token  common.Address `json:"token"`
+		Limit  *hexutil.Big   `json:"limit"`
+		Period hexutil.Uint64 `json:"period,omitzero"`
+	}{l.Token, (*hexutil.Big)(l.Limit), hexutil.Uint64(l.Period)})
+}
+
 // permittedCalls lets a key call a contract: all of it if there are no rules.
 type permittedCalls struct {
-	Target common.Address
-	Rules  []permittedFunction
+	Target common.Address      `json:"target"`
+	Rules  []permittedFunction `json:"selectorRules,omitempty"`
 }
 
 // permittedFunction lets a key call one function, for any recipient if none is
 // named.
 type permittedFunction struct {
-	Selector   [4]byte
-	Recipients []common.Address
+	Selector   function         `json:"selector"`
+	Recipients []common.Address `json:"recipients,omitempty"`
 }
+
+// function names a function.
+type function [4]byte
+
+// MarshalText writes it in hexadecimal.
+func (f function) MarshalText() ([]byte, error) { return hexutil.Bytes(f[:]).MarshalText() }
 
 // kinds are the kinds of keys in the order of their numbers on the chain.
 var kinds = []string{"secp256k1", "p256", "webAuthn"}
@@ -58,51 +83,47 @@ var kinds = []string{"secp256k1", "p256", "webAuthn"}
 // readPermission checks the permission that a transaction brings along for the
 // access key that signed it. A permission that the chain does not take makes a
 // transaction that can never be mined but would hold a URL, so it is read as
-// the chain reads it: one spelling, nothing unknown.
-//
-// A transaction that the account signs itself may on the chain carry a
-// permission for any key. No client pays that way, and every flaw of such a
-// permission would be as fatal, so it is refused.
+// the chain reads it: one spelling, nothing unknown. What it lets another key spend does not
+// bound a transaction that the account signs itself.
 func (tx *transaction) readPermission(field []byte) error {
 	bad := mpp.Refuse(mpp.ReasonKey, "the key authorization does not fit the transaction")
-	parts, err := readList(field)
-	if err != nil || len(parts) != 2 || tx.accessKey == nil {
-		return bad
+	var parts struct {
+		Terms     rlp.RawValue
+		Signature []byte
 	}
 	var p permission
-	if rlp.DecodeBytes(parts[0], &p) != nil {
+	if rlp.DecodeBytes(field, &parts) != nil || rlp.DecodeBytes(parts.Terms, &p) != nil {
 		return bad
 	}
 	// The decoder takes absent members that are spelt out; the chain does not.
-	if again, err := rlp.EncodeToBytes(&p); err != nil || !bytes.Equal(again, parts[0]) {
+	if again, err := rlp.EncodeToBytes(&p); err != nil || !bytes.Equal(again, parts.Terms) {
 		return bad
 	}
+	own := tx.accessKey == nil
 	switch {
-	case p.ChainID != tx.chainID, p.KeyID != *tx.accessKey,
-		int(p.KeyType) != slices.Index(kinds, tx.keyKind),
-		p.Expiry != 0 && p.Expiry < tx.validBefore,
-		p.Limits != nil && !tx.within(*p.Limits),
+	case uint64(p.ChainID) != tx.ChainID, int(p.KeyType) >= len(kinds),
+		own && p.KeyID == (common.Address{}),
+		!own && (p.KeyID != *tx.accessKey || kinds[p.KeyType] != tx.keyKind),
+		p.Expiry != 0 && uint64(p.Expiry) < tx.ValidBefore,
+		p.Limits != nil && !tx.within(*p.Limits, own),
 		p.Calls != nil && !distinct(*p.Calls):
-		return bad
-	}
-	sig, err := readString(parts[1])
-	if err != nil {
 		return bad
 	}
 	// Another spelling of this signature would change the bytes that the
 	// access key has signed, once the chain has spelt it its own way.
-	by, err := readPrimitive(sig, crypto.Keccak256Hash(parts[0]))
-	if err != nil || by.sender != tx.sender || !bytes.Equal(by.canonical, sig) {
+	by, err := readPrimitive(parts.Signature, crypto.Keccak256Hash(parts.Terms))
+	if err != nil || by.sender != tx.sender || !bytes.Equal(by.canonical, parts.Signature) {
 		return bad
 	}
-	tx.permission, tx.permissionBy = &p, by
+	p.Signature = by.rpc()
+	tx.permission = &p
 	return nil
 }
 
 // within says that the limits are the chain's, one to a token and below 2¹²⁸,
-// and leave room for the payment and its fee. The chain refuses a key that
-// cannot pay the fee; the rest would be mined and revert.
-func (tx *transaction) within(limits []spendingLimit) bool {
+// and leave room for the payment and its fee, unless the account signs with its own key. The
+// chain refuses a key that cannot pay the fee; the rest would be mined and revert.
+func (tx *transaction) within(limits []spendingLimit, own bool) bool {
 	left := make(map[common.Address]*big.Int)
 	for _, l := range limits {
 		if left[l.Token] != nil || l.Limit.BitLen() > 128 {
@@ -111,7 +132,7 @@ func (tx *transaction) within(limits []spendingLimit) bool {
 		left[l.Token] = l.Limit
 	}
 	for token, spent := range tx.spends() {
-		if left[token] == nil || left[token].Cmp(spent) < 0 {
+		if !own && (left[token] == nil || left[token].Cmp(spent) < 0) {
 			return false
 		}
 	}
@@ -123,16 +144,16 @@ func (tx *transaction) within(limits []spendingLimit) bool {
 // is taken to be the one that the chain takes without a setting: the currency, or, with a
 // swap, the first of all tokens.
 func (tx *transaction) spends() map[common.Address]*big.Int {
-	fee := new(big.Int).Mul(new(big.Int).SetUint64(tx.gas), tx.maxFee)
+	fee := new(big.Int).Mul(new(big.Int).SetUint64(tx.Gas), tx.MaxFee)
 	fee.Add(fee, big.NewInt(feeScale-1)).Div(fee, big.NewInt(feeScale))
 	spent := map[common.Address]*big.Int{tx.token: new(big.Int).SetUint64(tx.amount)}
 	feeToken := tx.token
 	if tx.swap != nil {
-		spent[tx.swap.sold] = new(big.Int).SetUint64(tx.swap.approved)
+		spent[tx.swap.sold] = new(big.Int).Set(tx.swap.approved)
 		feeToken = firstToken
 	}
-	if len(tx.feeToken) != 0 {
-		feeToken = common.Address(tx.feeToken)
+	if len(tx.FeeToken) != 0 {
+		feeToken = common.Address(tx.FeeToken)
 	}
 	if spent[feeToken] == nil {
 		spent[feeToken] = new(big.Int)
@@ -178,49 +199,4 @@ func distinct(calls []permittedCalls) bool {
 		}
 	}
 	return len(targets) == 1+len(calls)
-}
-
-// rpc is the permission as nodes take it in a simulation.
-func (p *permission) rpc(by signed) map[string]any {
-	out := map[string]any{
-		"chainId": hexutil.Uint64(p.ChainID), "keyType": kinds[p.KeyType], "keyId": p.KeyID,
-		"expiry": nil, "signature": by.rpc(),
-	}
-	if p.Expiry != 0 {
-		out["expiry"] = hexutil.Uint64(p.Expiry)
-	}
-	if p.Limits != nil {
-		limits := []map[string]any{}
-		for _, l := range *p.Limits {
-			limit := map[string]any{"token": l.Token, "limit": (*hexutil.Big)(l.Limit)}
-			if l.Period != 0 {
-				limit["period"] = hexutil.Uint64(l.Period)
-			}
-			limits = append(limits, limit)
-		}
-		out["limits"] = limits
-	}
-	if p.Calls != nil {
-		calls := []map[string]any{}
-		for _, c := range *p.Calls {
-			call := map[string]any{"target": c.Target}
-			var rules []map[string]any
-			for _, f := range c.Rules {
-				rule := map[string]any{"selector": hexutil.Bytes(f.Selector[:])}
-				if len(f.Recipients) != 0 {
-					rule["recipients"] = f.Recipients
-				}
-				rules = append(rules, rule)
-			}
-			if rules != nil {
-				call["selectorRules"] = rules
-			}
-			calls = append(calls, call)
-		}
-		out["allowedCalls"] = calls
-	}
-	if p.Witness != nil {
-		out["witness"] = p.Witness.Hex()
-	}
-	return out
 }

@@ -36,16 +36,16 @@ const subblocks = 0x5b
 var nonces = common.HexToAddress("0x4e4f4e4345000000000000000000000000000000")
 
 // expiring says that the transaction is in the lane that does not count.
-func (tx *transaction) expiring() bool { return bytes.Equal(tx.nonceKey, expiringNonce) }
+func (tx *transaction) expiring() bool { return bytes.Equal(tx.NonceKey, expiringNonce) }
 
 // checkLane refuses what no lane takes.
 func (tx *transaction) checkLane() error {
-	switch key := tx.nonceKey; {
+	switch key := tx.NonceKey; {
 	case len(key) > 32 || len(key) > 0 && key[0] == 0:
 		return mpp.Refuse(mpp.ReasonForm, "the transaction's integers are not canonical")
 	case len(key) == 32 && key[0] == subblocks:
 		return mpp.Refuse(mpp.ReasonForm, "nonce keys that begin with the byte 5b are for validators")
-	case tx.expiring() && tx.validBefore == 0:
+	case tx.expiring() && tx.ValidBefore == 0:
 		return mpp.Refuse(mpp.ReasonLong, "the transaction has no validBefore, which the expiring nonce needs")
 	}
 	return nil
@@ -56,16 +56,16 @@ func (m *Method) nonceName(tx *transaction) string {
 	if tx.expiring() {
 		return ""
 	}
-	return fmt.Sprintf("%s:%s:%x:%d", m.Network(), node.LowerHex(tx.sender), tx.nonceKey, tx.nonce)
+	return fmt.Sprintf("%s:%s:%x:%d", m.Network(), node.LowerHex(tx.sender), tx.NonceKey, tx.Nonce)
 }
 
 // askNext asks for the next nonce of the transaction's lane as of a block, a number or
 // "latest". [readNonce] reads what is said.
 func (tx *transaction) askNext(said *string, block any) rpc.BatchElem {
-	if len(tx.nonceKey) == 0 {
+	if len(tx.NonceKey) == 0 {
 		return rpc.BatchElem{Method: "eth_getTransactionCount", Result: said, Args: []any{tx.sender, block}}
 	}
-	q := node.Question(said, nonces, "getNonce(address,uint256)", node.Word(tx.sender), common.LeftPadBytes(tx.nonceKey, 32))
+	q := node.Question(said, nonces, "getNonce(address,uint256)", node.Word(tx.sender), common.LeftPadBytes(tx.NonceKey, 32))
 	q.Args[1] = block
 	return q
 }
@@ -87,9 +87,9 @@ func (tx *transaction) isNext(said string) error {
 	switch {
 	case err != nil:
 		return err
-	case tx.nonce < next:
+	case tx.Nonce < next:
 		return errUsed
-	case tx.nonce > next:
+	case tx.Nonce > next:
 		return mpp.Refuse(mpp.ReasonNonce, "the transaction's nonce is not the next one of the account, so it would wait for others; sign with the next nonce")
 	}
 	return nil
@@ -108,7 +108,7 @@ func (m *Method) Unused(ctx context.Context, p mpp.Payment) error {
 	if err := cmp.Or(m.Node.Ask(ctx, questions...), node.FirstError(questions...)); err != nil {
 		return err
 	}
-	if next, err := readNonce(said); err != nil || next <= tx.nonce {
+	if next, err := readNonce(said); err != nil || next <= tx.Nonce {
 		return err
 	}
 	return errUsed
@@ -126,7 +126,7 @@ func (m *Method) usedBy(ctx context.Context, tx *transaction, block uint64) (use
 		return false, nil, err
 	}
 	next, err := readNonce(said)
-	return next > tx.nonce, newest, err
+	return next > tx.Nonce, newest, err
 }
 
 // nonceUsed gives a deep block by which the transaction's nonce was used, by whatever
@@ -154,7 +154,7 @@ func (m *Method) firstUsed(ctx context.Context, tx *transaction, from, last uint
 		case err != nil:
 			return 0, err
 		case newest.Height() < last+m.Depth:
-			return 0, errWentBack
+			return 0, node.ErrWentBack
 		case used:
 			high = block
 		default:
@@ -163,5 +163,3 @@ func (m *Method) firstUsed(ctx context.Context, tx *transaction, from, last uint
 	}
 	return low, nil
 }
-
-var errWentBack = node.Unavailable(errors.New("the node has gone back before the block that decides"))

@@ -9,6 +9,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -79,7 +80,7 @@ func TestDecodeLanes(t *testing.T) {
 			if p.Endless == ends || !p.ValidBefore.Equal(want) || p.Nonce == "" || !strings.HasSuffix(p.Nonce, ":7") {
 				t.Errorf("%s: %+v ends at %v, nonce %s", name, p.Endless, p.ValidBefore, p.Nonce)
 			}
-			if tx, err := m.reopen(p); err != nil || !bytes.Equal(tx.nonceKey, lane.raw) {
+			if tx, err := m.reopen(p); err != nil || !bytes.Equal(tx.NonceKey, lane.raw) {
 				t.Errorf("%s: opened again: %v", name, err)
 			}
 			names[p.Nonce] = true
@@ -96,7 +97,7 @@ func TestDecodeLanes(t *testing.T) {
 		if err != nil || p.Nonce != "" || p.Endless || seen[p.ReplayKey] {
 			t.Errorf("nonce %d: %v, %+v", nonce, err, p)
 		}
-		if tx, err := m.reopen(p); err != nil || tx.nonce != nonce {
+		if tx, err := m.reopen(p); err != nil || tx.Nonce != nonce {
 			t.Errorf("nonce %d, opened again: %v", nonce, err)
 		}
 		seen[p.ReplayKey] = true
@@ -220,13 +221,13 @@ func TestOutcomeInALane(t *testing.T) {
 			if tc.spoil != nil {
 				tc.spoil(n, p)
 			}
-			got, err := m.Outcome(t.Context(), p)
+			got, err := m.Outcome(t.Context(), p, time.Time{})
 			if err != nil || got.State != tc.want || (got.Reference != "") != tc.moved || got.State != mpp.Pending && !got.Deep ||
 				got.Over.IsZero() == (tc.want == mpp.Gone && tc.used == never) {
 				t.Errorf("%s, %s: %+v, %v; want %v", tc.name, name, got, err, tc.want)
 			}
 			if tc.spoil == nil {
-				if got, err := m.Seen(t.Context(), p, now); err != nil || got.State != tc.want {
+				if got, err := m.Outcome(t.Context(), p, now); err != nil || got.State != tc.want {
 					t.Errorf("%s, %s: seen as %+v, %v; want %v", tc.name, name, got, err, tc.want)
 				}
 			}
@@ -247,7 +248,7 @@ func TestOutcomeInALane(t *testing.T) {
 		n.count(nil, 8, step.used)
 		n.mine(1)
 		n.receipt = step.mined
-		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != step.want {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != step.want {
 			t.Errorf("used by block %d: %+v, %v; want %v", step.used, got, err, step.want)
 		}
 	}
@@ -255,7 +256,7 @@ func TestOutcomeInALane(t *testing.T) {
 	n.receipt = nil
 	for _, nonsense := range []any{nil, "0x", "many", paytest.NodeError{Code: -32000, Text: "no state"}} {
 		n.bendTo("eth_getTransactionCount", nonsense)
-		if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) || got.State != mpp.Pending {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); !isUnavailable(err) || got.State != mpp.Pending {
 			t.Errorf("the node says %v: %+v, %v", nonsense, got, err)
 		}
 	}
@@ -310,8 +311,8 @@ func TestSeenInALaneLongAgo(t *testing.T) {
 			return []any{}
 		}
 		for name, ask := range map[string]func() (mpp.Outcome, error){
-			"seen":    func() (mpp.Outcome, error) { return m.Seen(t.Context(), p, now) },
-			"outcome": func() (mpp.Outcome, error) { return m.Outcome(t.Context(), p) },
+			"seen":    func() (mpp.Outcome, error) { return m.Outcome(t.Context(), p, now) },
+			"outcome": func() (mpp.Outcome, error) { return m.Outcome(t.Context(), p, time.Time{}) },
 		} {
 			clear(n.Asked)
 			got, err := ask()
@@ -344,7 +345,7 @@ func TestReplacedByOneThatEndsLater(t *testing.T) {
 		}
 		return all
 	}
-	if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled || got.Reference != hash.Hex() {
+	if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Settled || got.Reference != hash.Hex() {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

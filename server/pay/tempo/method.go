@@ -60,7 +60,13 @@ func New(cfg Config) (*Method, error) {
 }
 
 // Clock is the time of the newest block.
-func (m *Method) Clock(ctx context.Context) (time.Time, error) { return m.Node.Clock(ctx) }
+func (m *Method) Clock(ctx context.Context) (time.Time, error) {
+	newest, err := m.Node.Newest(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return newest.Time(), nil
+}
 
 type details struct {
 	ChainID        uint64   `json:"chainId"`
@@ -102,31 +108,28 @@ func (m *Method) Decode(c mpp.Credential) (mpp.Payment, error) {
 	if err := m.checkTransfer(tx, c.Challenge, cents, currency, recipient); err != nil {
 		return mpp.Payment{}, err
 	}
-	if tx.validBefore > mpp.LastSecond {
+	if tx.ValidBefore > mpp.LastSecond {
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonLong, "the transaction has no usable validBefore")
 	}
-	end := time.Unix(int64(tx.validBefore), 0).UTC()
-	if tx.validBefore == 0 {
+	end := time.Unix(int64(tx.ValidBefore), 0).UTC()
+	if tx.ValidBefore == 0 {
 		if end, err = c.Challenge.ExpiresAt(); err != nil {
 			return mpp.Payment{}, mpp.Refuse(mpp.ReasonChallenge, "the challenge has no valid expiry")
 		}
 	}
-	if tx.gas < minGas || tx.gas > maxGas {
+	if tx.Gas < minGas || tx.Gas > maxGas {
 		return mpp.Payment{}, mpp.Refuse(mpp.ReasonGas, "the transaction's gas is out of range")
-	}
-	if tx.maxFee.Sign() == 0 {
-		return mpp.Payment{}, mpp.Refuse(mpp.ReasonFee, "the transaction offers no fee")
-	}
-	payer, err := m.Signer(c.Source, tx.sender)
-	if err != nil {
-		return mpp.Payment{}, err
 	}
 	signed := m.Payments
 	signed.Token, signed.Recipient = currency, recipient
+	payer, err := signed.Signer(c.Source, tx.sender)
+	if err != nil {
+		return mpp.Payment{}, err
+	}
 	return mpp.Payment{
 		Method: m.Name(), Cents: cents, Raw: tx.raw, Reference: tx.hash.Hex(), ReplayKey: m.replayKey(tx),
-		Payer: payer, Payee: signed.Payee(), Binding: common.Hash(tx.memo).Hex(), ValidFrom: time.Unix(int64(min(tx.validAfter, mpp.LastSecond)), 0).UTC(),
-		ValidBefore: end, Endless: tx.validBefore == 0, Nonce: m.nonceName(tx),
+		Payer: payer, Payee: signed.Payee(), Binding: common.Hash(tx.memo).Hex(), ValidFrom: time.Unix(int64(min(tx.ValidAfter, mpp.LastSecond)), 0).UTC(),
+		ValidBefore: end, Endless: tx.ValidBefore == 0, Nonce: m.nonceName(tx),
 	}, nil
 }
 
@@ -137,6 +140,12 @@ func (m *Method) replayKey(tx *transaction) string {
 // Life is how long its challenges may be answered. A validBefore of the transaction ends
 // sooner, within maxAhead.
 func (m *Method) Life() time.Duration { return 5 * time.Minute }
+
+// TokenDomain is nil: payments are whole transactions.
+func (m *Method) TokenDomain() *mpp.TypedDomain { return nil }
+
+// ToSign is nil: wallets of browsers sign no transactions of Tempo.
+func (m *Method) ToSign(mpp.Challenge, [20]byte) (*mpp.ToSign, error) { return nil, nil }
 
 // PaysGas says that payers pay for their gas.
 func (m *Method) PaysGas() bool { return false }
@@ -172,7 +181,7 @@ func payload(c mpp.Credential, kind, why string) ([]byte, error) {
 // and for that challenge.
 func (m *Method) checkTransfer(tx *transaction, c mpp.Challenge, cents int64, currency, recipient common.Address) error {
 	switch {
-	case tx.chainID != m.cfg.ChainID:
+	case tx.ChainID != m.cfg.ChainID:
 		return mpp.Refuse(mpp.ReasonChain, "the transaction is for another chain")
 	case tx.token != currency:
 		return mpp.Refuse(mpp.ReasonToken, "the transaction pays in another token")
@@ -197,7 +206,7 @@ func (m *Method) reopen(p mpp.Payment) (*transaction, error) {
 		return nil, fmt.Errorf("tempo: stored payment %s: %w", p.Reference, err)
 	}
 	// Its reference can be that of the transaction that replaced it.
-	if m.replayKey(tx) != p.ReplayKey || tx.chainID != m.cfg.ChainID {
+	if m.replayKey(tx) != p.ReplayKey || tx.ChainID != m.cfg.ChainID {
 		return nil, fmt.Errorf("tempo: stored payment %s is not of chain %d", p.Reference, m.cfg.ChainID)
 	}
 	return tx, nil

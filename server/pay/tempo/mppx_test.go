@@ -110,10 +110,10 @@ func TestDecodeReferenceClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if common.Hash(tx.memo) != v.Memo || tx.validAfter != v.ValidAfter || tx.gas != v.Gas || tx.maxFee.Int64() != v.MaxFeePerGas || tx.amount != 1_000_000 {
+			if common.Hash(tx.memo) != v.Memo || tx.ValidAfter != v.ValidAfter || tx.Gas != v.Gas || tx.MaxFee.Int64() != v.MaxFeePerGas || tx.amount != 1_000_000 {
 				t.Errorf("transaction %+v", tx)
 			}
-			if swaps := v.Name == "swap"; swaps != (tx.swap != nil) || swaps && *tx.swap != (swap{sold: alpha, approved: 1_010_101, most: 1_010_101}) {
+			if swaps := v.Name == "swap"; swaps != (tx.swap != nil) || swaps && (tx.swap.sold != alpha || tx.swap.approved.Int64() != 1_010_101 || tx.swap.most != 1_010_101) {
 				t.Errorf("swap %+v", tx.swap)
 			}
 			if keychain := v.Signature == "keychain"; keychain != (tx.accessKey != nil) {

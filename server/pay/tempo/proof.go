@@ -2,7 +2,6 @@ package tempo
 
 import (
 	"math/big"
-	"strconv"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -38,7 +37,7 @@ func NewProofs(chainID uint64, currency, recipient common.Address) (*Proofs, err
 	}
 	id := common.BigToHash(new(big.Int).SetUint64(chainID))
 	domain := crypto.Keccak256Hash(proofDomainType[:], proofDomainName[:], proofDomainVersion[:], id[:])
-	return &Proofs{account: "did:pkh:eip155:" + strconv.FormatUint(chainID, 10) + ":", chainID: chainID, domain: domain, request: request}, nil
+	return &Proofs{account: node.Accounts(chainID), chainID: chainID, domain: domain, request: request}, nil
 }
 
 var (
@@ -113,13 +112,13 @@ var proofFields = []mpp.TypedField{{Name: "account", Type: "address"}, {Name: "c
 
 // ToSign gives what the wallet of an account signs to prove itself for c, a challenge that
 // asks for a proof.
-func (p *Proofs) ToSign(c mpp.Challenge, account [20]byte) (mpp.ToSign, error) {
+func (p *Proofs) ToSign(c mpp.Challenge, account [20]byte) (*mpp.ToSign, error) {
 	signer := common.Address(account)
 	cred, err := mpp.Unsigned(c, struct {
 		Type      string `json:"type"`
 		Signature string `json:"signature"`
 	}{"proof", ""}, p.account+node.LowerHex(signer))
-	return mpp.ToSign{
+	return &mpp.ToSign{
 		Account: signer.Hex(), Chain: mpp.ChainOf(p.chainID), Credential: cred,
 		TypedData: mpp.Typed(mpp.TypedDomain{Name: "MPP", Version: "3", ChainID: p.chainID}, "Proof", proofFields, struct {
 			Account   string `json:"account"`

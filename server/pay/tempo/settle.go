@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -27,7 +26,7 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	var got *receipt
+	var got *node.Receipt
 	err = m.Node.Call(ctx, &got, "eth_sendRawTransactionSync", hexutil.Bytes(tx.raw))
 	var spoken rpc.Error
 	if errors.As(err, &spoken) && spoken.ErrorCode() == methodNotFound {
@@ -42,11 +41,11 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (
 	case got == nil:
 		return mpp.Outcome{Detail: "sent, without a receipt"}, nil
 	}
-	if err := got.check(tx); err != nil {
+	if err := tx.check(got); err != nil {
 		return mpp.Outcome{Detail: err.Error()}, nil
 	}
-	if !got.paid(tx) {
-		return mpp.Outcome{Detail: got.complaint()}, nil
+	if !tx.paidIn(got) {
+		return mpp.Outcome{Detail: complaint(got)}, nil
 	}
 	return mpp.Outcome{State: mpp.Settled, Detail: "mined"}, nil
 }
@@ -55,16 +54,12 @@ func (m *Method) Broadcast(ctx context.Context, p mpp.Payment, _ mpp.Expenses) (
 const methodNotFound = -32601
 
 // complaint says how a receipt that does not pay us came to be.
-func (r *receipt) complaint() string {
+func complaint(r *node.Receipt) string {
 	if *r.Status == 0 {
 		return "mined, but reverted"
 	}
 	return "mined, but the logs show no payment to us"
 }
-
-// searchBack is longer than the time from the challenge to the transaction's validBefore:
-// the challenge lives five minutes, and the transaction ends no later.
-const searchBack = 15 * time.Minute
 
 // searchAhead is for how long after its time a payment with a nonce is looked for under another
 // hash. It bounds the questions for one that is shown late: after that, only the block in which
@@ -81,33 +76,45 @@ const searchAhead = 2 * time.Hour
 // said where a log shows the same transfer under another hash, such as that of a transaction
 // with a higher fee and the same nonce: the payment is Settled by that one.
 //
+// If since is given, Failed and Mismatched come before the block is deep. In any case the number of
+// questions is bounded, however long ago the payment was made.
+//
 // Errors are ErrUnavailable or a damaged record.
-func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error) {
+func (m *Method) Outcome(ctx context.Context, p mpp.Payment, since time.Time) (mpp.Outcome, error) {
 	tx, err := m.reopen(p)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.RecentReceipt)
+	ask := m.Node.Recent
+	if !since.IsZero() { // it is not asked again after the next block
+		ask = m.Node.Head
+	}
+	newest, mined, err := node.Receipts(ctx, ask, []common.Hash{tx.hash})
+	got, err := tx.believed(mined[tx.hash], err)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	if got != nil && got.paid(tx) {
+	if got != nil && tx.paidIn(got) {
 		return m.settled(ctx, newest, got)
 	}
 	pending := mpp.Outcome{Detail: "not mined yet"}
 	if got != nil {
-		stays, err := m.Node.Stays(ctx, newest, &got.Receipt, m.Depth)
-		if err != nil {
+		deep, err := m.Node.Deep(ctx, newest, got, m.Depth)
+		switch {
+		case err != nil:
 			return mpp.Outcome{}, err
-		}
-		if stays {
+		case deep != nil:
 			elsewhere, _, err := m.elsewhere(ctx, p, tx, newest.Height()-m.Depth)
 			if err != nil || elsewhere != nil {
-				return elsewhere.outcome(), err
+				return replaced(elsewhere), err
 			}
-			return got.unpaid(), nil
+			return unpaid(got), nil
+		case !since.IsZero():
+			o := unpaid(got)
+			o.Deep = false
+			return o, nil
 		}
-		pending.Detail = got.complaint() + ", not final yet"
+		pending.Detail = complaint(got) + ", not final yet"
 	}
 	after, due, err := m.over(ctx, newest, tx)
 	if err != nil || after == nil {
@@ -121,8 +128,8 @@ func (m *Method) Outcome(ctx context.Context, p mpp.Payment) (mpp.Outcome, error
 // validBefore, or by which its nonce was used. It gives nil if there is none yet, and then
 // when that is due, if that is known.
 func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) (after *node.Block, due time.Time, err error) {
-	if tx.validBefore != 0 {
-		if after, due, err = m.Node.DeepAfter(ctx, newest, tx.validBefore, m.Depth); err != nil || after != nil {
+	if tx.ValidBefore != 0 {
+		if after, due, err = m.Node.DeepAfter(ctx, newest, tx.ValidBefore, m.Depth); err != nil || after != nil {
 			return after, due, err
 		}
 	}
@@ -130,75 +137,27 @@ func (m *Method) over(ctx context.Context, newest *node.Block, tx *transaction) 
 	return after, due, err
 }
 
-// Seen asks, with a bounded number of questions however long ago it was, what the
-// chain has of a transaction that this process knows nothing of: Settled as
-// [Method.Outcome] says it, Failed or Mismatched as soon as a receipt shows it. Gone
-// needs a deep block after which it cannot be mined. Where that is not of the last minutes,
-// or the transaction can have been replaced, it also needs the proof that Outcome wants: a
-// node may have forgotten the receipts of that time, and still have later ones.
-func (m *Method) Seen(ctx context.Context, p mpp.Payment, _ time.Time) (mpp.Outcome, error) {
-	tx, err := m.reopen(p)
-	if err != nil {
-		return mpp.Outcome{}, err
-	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
-	switch {
-	case err != nil:
-		return mpp.Outcome{}, err
-	case got == nil:
-		after, _, err := m.over(ctx, newest, tx)
-		switch {
-		case err != nil || after == nil:
-			return mpp.Outcome{Detail: "not mined yet"}, err
-		case tx.expiring() && uint64(*newest.Timestamp) < tx.validBefore+receiptsFor:
-			return mpp.Outcome{State: mpp.Gone, Over: newest.Time(), Detail: "not mined in its time"}, nil
-		}
-		return m.final(ctx, p, tx, after)
-	case got.paid(tx):
-		return m.settled(ctx, newest, got)
-	case *got.Status == 0:
-		return mpp.Outcome{State: mpp.Failed, Detail: got.complaint()}, nil
-	}
-	return mpp.Outcome{State: mpp.Mismatched, Detail: got.complaint()}, nil
-}
-
-// receiptsFor is for how many seconds every node has the receipts of a block.
-const receiptsFor = 15 * 60
-
-// receipt asks for a receipt in one of the ways in which a node can be asked for it.
-func (m *Method) receipt(ctx context.Context, tx *transaction, ask func(context.Context, common.Hash) (*node.Block, *node.Receipt, error)) (*node.Block, *receipt, error) {
-	newest, r, err := ask(ctx, tx.hash)
-	if err != nil || r == nil {
-		return newest, nil, err
-	}
-	got := &receipt{*r}
-	if err := got.check(tx); err != nil {
-		return nil, nil, node.Unavailable(err)
-	}
-	return newest, got, nil
-}
-
 // settled looks whether the block of a good receipt is deep, and still on the
 // chain.
-func (m *Method) settled(ctx context.Context, newest *node.Block, got *receipt) (mpp.Outcome, error) {
-	deep, err := m.Node.Stays(ctx, newest, &got.Receipt, m.Depth)
+func (m *Method) settled(ctx context.Context, newest *node.Block, got *node.Receipt) (mpp.Outcome, error) {
+	deep, err := m.Node.Deep(ctx, newest, got, m.Depth)
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	return mpp.Outcome{State: mpp.Settled, Deep: deep, Detail: "mined"}, nil
+	return mpp.Outcome{State: mpp.Settled, Deep: deep != nil, Detail: "mined"}, nil
 }
 
 // final decides about a transaction that can no longer be mined, as the deep
 // block after shows, but may have been.
 func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, after *node.Block) (mpp.Outcome, error) {
 	elsewhere, to, err := m.elsewhere(ctx, p, tx, after.Height())
-	if err == nil && elsewhere == nil && tx.validBefore == 0 && to < after.Height() {
+	if err == nil && elsewhere == nil && tx.ValidBefore == 0 && to < after.Height() {
 		// Its nonce may have been used after everything that was searched.
 		var used uint64
 		if used, err = m.firstUsed(ctx, tx, to, after.Height()); err == nil && used > to {
 			elsewhere, err = m.transferIn(ctx, tx, used, used)
 		}
-		if err != nil && !errors.Is(err, errWentBack) && ctx.Err() == nil {
+		if err != nil && !errors.Is(err, node.ErrWentBack) && ctx.Err() == nil {
 			// Nodes forget old states. What holds something must not wait for one that has them:
 			// the payment lapses, and is given up.
 			return mpp.Outcome{Detail: "its nonce was used, and the node does not say by what: " + err.Error()}, nil
@@ -207,20 +166,20 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 	if err != nil {
 		return mpp.Outcome{}, err
 	}
-	newest, got, err := m.receipt(ctx, tx, m.Node.ReceiptOf)
-	if err != nil {
+	newest, got, err := m.Node.ReceiptOf(ctx, tx.hash)
+	if got, err = tx.believed(got, err); err != nil {
 		return mpp.Outcome{}, err
 	}
 	switch {
 	case newest.Height() < after.Height():
-		return mpp.Outcome{}, errWentBack
-	case got != nil && got.paid(tx):
+		return mpp.Outcome{}, node.ErrWentBack
+	case got != nil && tx.paidIn(got):
 		return m.settled(ctx, newest, got)
 	case elsewhere != nil:
-		return elsewhere.outcome(), nil
+		return replaced(elsewhere), nil
 	}
-	o := got.unpaid()
-	if got == nil && tx.validBefore != 0 && uint64(*after.Timestamp) >= tx.validBefore {
+	o := unpaid(got)
+	if got == nil && tx.ValidBefore != 0 && uint64(*after.Timestamp) >= tx.ValidBefore {
 		o.Over = newest.Time()
 	}
 	return o, nil
@@ -228,21 +187,19 @@ func (m *Method) final(ctx context.Context, p mpp.Payment, tx *transaction, afte
 
 // unpaid is the outcome that a deep receipt which does not pay us means, or the proven
 // lack of one, which is nil.
-func (r *receipt) unpaid() mpp.Outcome {
+func unpaid(r *node.Receipt) mpp.Outcome {
 	switch {
 	case r == nil:
 		return mpp.Outcome{State: mpp.Gone, Deep: true, Detail: "never mined"}
 	case *r.Status == 0:
-		return mpp.Outcome{State: mpp.Failed, Deep: true, Detail: r.complaint()}
+		return mpp.Outcome{State: mpp.Failed, Deep: true, Detail: complaint(r)}
 	}
-	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: r.complaint()}
+	return mpp.Outcome{State: mpp.Mismatched, Deep: true, Detail: complaint(r)}
 }
 
-// replacement is the deep receipt of another transaction that made the payment's transfer.
-type replacement struct{ node.Receipt }
-
-// outcome is what the replacement means for the payment; nothing is known of none.
-func (r *replacement) outcome() mpp.Outcome {
+// replaced is what the deep receipt of another transaction that made the payment's transfer means
+// for it; nothing is known of none.
+func replaced(r *node.Receipt) mpp.Outcome {
 	if r == nil {
 		return mpp.Outcome{}
 	}
@@ -253,7 +210,7 @@ func (r *replacement) outcome() mpp.Outcome {
 // the blocks in which the transaction can have been mined: as long as its payment is
 // open, these grow no more for a node to search once its time is over. to is the last of
 // them. It is one that the node has deep: another may have followed a branch that was left.
-func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (found *replacement, to uint64, err error) {
+func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, last uint64) (found *node.Receipt, to uint64, err error) {
 	end := p.ValidBefore
 	if p.Until.After(end) {
 		end = p.Until
@@ -265,7 +222,7 @@ func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, 
 	if to, err = m.Node.FirstSince(ctx, last, end.Unix()+1); err != nil {
 		return nil, 0, err
 	}
-	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-searchBack).Unix())
+	from, err := m.Node.FirstSince(ctx, to, p.ValidBefore.Add(-node.SearchBack).Unix())
 	if err != nil {
 		return nil, 0, err
 	}
@@ -273,41 +230,35 @@ func (m *Method) elsewhere(ctx context.Context, p mpp.Payment, tx *transaction, 
 	return found, to, err
 }
 
-// transferIn gives the transaction that made the transfer in the blocks from, to and all
+// transferIn gives the receipt of the transaction that made the transfer in the blocks from, to and all
 // between, nil for none.
-func (m *Method) transferIn(ctx context.Context, tx *transaction, from, to uint64) (*replacement, error) {
-	var found *common.Hash
-	err := m.Node.Logs(ctx, from, to, m.Depth, tx.token, tx.topics(), func(logs []node.Log) error {
-		at := slices.IndexFunc(logs, tx.isTransferWithMemo)
-		if at < 0 {
-			return nil
-		}
-		if found = logs[at].TxHash; found == nil {
-			return node.Unavailable(errors.New("the node does not say which transaction made a transfer"))
-		}
-		return node.ErrEnough
-	})
-	if err != nil || found == nil {
+func (m *Method) transferIn(ctx context.Context, tx *transaction, from, to uint64) (*node.Receipt, error) {
+	_, newest, r, err := m.Node.First(ctx, from, to, m.Depth, tx.token, tx.topics(), tx.isTransferWithMemo)
+	if err != nil || r == nil {
 		return nil, err
 	}
-	newest, r, err := m.Node.ReceiptOf(ctx, *found)
-	if err != nil {
-		return nil, err
+	if !tx.paidIn(r) {
+		return nil, node.Unavailable(errors.New("the node's receipt does not show a transfer of which it has the log"))
 	}
-	if r == nil || !(&receipt{*r}).paid(tx) {
-		return nil, node.Unavailable(errors.New("the node has no receipt that shows a transfer of which it has the log"))
-	}
-	if stays, err := m.Node.Stays(ctx, newest, r, m.Depth); err != nil || !stays {
+	if deep, err := m.Node.Deep(ctx, newest, r, m.Depth); err != nil || deep == nil {
 		return nil, cmp.Or(err, node.Unavailable(errors.New("the block of a transfer under another hash is not deep")))
 	}
-	return &replacement{*r}, nil
+	return r, nil
 }
 
-// receipt is a receipt of a Tempo transaction.
-type receipt struct{ node.Receipt }
+// believed is a receipt that a node gave, or failed to give, for tx; nil if it has none.
+func (tx *transaction) believed(r *node.Receipt, err error) (*node.Receipt, error) {
+	if err != nil || r == nil {
+		return nil, err
+	}
+	if err := tx.check(r); err != nil {
+		return nil, node.Unavailable(err)
+	}
+	return r, nil
+}
 
 // check says what makes r unbelievable as the receipt of tx.
-func (r *receipt) check(tx *transaction) error {
+func (tx *transaction) check(r *node.Receipt) error {
 	if err := r.Check(tx.hash); err != nil {
 		return err
 	}
@@ -317,10 +268,10 @@ func (r *receipt) check(tx *transaction) error {
 	return nil
 }
 
-// paid says that the transaction's effect was to pay us: the currency itself
+// paidIn says that the transaction's effect was to pay us: the currency itself
 // logged the transfer, and right after it the same transfer with our memo.
 // The status alone proves nothing.
-func (r *receipt) paid(tx *transaction) bool { return *r.Status == 1 && tx.shows(r.Logs) }
+func (tx *transaction) paidIn(r *node.Receipt) bool { return *r.Status == 1 && tx.shows(r.Logs) }
 
 // shows says that the two events of the payment stand in logs.
 func (tx *transaction) shows(logs []node.Log) bool {

@@ -78,7 +78,7 @@ func TestOutcome(t *testing.T) {
 			if tc.receipt != nil {
 				n.receipt = tc.receipt(p)
 			}
-			got, err := m.Outcome(t.Context(), p)
+			got, err := m.Outcome(t.Context(), p, time.Time{})
 			if err != nil || got.State != tc.want || got.Deep != tc.deep {
 				t.Errorf("%v (deep %v), %v: %s; want %v (deep %v)", got.State, got.Deep, err, got.Detail, tc.want, tc.deep)
 			}
@@ -94,18 +94,18 @@ func TestRevertedPaymentIsKnownAsSoonAsItsBlockIsDeep(t *testing.T) {
 		n, m, p := newFake(t)
 		n.mine([]int64{1, 2}[:blocks]...)
 		n.receipt = with(paidReceipt(p, 9), func(r fields, _ []fields) { r["status"] = "0x0" })
-		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != want || got.Deep != (want == mpp.Failed) {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != want || got.Deep != (want == mpp.Failed) {
 			t.Errorf("%d blocks on top: %v (deep %v), %v: %s; want %v", blocks, got.State, got.Deep, err, got.Detail, want)
 		} else if want == mpp.Failed && got.Detail != "mined, but reverted" {
 			t.Error(got.Detail)
 		}
 		hash := n.replace(p, 9)
 		elsewhere := map[mpp.State]mpp.State{mpp.Failed: mpp.Settled}[want]
-		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != elsewhere || got.State == mpp.Settled && got.Reference != hash.Hex() {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != elsewhere || got.State == mpp.Settled && got.Reference != hash.Hex() {
 			t.Errorf("%d blocks on top, and the transfer under another hash: %v, %v: %s", blocks, got.State, err, got.Detail)
 		}
 		n.Bend["eth_getLogs"] = func([]json.RawMessage) any { return paytest.NodeError{Code: -32005, Text: "limit exceeded"} }
-		if got, err := m.Outcome(t.Context(), p); want == mpp.Failed && !isUnavailable(err) || got.State != mpp.Pending {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); want == mpp.Failed && !isUnavailable(err) || got.State != mpp.Pending {
 			t.Errorf("%d blocks on top, and no logs: %v, %v: %s", blocks, got.State, err, got.Detail)
 		}
 	}
@@ -129,7 +129,7 @@ func TestOutcomeSaysWhenItsBlockIsDue(t *testing.T) {
 		if c.due > 0 {
 			want = p.ValidBefore.Add(time.Duration(c.due-25) * time.Second)
 		}
-		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Pending || !got.Due.Equal(want) {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Pending || !got.Due.Equal(want) {
 			t.Errorf("%v: %v, %v, due %v, want %v", c.mined, got.State, err, got.Due, want)
 		}
 	}
@@ -150,17 +150,17 @@ func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 		json.Unmarshal(params[0], &filter)
 		return n.logs
 	}
-	got, err := m.Outcome(t.Context(), p)
+	got, err := m.Outcome(t.Context(), p, time.Time{})
 	if err != nil || got.State != mpp.Settled || !got.Deep || got.Reference != hash.Hex() {
 		t.Errorf("%+v, %v", got, err)
 	}
 	p.Reference = got.Reference // as it is stored then
-	if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled {
+	if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Settled {
 		t.Errorf("asked again: %+v, %v", got, err)
 	}
 	// Nothing was held until its end, up to which it is looked for nevertheless.
 	p.ValidBefore, p.Until = p.ValidBefore.Add(-15*time.Second), p.ValidBefore
-	if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled || n.Times[filter.ToBlock] < after(24) {
+	if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Settled || n.Times[filter.ToBlock] < after(24) {
 		t.Errorf("held for less: %+v, %v, searched until %d s", got, err, int64(n.Times[filter.ToBlock])-now.Unix())
 	}
 	for name, spoil := range map[string]func(r fields){
@@ -172,7 +172,7 @@ func TestOutcomeLooksForTheTransferUnderAnotherHash(t *testing.T) {
 	} {
 		n.replace(p, 9)
 		spoil(n.other)
-		if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) || got.State != mpp.Pending {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); !isUnavailable(err) || got.State != mpp.Pending {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -196,12 +196,12 @@ func TestOutcomeSearchesARecentRange(t *testing.T) {
 		json.Unmarshal(params[0], &filter)
 		return []any{}
 	}
-	got, err := m.Outcome(t.Context(), p)
+	got, err := m.Outcome(t.Context(), p, time.Time{})
 	if err != nil || got.State != mpp.Gone {
 		t.Fatalf("%v, %v", got.State, err)
 	}
 	at := int64(n.Times[filter.FromBlock]) - now.Unix()
-	if want := int64(25 - searchBack/time.Second); at != want {
+	if want := int64(25 - node.SearchBack/time.Second); at != want {
 		t.Errorf("searched from %d s, want %d s", at, want)
 	}
 	if asked := n.Asked["eth_getBlockByNumber"]; asked > 30 {
@@ -247,7 +247,7 @@ func TestOutcomeOfAPaymentThatWasOpenForLong(t *testing.T) {
 				}
 				return paytest.Block(uint64(number), n.Times[number])
 			}
-			if got, err := m.Outcome(t.Context(), p); err != nil || got.State != tc.want {
+			if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != tc.want {
 				t.Errorf("%v, %v: %s", got.State, err, got.Detail)
 			}
 			if tc.want == mpp.Gone && int64(n.Times[last]) != now.Unix()+26 {
@@ -270,7 +270,7 @@ func TestOutcomeBetweenTheQuestions(t *testing.T) {
 			}
 			return paidReceipt(p, 9)
 		}
-		if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Settled {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Settled {
 			t.Errorf("%v, %v", got.State, err)
 		}
 	})
@@ -289,10 +289,10 @@ func TestOutcomeBetweenTheQuestions(t *testing.T) {
 				}
 				return paytest.Block(uint64(number), n.Times[number])
 			}
-			if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) {
+			if got, err := m.Outcome(t.Context(), p, time.Time{}); !isUnavailable(err) {
 				t.Errorf("%v, %v", got.State, err)
 			}
-			if got, err := m.Outcome(t.Context(), p); err != nil || got.State != mpp.Gone {
+			if got, err := m.Outcome(t.Context(), p, time.Time{}); err != nil || got.State != mpp.Gone {
 				t.Errorf("once it is there: %v, %v", got.State, err)
 			}
 		})
@@ -327,7 +327,7 @@ func TestOutcomeFromANodeOnALeftBranch(t *testing.T) {
 			}
 			return []any{log}
 		}
-		got, err := m.Outcome(t.Context(), p)
+		got, err := m.Outcome(t.Context(), p, time.Time{})
 		if isUnavailable(err) == deep || (got.State == mpp.Settled) != deep {
 			t.Errorf("newest block %d: %v, %v: %s", newest, got.State, err, got.Detail)
 		}
@@ -343,13 +343,13 @@ func TestOutcomeFromANodeWithoutOldReceipts(t *testing.T) {
 		for i := range int64(20) {
 			n.mine(26 + i)
 		}
-		got, err := m.Outcome(t.Context(), p)
+		got, err := m.Outcome(t.Context(), p, time.Time{})
 		if isUnavailable(err) != unavailable || !unavailable && got.State != mpp.Gone {
 			t.Errorf("receipts from block %d on: %v, %v: %s", kept, got.State, err, got.Detail)
 		}
 		// Nor is a payment of long ago taken to be none when nothing else is known of it.
-		n.mine(receiptsFor+26, receiptsFor+27, receiptsFor+28)
-		got, err = m.Seen(t.Context(), p, now)
+		n.mine(926, 927, 928)
+		got, err = m.Outcome(t.Context(), p, now)
 		if isUnavailable(err) != unavailable || !unavailable && got.State != mpp.Gone {
 			t.Errorf("receipts from block %d on, long ago: %v, %v: %s", kept, got.State, err, got.Detail)
 		}
@@ -377,7 +377,7 @@ func TestSeen(t *testing.T) {
 		n, m, p := newFake(t)
 		n.mine(c.mined...)
 		c.spoil(n, p)
-		if got, err := m.Seen(t.Context(), p, now); err != nil || got.State != c.want {
+		if got, err := m.Outcome(t.Context(), p, now); err != nil || got.State != c.want {
 			t.Errorf("%s: %v, %v: %s; want %v", name, got.State, err, got.Detail, c.want)
 		}
 	}
@@ -430,7 +430,7 @@ func TestNonsenseOfTheNodeIsUnavailable(t *testing.T) {
 	} {
 		n, m, p := newFake(t)
 		spoil(n, p)
-		if got, err := m.Outcome(t.Context(), p); !isUnavailable(err) || got.State != mpp.Pending {
+		if got, err := m.Outcome(t.Context(), p, time.Time{}); !isUnavailable(err) || got.State != mpp.Pending {
 			t.Errorf("%s: %v, %v", name, got.State, err)
 		}
 	}
@@ -471,7 +471,7 @@ func TestSilentAndBrokenNodes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, outcome := m.Outcome(t.Context(), p)
+			_, outcome := m.Outcome(t.Context(), p, time.Time{})
 			_, clock := m.Clock(t.Context())
 			for _, err := range []error{outcome, clock, m.Simulate(t.Context(), p)} {
 				if !isUnavailable(err) {
@@ -537,7 +537,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 		"other hash":    {Reference: paytest.BlockHash(1).Hex(), Raw: good.Raw},
 		"not canonical": {Reference: good.Reference, Raw: append(good.Raw[:len(good.Raw):len(good.Raw)], 0)},
 	} {
-		_, outcome := m.Outcome(context.Background(), p)
+		_, outcome := m.Outcome(context.Background(), p, time.Time{})
 		_, broadcast := m.Broadcast(context.Background(), p, nil)
 		for _, err := range []error{outcome, broadcast, m.Simulate(context.Background(), p)} {
 			if err == nil || isUnavailable(err) {
@@ -545,7 +545,7 @@ func TestDamagedRecordsAreErrors(t *testing.T) {
 			}
 		}
 	}
-	if _, err := elsewhere.Outcome(t.Context(), good); err == nil || isUnavailable(err) {
+	if _, err := elsewhere.Outcome(t.Context(), good, time.Time{}); err == nil || isUnavailable(err) {
 		t.Errorf("another chain's record: %v", err)
 	}
 	if len(n.Asked) != 0 {

@@ -261,12 +261,28 @@ func TestKeyAuthorizationMustFitTheTransaction(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, err)
 		}
 	}
-	// Where the account signs itself, a permission has no business.
-	var no *mpp.Rejection
-	if _, err := take(m, root.Pay(c, func(d *paytest.TempoDraft) {
-		d.KeyAuthorization = permit(root, 42431, access.Address())
-	}), now); !errors.As(err, &no) || !strings.Contains(no.Detail, "key authorization") {
-		t.Errorf("root signs and authorizes: %v", err)
+	// Where the account signs itself, the permission is for any other key, of whatever kind, and
+	// does not bound the payment.
+	for _, tc := range []struct {
+		name  string
+		auth  any
+		taken bool
+	}{
+		{"for a key", permit(root, 42431, access.Address()), true},
+		{"for a passkey", permitKind(root, uint64(2), access.Address()), true},
+		{"for a key that may spend less", permit(root, 42431, access.Address(), uint64(0), limits(token, 1)), true},
+		{"for a key of an unknown kind", permitKind(root, uint64(3), access.Address()), false},
+		{"for no key", permit(root, 42431, common.Address{}), false},
+		{"with two limits to a token", permit(root, 42431, access.Address(), uint64(0), append(limits(token, 1), limits(token, 1)...)), false},
+		{"on another chain", permit(root, 4217, access.Address()), false},
+		{"that expires before", permit(root, 42431, access.Address(), after(24)), false},
+		{"given by the key itself", permit(access, 42431, access.Address()), false},
+	} {
+		_, err := take(m, root.Pay(c, func(d *paytest.TempoDraft) { d.KeyAuthorization = tc.auth }), now)
+		var no *mpp.Rejection
+		if tc.taken && err != nil || !tc.taken && (!errors.As(err, &no) || !strings.Contains(no.Detail, "key authorization")) {
+			t.Errorf("the account authorizes %s: %v", tc.name, err)
+		}
 	}
 }
 

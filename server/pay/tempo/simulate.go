@@ -45,8 +45,8 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		questions = append(questions, rpc.BatchElem{Method: "eth_simulateV1", Args: []any{successively(tx), "latest"}, Result: &blocks})
 	}
 	var left []hexutil.Bytes // of each token that the transaction moves
-	if tx.accessKey != nil {
-		account, key := node.Word(tx.sender), node.Word(*tx.accessKey)
+	if tx.key() != nil {
+		account, key := node.Word(tx.sender), node.Word(*tx.key())
 		questions = append(questions, node.Question(&known, keychain, "getKey(address,address)", account, key))
 		left = make([]hexutil.Bytes, len(tx.moved()))
 		for i, token := range tx.moved() {
@@ -91,17 +91,17 @@ func (m *Method) Simulate(ctx context.Context, p mpp.Payment) error {
 		}
 		return err
 	}
-	if tx.accessKey != nil {
+	if tx.key() != nil {
 		if err := tx.checkKey(known, left, newest.Time()); err != nil {
 			return err
 		}
 	}
 	// Nodes lift the block's limit in a simulation, and not every one compares
 	// the cap; a transaction beyond either would wait in vain until validBefore.
-	if newest.GasLimit != nil && tx.gas > uint64(*newest.GasLimit) {
+	if newest.GasLimit != nil && tx.Gas > uint64(*newest.GasLimit) {
 		return mpp.Refuse(mpp.ReasonGas, "the transaction's gas does not fit a block")
 	}
-	if newest.BaseFee != nil && tx.maxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
+	if newest.BaseFee != nil && tx.MaxFee.Cmp((*big.Int)(newest.BaseFee)) < 0 {
 		return mpp.Refuse(mpp.ReasonFee, "the fee cap is below the network's base fee")
 	}
 	return nil
@@ -153,22 +153,25 @@ var laterForks = []struct {
 // envelope is the transaction as Tempo nodes take it for eth_call.
 func envelope(tx *transaction) map[string]any {
 	var calls []map[string]any
-	for _, c := range tx.calls {
-		calls = append(calls, map[string]any{"to": c.to, "value": "0x0", "data": hexutil.Bytes(c.data)})
+	for _, c := range tx.Calls {
+		calls = append(calls, map[string]any{"to": c.To, "value": "0x0", "data": hexutil.Bytes(c.Data)})
 	}
 	e := map[string]any{
-		"type": "0x76", "chainId": hexutil.Uint64(tx.chainID), "from": tx.sender, "calls": calls,
-		"gas": hexutil.Uint64(tx.gas), "maxFeePerGas": (*hexutil.Big)(tx.maxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.maxPriorityFee),
-		"nonceKey": (*hexutil.Big)(new(big.Int).SetBytes(tx.nonceKey)), "nonce": hexutil.Uint64(tx.nonce),
+		"type": "0x76", "chainId": hexutil.Uint64(tx.ChainID), "from": tx.sender, "calls": calls,
+		"gas": hexutil.Uint64(tx.Gas), "maxFeePerGas": (*hexutil.Big)(tx.MaxFee), "maxPriorityFeePerGas": (*hexutil.Big)(tx.MaxPriorityFee),
+		"nonceKey": (*hexutil.Big)(new(big.Int).SetBytes(tx.NonceKey)), "nonce": hexutil.Uint64(tx.Nonce),
 	}
-	if tx.validBefore != 0 {
-		e["validBefore"] = hexutil.Uint64(tx.validBefore)
+	if tx.ValidBefore != 0 {
+		e["validBefore"] = hexutil.Uint64(tx.ValidBefore)
 	}
-	if tx.validAfter != 0 {
-		e["validAfter"] = hexutil.Uint64(tx.validAfter)
+	if tx.ValidAfter != 0 {
+		e["validAfter"] = hexutil.Uint64(tx.ValidAfter)
 	}
-	if len(tx.feeToken) != 0 {
-		e["feeToken"] = hexutil.Bytes(tx.feeToken)
+	if len(tx.FeeToken) != 0 {
+		e["feeToken"] = hexutil.Bytes(tx.FeeToken)
+	}
+	if len(tx.AccessList) != 0 {
+		e["accessList"] = tx.AccessList
 	}
 	// What stands in for the signature: without these the node reckons with the
 	// gas of a secp256k1 key of the account's own.
@@ -182,18 +185,27 @@ func envelope(tx *transaction) map[string]any {
 		e["keyId"] = tx.accessKey
 	}
 	if tx.permission != nil {
-		e["keyAuthorization"] = tx.permission.rpc(tx.permissionBy)
+		e["keyAuthorization"] = tx.permission
 	}
 	return e
 }
 
 // transfer is the bare call of a transaction without a swap, which every node executes.
 func transfer(tx *transaction) map[string]any {
-	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.calls[0].data), "gas": hexutil.Uint64(tx.gas)}
+	return map[string]any{"from": tx.sender, "to": tx.token, "data": hexutil.Bytes(tx.Calls[0].Data), "gas": hexutil.Uint64(tx.Gas)}
 }
 
 // keychain is the precompile that knows the access keys of all accounts.
 var keychain = common.HexToAddress("0xaaaaaaaa00000000000000000000000000000000")
+
+// key is the access key that the keychain is asked about: the one that signed, or the one that
+// the account permits; nil for neither.
+func (tx *transaction) key() *common.Address {
+	if tx.accessKey == nil && tx.permission != nil {
+		return &tx.permission.KeyID
+	}
+	return tx.accessKey
+}
 
 // checkKey reads what the keychain says of the access key: five words, which
 // are kind, key, expiry, whether limits apply, whether it is revoked; and, in
@@ -217,7 +229,7 @@ func (tx *transaction) checkKey(words []byte, left []hexutil.Bytes, now time.Tim
 	}
 	known := key.Cmp(new(big.Int).SetBytes(tx.accessKey[:])) == 0 && !revoked &&
 		kind.Cmp(big.NewInt(int64(slices.Index(kinds, tx.keyKind)))) == 0 &&
-		expiry.Cmp(new(big.Int).SetUint64(max(tx.validBefore, uint64(now.Unix())+1))) >= 0
+		expiry.Cmp(new(big.Int).SetUint64(max(tx.ValidBefore, uint64(now.Unix())+1))) >= 0
 	if !known {
 		return mpp.Refuse(mpp.ReasonKey, "the account has no such access key")
 	}

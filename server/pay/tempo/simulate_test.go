@@ -95,7 +95,9 @@ func checkSimulation(t *testing.T, name string, err error, want string) {
 // fees, and no signature.
 func TestSimulationSaysWhatWasSigned(t *testing.T) {
 	n, m, _ := newFake(t)
-	p, err := take(m, wallet(7).Pay(challenge(t, m), func(d *paytest.TempoDraft) { d.FeeToken = token[:] }), now)
+	p, err := take(m, wallet(7).Pay(challenge(t, m), func(d *paytest.TempoDraft) {
+		d.FeeToken, d.AccessList = token[:], []any{[]any{token, [][]byte{make([]byte, 32)}}}
+	}), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +110,11 @@ func TestSimulationSaysWhatWasSigned(t *testing.T) {
 		t.Fatal(err)
 	}
 	tx, _ := readTransaction(p.Raw)
-	data := hexutil.Encode(tx.calls[0].data)
+	data := hexutil.Encode(tx.Calls[0].Data)
 	sender, to := node.LowerHex(tx.sender), node.LowerHex(token)
 	want := []string{
-		fmt.Sprintf(`{"calls":[{"data":"%s","to":"%s","value":"0x0"}],"chainId":"0xa5bf","feeToken":"%s","from":"%s","gas":"0x1e8480","maxFeePerGas":"0x174876e800","maxPriorityFeePerGas":"0x3b9aca00","nonce":"0x0","nonceKey":"0x%s","type":"0x76","validAfter":"%s","validBefore":"%s"}`,
-			data, to, to, sender, strings.Repeat("ff", 32), hexutil.EncodeUint64(after(-3600)), hexutil.EncodeUint64(after(25))),
+		fmt.Sprintf(`{"accessList":[{"address":"%s","storageKeys":["0x%064x"]}],"calls":[{"data":"%s","to":"%s","value":"0x0"}],"chainId":"0xa5bf","feeToken":"%s","from":"%s","gas":"0x1e8480","maxFeePerGas":"0x174876e800","maxPriorityFeePerGas":"0x3b9aca00","nonce":"0x0","nonceKey":"0x%s","type":"0x76","validAfter":"%s","validBefore":"%s"}`,
+			to, 0, data, to, to, sender, strings.Repeat("ff", 32), hexutil.EncodeUint64(after(-3600)), hexutil.EncodeUint64(after(25))),
 		fmt.Sprintf(`{"data":"%s","from":"%s","gas":"0x1e8480","to":"%s"}`, data, sender, to),
 	}
 	want = append(want, fmt.Sprintf(`{"data":"0x70a08231%064s","to":"%s"}`, sender[2:], to))
@@ -182,7 +184,12 @@ func TestSimulationNamesTheWitness(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(envelope(tx)["keyAuthorization"].(map[string]any)["witness"]); got != want {
+		text, err := json.Marshal(envelope(tx)["keyAuthorization"])
+		var told map[string]any
+		if err != nil || json.Unmarshal(text, &told) != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(told["witness"]); got != want {
 			t.Errorf("the node is told %s, want %s", got, want)
 		}
 	}
@@ -204,6 +211,7 @@ func TestSimulateAsksForTheAccessKey(t *testing.T) {
 		words      string
 		left       uint64 // of the currency; the payment takes 1 000 000, and 200 000 at most for the fee
 		authorized bool   // the key's permission comes along
+		itself     bool   // and the account signs with its own key
 		want       string
 	}{
 		{name: "known", words: known},
@@ -221,10 +229,14 @@ func TestSimulateAsksForTheAccessKey(t *testing.T) {
 		{name: "authorized, known", words: known, authorized: true, want: "used already"},
 		{name: "authorized, revoked", words: revoked, authorized: true, want: "used already"},
 		{name: "authorized, a node without the keychain", words: "", authorized: true, want: "no such access key"},
+		{name: "authorized by the account's own payment, unknown", words: unknown, authorized: true, itself: true},
+		{name: "authorized by the account's own payment, known", words: known, authorized: true, itself: true, want: "used already"},
 	} {
 		n, m, _ := newFake(t)
 		p, err := take(m, root.Pay(challenge(t, m), func(d *paytest.TempoDraft) {
-			d.Sign = underKeychain(root.Address(), access)
+			if !tc.itself {
+				d.Sign = underKeychain(root.Address(), access)
+			}
 			if tc.authorized {
 				d.KeyAuthorization = permit(root, 42431, access.Address())
 			}
@@ -333,11 +345,8 @@ func TestDecodeRefusesSwaps(t *testing.T) {
 		{"buys more", mpp.ReasonAmount, "exactly what is paid", plain(func(s *s) { s.Amount = big.NewInt(1_000_001) })},
 		{"buys less", mpp.ReasonAmount, "exactly what is paid", plain(func(s *s) { s.Amount = big.NewInt(999_999) })},
 		{"buys 2⁶⁴ more", mpp.ReasonAmount, "exactly what is paid", plain(func(s *s) { s.Amount.Add(s.Amount, new(big.Int).Lsh(big.NewInt(1), 64)) })},
-		{"approves more than the maximum", mpp.ReasonAmount, "no more than the swap's maximum", plain(func(s *s) { s.Approved = big.NewInt(1_010_001) })},
-		{"approves all", mpp.ReasonAmount, "no more than the swap's maximum", plain(func(s *s) { s.Approved = common.MaxHash.Big() })},
-		{"approves nothing", mpp.ReasonAmount, "more than nothing", plain(func(s *s) { s.Approved = new(big.Int) })},
-		{"sells without measure", mpp.ReasonAmount, "twice what is paid", plain(func(s *s) { s.Approved, s.Most = big.NewInt(2_000_001), big.NewInt(2_000_001) })},
-		{"sells 2⁶⁴−1", mpp.ReasonAmount, "twice what is paid", plain(func(s *s) { s.Most = new(big.Int).SetUint64(^uint64(0)) })},
+		{"sells 2⁶³", mpp.ReasonAmount, "out of range", plain(func(s *s) { s.Most = new(big.Int).Lsh(common.Big1, 63) })},
+		{"sells 2⁶⁴", mpp.ReasonAmount, "out of range", plain(func(s *s) { s.Most = new(big.Int).Lsh(common.Big1, 64) })},
 		{"dirt above the spender", mpp.ReasonForm, "approval must be for", plain(func(s *s) { s.ApproveData = data(0); s.ApproveData[4] = 1 })},
 		{"dirt above the token sold", mpp.ReasonToken, "token that is approved", plain(func(s *s) { s.SwapData = data(1); s.SwapData[4] = 1 })},
 		{"dirt above the token bought", mpp.ReasonToken, "token that is paid", plain(func(s *s) { s.SwapData = data(1); s.SwapData[36] = 1 })},
@@ -369,6 +378,9 @@ func TestDecodeRefusesSwaps(t *testing.T) {
 		"for twice what is paid":      func(s *s) { s.Approved, s.Most = big.NewInt(2_000_000), big.NewInt(2_000_000) },
 		"sells another TIP-20 token":  func(s *s) { s.Approves[19], s.Sells[19] = 9, 9 },
 		"approves a single base unit": func(s *s) { s.Approved = big.NewInt(1) },
+		"approves nothing":            func(s *s) { s.Approved = new(big.Int) },
+		"approves all":                func(s *s) { s.Approved = common.MaxHash.Big() },
+		"sells without measure":       func(s *s) { s.Most = new(big.Int).SetUint64(1<<63 - 1) },
 	} {
 		p, err := take(m, wallet(7).Pay(c, swapping(change)), now)
 		if err != nil || p.Cents != 100 || p.Payee != m.Payee() {
@@ -480,9 +492,9 @@ func TestSimulateSwap(t *testing.T) {
 		t.Fatal(err)
 	}
 	var whole, singly []string
-	for _, c := range tx.calls {
-		whole = append(whole, fmt.Sprintf(`{"data":"%s","to":"%s","value":"0x0"}`, hexutil.Encode(c.data), node.LowerHex(c.to)))
-		singly = append(singly, fmt.Sprintf(`{"data":"%s","from":"%s","to":"%s"}`, hexutil.Encode(c.data), node.LowerHex(tx.sender), node.LowerHex(c.to)))
+	for _, c := range tx.Calls {
+		whole = append(whole, fmt.Sprintf(`{"data":"%s","to":"%s","value":"0x0"}`, hexutil.Encode(c.Data), node.LowerHex(c.To)))
+		singly = append(singly, fmt.Sprintf(`{"data":"%s","from":"%s","to":"%s"}`, hexutil.Encode(c.Data), node.LowerHex(tx.sender), node.LowerHex(c.To)))
 	}
 	if len(sent) != 2 || !strings.HasPrefix(sent[0], `{"calls":[`+strings.Join(whole, ",")+`],"chainId"`) ||
 		sent[1] != `{"blockStateCalls":[{"calls":[`+strings.Join(singly, ",")+`]}]}` {

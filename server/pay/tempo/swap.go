@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
+	"math/big"
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -21,16 +23,13 @@ import (
 //	exchange.swapExactAmountOut(sold, token, amount, most)
 //	token.transferWithMemo(recipient, amount, memo)
 //
-// It buys what is paid and no more, and approves no more than the swap may take.
+// It buys what is paid and no more. So one balance, that of the token sold, says whether the
+// account can pay this beside its other open payments.
 type swap struct {
-	sold           common.Address
-	approved, most uint64 // base units of sold; 0 < approved ≤ most ≤ sellAtMost × amount
+	sold     common.Address
+	approved *big.Int // base units of sold
+	most     uint64   // base units of sold that the exchange may take
 }
-
-// sellAtMost is how many units of the token sold a swap may offer for a unit of what is
-// paid. Both are dollars. The rest of an approval stays with the exchange, so its bound is
-// one on what a wallet can leave there by paying here.
-const sellAtMost = 2
 
 // exchange is the precompile at which Tempo's stablecoins are exchanged.
 var exchange = common.HexToAddress("0xdec0000000000000000000000000000000000000")
@@ -47,38 +46,33 @@ var (
 
 // readSwap reads the two calls before the transfer, and holds them to it.
 func (tx *transaction) readSwap() (*swap, error) {
-	approval, order := tx.calls[0], tx.calls[1]
-	allows, ok := readWords(approval.data, approveSelector, 2)
-	if !ok || !bytes.HasPrefix(approval.to[:], tokenPrefix) {
+	approval, order := tx.Calls[0], tx.Calls[1]
+	allows, ok := readWords(approval.Data, approveSelector, 2)
+	if !ok || !bytes.HasPrefix(approval.To[:], tokenPrefix) {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the first of three calls must be approve, of the token that is sold")
 	}
-	orders, ok := readWords(order.data, swapSelector, 4)
-	if !ok || order.to != exchange {
+	orders, ok := readWords(order.Data, swapSelector, 4)
+	if !ok || order.To != exchange {
 		return nil, mpp.Refuse(mpp.ReasonForm, "the second of three calls must be swapExactAmountOut, of Tempo's exchange")
 	}
 	spender, ok1 := allows[0].address()
 	sold, ok2 := orders[0].address()
 	bought, ok3 := orders[1].address()
-	approved, ok4 := allows[1].units()
-	amount, ok5 := orders[2].units()
-	most, ok6 := orders[3].units()
+	amount, ok4 := orders[2].units()
+	most, ok5 := orders[3].units()
 	switch {
 	case !ok1 || spender != exchange:
 		return nil, mpp.Refuse(mpp.ReasonForm, "the approval must be for Tempo's exchange")
-	case !ok2 || sold != approval.to:
+	case !ok2 || sold != approval.To:
 		return nil, mpp.Refuse(mpp.ReasonToken, "the swap must sell the token that is approved")
 	case !ok3 || bought != tx.token || sold == bought:
 		return nil, mpp.Refuse(mpp.ReasonToken, "the swap must buy the token that is paid, for another")
-	case !ok5 || amount != tx.amount:
+	case !ok4 || amount != tx.amount:
 		return nil, mpp.Refuse(mpp.ReasonAmount, "the swap must buy exactly what is paid")
-	case !ok6 || most/sellAtMost > tx.amount || most > sellAtMost*tx.amount:
-		return nil, mpp.Refuse(mpp.ReasonAmount, "the swap's maximum must be no more than twice what is paid")
-	case !ok4 || approved > most:
-		return nil, mpp.Refuse(mpp.ReasonAmount, "the approval must be no more than the swap's maximum")
-	case approved == 0:
-		return nil, mpp.Refuse(mpp.ReasonAmount, "the approval must be more than nothing")
+	case !ok5 || most > math.MaxInt64:
+		return nil, mpp.Refuse(mpp.ReasonAmount, "the swap's maximum is out of range")
 	}
-	return &swap{sold, approved, most}, nil
+	return &swap{sold, new(big.Int).SetBytes(allows[1][:]), most}, nil
 }
 
 // word is an argument of a call.
@@ -112,8 +106,8 @@ func (w word) units() (uint64, bool) {
 // other, for nodes that execute no transaction with several calls.
 func successively(tx *transaction) map[string]any {
 	var calls []map[string]any
-	for _, c := range tx.calls {
-		calls = append(calls, map[string]any{"from": tx.sender, "to": c.to, "data": hexutil.Bytes(c.data)})
+	for _, c := range tx.Calls {
+		calls = append(calls, map[string]any{"from": tx.sender, "to": c.To, "data": hexutil.Bytes(c.Data)})
 	}
 	return map[string]any{"blockStateCalls": []map[string]any{{"calls": calls}}}
 }
@@ -137,7 +131,7 @@ func (tx *transaction) swaps(err error, blocks []simulatedBlock) error {
 	if err != nil {
 		return node.Refused(err)
 	}
-	if len(blocks) != 1 || len(blocks[0].Calls) != len(tx.calls) {
+	if len(blocks) != 1 || len(blocks[0].Calls) != len(tx.Calls) {
 		return node.Unavailable(errors.New("the node has not simulated all calls of a swap"))
 	}
 	for _, c := range blocks[0].Calls {
@@ -150,7 +144,7 @@ func (tx *transaction) swaps(err error, blocks []simulatedBlock) error {
 			return mpp.Refuse(mpp.ReasonReverted, "the swap or the payment after it would not go through")
 		}
 	}
-	if !tx.shows(blocks[0].Calls[len(tx.calls)-1].Logs) {
+	if !tx.shows(blocks[0].Calls[len(tx.Calls)-1].Logs) {
 		return mpp.Refuse(mpp.ReasonReverted, "the payment after the swap would not go through")
 	}
 	return nil

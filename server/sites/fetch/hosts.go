@@ -40,24 +40,6 @@ func Domain(host string) string {
 	return host[strings.LastIndexByte(above, '.')+1:]
 }
 
-// Delegated gives the domain of host that was registered below a suffix that ICANN
-// delegated: unlike [Domain], one for all names below a company's suffix.
-func Delegated(host string) string {
-	suffix, icann := publicsuffix.PublicSuffix(host)
-	for !icann {
-		_, above, ok := strings.Cut(suffix, ".")
-		if !ok {
-			break
-		}
-		suffix, icann = publicsuffix.PublicSuffix(above)
-	}
-	above, ok := strings.CutSuffix(host, "."+suffix)
-	if !ok {
-		return host
-	}
-	return host[strings.LastIndexByte(above, '.')+1:]
-}
-
 // MatchHost reports whether pattern matches host, which is in lower case. A pattern is a
 // host name, or "*." and a host name, which matches every name below it at any depth.
 func MatchHost(pattern, host string) bool {

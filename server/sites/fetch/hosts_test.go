@@ -53,14 +53,3 @@ func TestPatternsStandForOneNameOrAllBelow(t *testing.T) {
 		}
 	}
 }
-
-func TestDelegated(t *testing.T) {
-	for host, want := range map[string]string{
-		"a.b.acme.com": "acme.com", "acme.co.uk": "acme.co.uk", "me.github.io": "github.io", "github.io": "github.io", "x.me.github.io": "github.io",
-		"a.b.s3.amazonaws.com": "amazonaws.com", "a.nosuch": "a.nosuch", "com": "com", "x.y.test": "y.test",
-	} {
-		if got := fetch.Delegated(host); got != want {
-			t.Errorf("Delegated(%q) = %q, want %q", host, got, want)
-		}
-	}
-}

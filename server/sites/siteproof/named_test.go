@@ -62,17 +62,19 @@ func TestSitesNameAccountsBeforeTheyJoin(t *testing.T) {
 		return nil, errors.New("no name server is asked in this test")
 	}}})
 	defer client.Close()
-	host := func(account string) siteproof.Named {
-		return siteproof.Named{Account: core.AccountOf(account), Host: true}
+	named := func(all ...string) (want []core.Account) {
+		for _, account := range all {
+			want = append(want, core.AccountOf(account))
+		}
+		return want
 	}
-	page := func(account string) siteproof.Named { return siteproof.Named{Account: core.AccountOf(account)} }
-	for url, want := range map[string][]siteproof.Named{
-		"file.dev/~x": {host(one)}, "both.dev/~two": {host(one), page(two)}, "page.dev/~one": {page(one)},
+	for url, want := range map[string][]core.Account{
+		"file.dev/~x": named(one), "both.dev/~two": named(one, two), "page.dev/~one": named(one),
 		"body.dev/~one": nil, "bare.dev/~one": nil, "text.dev/~one": nil, "comment.dev/~one": nil, "other.dev/~one": nil, "empty.dev/": nil, "chat.dev/": nil,
-		"many.dev/": slices.Repeat([]siteproof.Named{host(one)}, 8), "case.dev/": {host("0x" + strings.Repeat("ab", 20))},
+		"many.dev/": slices.Repeat(named(one), 8), "case.dev/": named("0x" + strings.Repeat("ab", 20)),
 	} {
-		got := siteproof.Accounts(t.Context(), client, "http://"+url)
-		slices.SortFunc(got, func(a, b siteproof.Named) int { return strings.Compare(a.String(), b.String()) })
+		got, _ := siteproof.Accounts(t.Context(), client, "http://"+url)
+		slices.SortFunc(got, func(a, b core.Account) int { return strings.Compare(a.String(), b.String()) })
 		if !slices.Equal(got, want) {
 			t.Errorf("%s names %v, want %v", url, got, want)
 		}

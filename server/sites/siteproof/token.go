@@ -131,44 +131,39 @@ func Names(ctx context.Context, client Client, at Place, account core.Account, a
 	return 0, errors.Is(file, errAbsent) && errors.Is(dns, errAbsent)
 }
 
-// Named is an account that a site names.
-type Named struct {
-	core.Account
-	Host bool // by its file or its DNS, and not by the one page alone
-}
-
 // Accounts gives the accounts that may register a URL by what its site says: their addresses
 // stand in the file of its host, each in a line of its own, in TXT records, or in the page
-// itself, in an element meta with the name [Meta]. At most 8 are given.
-func Accounts(ctx context.Context, client Client, site string) (all []Named) {
+// itself, in an element meta with the name [Meta]. At most 8 are given. known is false if a limit of this
+// process kept it from looking.
+func Accounts(ctx context.Context, client Client, site string) (all []core.Account, known bool) {
 	at, err := PlaceOf(site)
 	if err != nil {
-		return nil
+		return nil, true
 	}
 	var mu sync.Mutex
-	add := func(text string, host bool) bool {
+	add := func(text string) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		if account, ok := address(text); ok && len(all) < maxNamed {
-			all = append(all, Named{account, host})
+			all = append(all, account)
 		}
 		return false
 	}
-	done := make(chan struct{})
+	onPage := make(chan error, 1)
 	go func() {
-		defer close(done)
 		page, err := client.Get(ctx, fetch.Request{URL: site, Accept: "text/html", UserAgent: joins})
+		defer func() { onPage <- err }()
 		// Another page of the host can be somebody else's.
 		if err != nil || page.Status != http.StatusOK || keyOf(page.URL.String()) != keyOf(site) {
 			return
 		}
 		for _, text := range metas(page.Body, page.Header.Get("Content-Type")) {
-			add(text, false)
+			add(text)
 		}
 	}()
-	_, _ = look(ctx, client, at, joins, func(text string) bool { return add(text, true) })
-	<-done
-	return all
+	file, dns := look(ctx, client, at, joins, add)
+	_, busy := errors.AsType[*fetch.Busy](errors.Join(file, dns, <-onPage))
+	return all, !busy
 }
 
 // keyOf gives the identity key of a URL, "" if it is none.
