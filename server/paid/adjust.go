@@ -367,12 +367,6 @@ func (s *Service) Find(reference string) (*ledger.Reservation, error) {
 	return &in[max(applied, 0)].Reservation, nil
 }
 
-// StoredPayment reads the payment that a reservation holds.
-func StoredPayment(r *ledger.Reservation) (p mpp.Payment, err error) {
-	err = json.Unmarshal(r.Payment, &p)
-	return p, err
-}
-
 // Stands says whether events still give something for a payment: they do not once it was
 // voided.
 func (s *Service) Stands(p mpp.Payment) (stands bool) {

@@ -23,9 +23,9 @@
 //   - watch.go: each network's payments are stepped when it has a new block, or a process begins
 //   - answer.go: what a payer is told, a function of the row
 //
-// Owners' requests are payments of 0, and take the same way up to their effect:
+// Owners' requests are payments of 0. They share the request, the offer, the row and the answer:
 //
-//   - owner.go: a proof takes the place of a payment, and one turn of the writer that of work. Its
+//   - owner.go: a proof takes the place of a payment, and one turn of the writer that of gates and steps. Its
 //     row is final from the start, and is deleted after a day
 //   - owner_requests.go: change, leave, return, visit and claim
 //
@@ -67,6 +67,8 @@
 //	can never be mined          | refuse → held, as refused            | store → final, 402 verification_failed | store → final, 2xx  | wait → final, 2xx
 //	mined and reverted          | refuse → held, as refused            | store → final, 402 verification_failed | store → final, 2xx  | wait → final, 2xx
 //	mined, paid somebody else   | refuse → held, 409 payment_mismatch  | store → final, 409 payment_mismatch    | store → final, 2xx  | wait → final, 2xx
+//	it had settled, silent now  | wait → held, as refused              | wait → sent, 503 payment_pending       | wait → settled, 2xx | wait → final, 2xx
+//	it had settled, gone now    | refuse → held, 503 payment_pending   | wait → sent, 503 payment_pending       | wait → settled, 2xx | wait → final, 2xx
 //	settled                     | reserve → sent, 503 payment_pending  | carry out → settled, 2xx               | wait → settled, 2xx | wait → final, 2xx
 //	settled for good            | reserve → sent, 503 payment_pending  | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
 //	settled to a stranger       | refuse → held, 409 payment_unapplied | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
@@ -103,29 +105,32 @@
 //
 // # Gates
 //
-// What refuses a payment is a gate, and gates.go has all of them. They are asked in this order: offering, before a
-// 402 is made; naming, for each network that it may name; claiming, when a credential has come; sending, before
-// its network is asked about it; asking, by what that says; reserving, in the turn of the writer that stores the
-// row; and settling, in the turn that gives a payment its effect which had been refused or has lapsed.
+// What refuses a payment is a gate, and gates.go has all of them. They are asked in this order: offering, before
+// a 402 is made; naming, for each network that it may name; claiming, when a credential has come; sending,
+// before its network is asked about it; asking, by what that says; covering, the same, again if it has changed
+// meanwhile; reserving, in the turn of the writer that stores the row; and settling, in the turn that gives a
+// payment its effect which had been refused or has lapsed.
 //
-//	gate        | offering   | naming     | claiming   | sending    | asking     | reserving  | settling
-//	claimed     | asked      |            |            |            |            |            |
-//	known       |            |            | asked      |            |            |            |
-//	poor        |            |            | asked      |            |            |            |
-//	credential  |            |            |            | asked      |            |            |
-//	gas         |            | asked      |            | asked      |            |            |
-//	key         | asked      |            |            |            |            | asked      |
-//	possible    | asked      |            |            | asked      |            | asked      | asked
-//	admitted    | asked      |            |            | asked      |            | asked      |
-//	first       |            |            |            | asked      |            | asked      |
-//	ready       |            | asked      |            | asked      |            |            |
-//	simulated   |            |            |            |            | asked      |            |
-//	unused      |            |            |            |            | asked      |            |
-//	site        |            |            |            |            | asked      |            |
-//	open        |            |            |            |            |            | asked      |
-//	lapsed      |            |            |            |            |            | asked      |
-//	nonce       |            |            |            |            |            | asked      |
-//	url         |            |            |            |            |            | asked      |
+//	gate        | offering   | naming     | claiming   | sending    | asking     | covering   | reserving  | settling
+//	claimed     | asked      |            |            |            |            |            |            |
+//	known       |            |            | asked      |            |            |            |            |
+//	poor        |            |            | asked      |            |            |            |            |
+//	credential  |            |            |            | asked      |            |            |            |
+//	gas         |            | asked      |            | asked      |            |            |            |
+//	key         | asked      |            |            |            |            |            | asked      |
+//	possible    | asked      |            |            | asked      |            |            | asked      | asked
+//	admitted    | asked      |            |            | asked      |            |            | asked      |
+//	first       |            |            |            | asked      |            |            | asked      |
+//	ready       |            | asked      |            | asked      |            |            |            |
+//	simulated   |            |            |            |            | asked      |            |            |
+//	unused      |            |            |            |            | asked      |            |            |
+//	site        |            |            |            |            |            | asked      |            |
+//	covered     |            |            |            |            |            | asked      |            |
+//	expired     |            |            |            |            |            | asked      |            |
+//	open        |            |            |            |            |            |            | asked      |
+//	lapsed      |            |            |            |            |            |            | asked      |
+//	nonce       |            |            |            |            |            |            | asked      |
+//	url         |            |            |            |            |            |            | asked      |
 //
 // The package knows no transport: server turns HTTP into a [Call] and an
 // [Answer] into HTTP.

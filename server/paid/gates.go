@@ -24,15 +24,16 @@ const (
 	claiming                     // a credential is claimed; nothing is asked of its network yet
 	sending                      // it may be worth a question to its network
 	asking                       // its network is asked
+	covering                     // and again, as long as what it pays beside has changed meanwhile
 	reserving                    // in the turn of the writer that stores the payment
 	settling                     // in the turn that gives a payment its effect which holds nothing any more
 )
 
-var moments = [...]string{"offering", "naming", "claiming", "sending", "asking", "reserving", "settling"}
+var moments = [...]string{"offering", "naming", "claiming", "sending", "asking", "covering", "reserving", "settling"}
 
-// gates are all that refuses a payment; one that stands nowhere here does not exist. They are asked in this
-// order. A refusal while claiming is the answer; after any other one the network is asked whether the payment
-// was made all the same, see [row.claimed].
+// gates are all that refuses a payment once its credential was read; one that stands nowhere here does not
+// exist. They are asked in this order. A refusal while claiming is the answer; after any other one that does not
+// say itself what became of the payment, the network is asked whether it was made all the same: see [row.claimed].
 var gates = [...]struct {
 	name  string
 	at    moment
@@ -51,7 +52,9 @@ var gates = [...]struct {
 	{name: "ready", at: naming | sending, world: func(s *Service, x *candidate) error { return s.checkReady(x.n) }},
 	{name: "simulated", at: asking, world: (*Service).simulateInTurn},
 	{name: "unused", at: asking, world: (*Service).unused},
-	{name: "site", at: asking, world: (*Service).askSite},
+	{name: "site", at: covering, world: (*Service).askSite},
+	{name: "covered", at: covering, world: (*Service).covered},
+	{name: "expired", at: covering, world: (*Service).unexpired},
 	{name: "open", at: reserving, books: (*Service).mayOpen},
 	{name: "lapsed", at: reserving, books: (*Service).mayLapse},
 	{name: "nonce", at: reserving, books: (*Service).mayUseNonce},
@@ -267,7 +270,7 @@ func (s *Service) mayOpen(x *candidate, v *ledger.View) error {
 	case all >= maxOpen || own > 0 && all >= maxOpen-reservedOpen:
 		return errAllOpen
 	case cents > x.open:
-		return errOpened
+		return errChanged
 	}
 	return nil
 }

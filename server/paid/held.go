@@ -3,7 +3,6 @@ package paid
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"time"
 
@@ -12,8 +11,8 @@ import (
 	"webring/server/pay/mpp"
 )
 
-// begin claims the payment of a credential, has it taken to its first step, and waits for its answer until
-// it can no longer be mined.
+// begin claims the payment of a credential, has it taken to its first step, and waits for its answer, until ten
+// seconds after it should have been mined.
 func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	if err := s.claim(w); err != nil {
 		return Answer{}, err
@@ -23,7 +22,7 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 	// its credential and signs another payment.
 	hold := time.NewTimer(min(max(w.payment.ValidBefore.Sub(s.Now()), 0), ChallengeLife) + holdAfter)
 	defer hold.Stop()
-	begun := make(chan struct{}) // closed when it is stored, or refused
+	begun := make(chan struct{}) // closed after its first step
 	// From here on, only its steps read and write w.row.
 	go func() {
 		defer s.group.Done()
@@ -66,7 +65,7 @@ func (s *Service) begin(c *Call, w *work) (Answer, error) {
 // finish gives w its answer. While its request is held the claims stay, so that no copy of the
 // credential takes the answer.
 func (s *Service) finish(w *work) {
-	w.applied = w.Reservation
+	w.applied, w.over = w.Reservation, w.state() == held
 	s.mu.Lock()
 	close(w.done)
 	held := w.held
@@ -145,8 +144,9 @@ func (s *Service) StopWaiting(c Call) Answer {
 	return s.problem(&Problem{Code: api.NotFound, Detail: "No request with this credential is held here."})
 }
 
-// settle takes claimed work to its first step as a payment that may be mined, or gives the answer to one
-// that is refused. Nothing has to be undone before the row is stored. A payment that is refused may have
+// settle takes claimed work to its first step: as a payment that may be mined, or as one that is
+// refused. It fails with the answer where nothing else is to be asked. Nothing has to be undone before the row
+// is stored. A payment that is refused may have
 // been made already, so no answer says that nothing was charged before its network was asked.
 func (s *Service) settle(w *work) error {
 	x := &candidate{payer: w.payment.Payer, key: w.brought.Idempotency, n: w.network, w: w}
@@ -158,102 +158,19 @@ func (s *Service) settle(w *work) error {
 	}
 	err := s.prepare(x)
 	if no, ok := errors.AsType[*Problem](err); ok && !w.unused && !undecided(no) && no.Code != api.CredentialReused {
-		return s.refused(w, no)
+		w.no, w.claim.underWay = no, w.mayBeUnderWay(no)
+		w.network.add(w)
+		s.askAbout(w)
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.begun(w, facts{said: mpp.Outcome{Detail: "not sent yet"}})
-	return nil
-}
-
-// begun takes the first step of a payment that was stored.
-func (s *Service) begun(w *work, f facts) {
-	w.seen = f.block
 	w.network.add(w)
 	s.Failpoint("reserved")
-	s.step(w, f)
+	s.step(w, facts{said: mpp.Outcome{Detail: "not sent yet"}})
 	w.network.rest(w, s.Now())
-}
-
-// refused steps a payment that is refused, by what its network says of it, until there is an answer.
-func (s *Service) refused(w *work, no *Problem) error {
-	f, kept, had := facts{refused: no, claim: w.claim}, false, false
-	f.claim.underWay = w.mayBeUnderWay(no)
-	for {
-		if down := w.network.ready(); no == errUnavailable && down != nil && down != ErrSkew {
-			f.silent = true // its network does not answer
-		} else {
-			o, err := w.network.Outcome(s.ctx, w.payment, w.expires.Add(-ChallengeLife-MaxSkew))
-			if err != nil {
-				s.noAnswer("refused payment without an answer from its network", w.log(), "err", err)
-			}
-			f.said, f.silent = o, err != nil
-		}
-		if had && !f.silent && f.said.State != mpp.Settled {
-			return errPending // its block was dropped
-		}
-		f.now = s.Now()
-		next, do := step(w.row, f)
-		if had && f.silent {
-			do = wait
-		}
-		if f.said.State == mpp.Settled && !f.silent {
-			if !had {
-				had = true
-				s.Log.Warn("payment had settled before its credential came", w.log(), "settled_by", w.settledBy(f.said))
-			}
-			if w.payment.Bearer && w.claim.payee && !kept {
-				if kept = s.keep(w); !kept {
-					return errPending // another request is at it
-				}
-			}
-			var err error
-			if next, do, err = s.admitted(w, &f); err != nil {
-				return s.notStored(w, err)
-			}
-		}
-		switch do {
-		case refuse:
-			if !w.claim.payee && had {
-				s.Log.Error("payment settled to a recipient that this ring never had", w.log(), "payee", w.payment.Payee, Audit, "money")
-			}
-			return next.refused
-		case reserve:
-			w.row = next
-			s.begun(w, f)
-			return nil
-		case keep:
-			w.row = next
-			s.record(w, f.said, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", "unapplied", w.Member, w.Reason)
-			return next.unapplied()
-		}
-		if !s.sleep(clockEvery) {
-			return errPending
-		}
-	}
-}
-
-// admitted steps a payment that its network has and that is refused, by what the ledger says in a turn of
-// the writer, and stores it there if it is to be stored. Other payments of its payer do not hinder it.
-func (s *Service) admitted(w *work, f *facts) (next row, do effect, err error) {
-	err = s.Ledger.Do(s.ctx, func(tx *ledger.Tx) (err error) {
-		if f.books, err = s.booksOf(w, tx.View(), w.order, w.row, *f); err != nil {
-			return err
-		}
-		next, do = step(w.row, *f)
-		stored, err := next.stored()
-		switch {
-		case err != nil:
-		case do == reserve:
-			err = tx.Reserve(stored)
-		case do == keep:
-			err = tx.StoreUnapplied(stored)
-		}
-		next.Reservation = *stored
-		return err
-	})
-	return next, do, err
+	return nil
 }
 
 // mayBeUnderWay says whether its payer may have sent a payment, or an earlier process whose record

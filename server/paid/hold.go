@@ -60,7 +60,7 @@ func (s *Service) mayHold(x *candidate, v *ledger.View) error {
 	case len(failed) == 0 || w.names.Includes(core.AccountOf(payer)):
 		return nil
 	case !x.asked:
-		return errNotAsked
+		return errChanged
 	}
 	if len(w.names) == 0 {
 		var err error
@@ -92,35 +92,46 @@ func (s *Service) afterFailure(o order, account core.Account, until time.Time) s
 // open payments, a second apart: a block can come between two questions.
 const coverTries = 3
 
-// errNotAsked says that a payment for the URL has failed since the gate site was asked.
-var errNotAsked = errors.New("paid: the site has not been asked which accounts it names")
+// errChanged says that the gates of the moment covering are to be asked again: the payer has opened other payments
+// since its balance was asked for, or a payment for the URL has failed, and its site was not asked.
+var errChanged = errors.New("paid: what was asked for has changed")
 
-// errOpened says that the payer has opened other payments since its balance was asked
-// for.
-var errOpened = errors.New("paid: the payer has opened other payments")
-
-// covered makes sure that the payer of w holds enough for its open payments and this
-// one, and gives what was open. Each payment is simulated alone, so one balance would
+// covered makes sure that a payer holds enough for its open payments and this
+// one, and notes what was open. Each payment is simulated alone, so one balance would
 // otherwise do for any number.
-func (s *Service) covered(w *work) (open int64, err error) {
+func (s *Service) covered(x *candidate) error {
+	w := x.w
 	for try := 1; ; try++ {
-		_, open, _ = s.openOf(w.payment.Payer)
-		if open == 0 {
-			return 0, nil // its own simulation says enough
+		_, open, _ := s.openOf(x.payer)
+		if x.open = open; open == 0 {
+			return nil // its own simulation says enough
 		}
-		err = w.network.holds(s.ctx, w.payment, open+w.payment.Cents)
+		err := w.network.holds(s.ctx, w.payment, open+w.payment.Cents)
 		if errors.As(err, new(*mpp.Rejection)) {
 			// A payment that is mined and has no effect yet is open, and gone from the
 			// balance.
 			var mined int64
-			if open, mined = s.openAndMined(w); mined > 0 {
+			open, mined = s.openAndMined(w)
+			if x.open = open; mined > 0 {
 				err = w.network.holds(s.ctx, w.payment, open-mined+w.payment.Cents)
 			}
 		}
-		if !errors.As(err, new(*mpp.Rejection)) || try == coverTries || !s.sleep(time.Second) {
-			return open, err
+		switch refused := errors.As(err, new(*mpp.Rejection)); {
+		case err == nil:
+			return nil
+		case !refused || try == coverTries || !s.sleep(time.Second):
+			return s.notSimulated(w, err)
 		}
 	}
+}
+
+// unexpired refuses a payment that has expired while it was asked about.
+func (s *Service) unexpired(x *candidate) error {
+	if s.Now().Before(x.w.payment.ValidBefore) {
+		return nil
+	}
+	return &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired,
+		Detail: "The transaction expired before it was sent. Pay the new challenge. Nothing was charged."}
 }
 
 // openAndMined gives what the payer of w has open, and how much of that is settled by what

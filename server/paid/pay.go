@@ -110,10 +110,9 @@ var (
 //  4. the transaction in it pays exactly what the challenge asks for
 //  5. the challenge asks what this route would ask for this body, in time
 //
-// A credential that fails one of the first four is no payment to this ring. The payment of
+// A credential that fails the first, third or fourth is no payment to this ring. The payment of
 // one that fails the fifth, or is refused before its reservation, may have been made already,
-// so its network is asked before the refusal. The rest, from the claim to the stored answer,
-// is in held.go.
+// so its network is asked before the refusal. From its claim on it is in held.go.
 func (s *Service) pay(c *Call, cred mpp.Credential) (Answer, error) {
 	ours := cred.Challenge.Intent == c.intent() && s.keys.Load().Signed(cred.Challenge)
 	if ours {

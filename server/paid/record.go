@@ -31,7 +31,7 @@ type about struct {
 	payment    *mpp.Payment // that its credential brings, once that was read
 	cents      int64        // of the payment or the offers
 	decided    bool         // the line of its outcome is written
-	accepted   *x402.Offer  // that an x402 client says it has paid; the log does not say it
+	accepted   *x402.Offer  // that an x402 client says it has paid, for its answer
 }
 
 // log names a payment in a line of the log.

@@ -80,6 +80,7 @@ type facts struct {
 	// What is known of a credential that is refused: why, and of its challenge.
 	refused  *Problem
 	claim    claimed
+	had      bool   // its network had it before
 	accounts string // why the operator need not look at a payment any more: [ReasonAdjusted] or [ReasonElsewhere]
 
 	books books
@@ -152,6 +153,10 @@ func (r row) claimed(f facts) (row, effect) {
 	o, over := f.said, !f.now.Before(r.payment.ValidBefore)
 	r.refused = f.refused
 	switch {
+	case f.had && f.silent:
+		return r, wait
+	case f.had && o.State != mpp.Settled: // its block was dropped
+		r.refused = errPending
 	case f.silent && f.refused == errUnavailable:
 		r.refused = errNotTaken
 	case f.silent:
@@ -337,4 +342,10 @@ const (
 func setPayment(r *ledger.Reservation, p mpp.Payment) (err error) {
 	r.Payment, err = json.Marshal(p)
 	return err
+}
+
+// StoredPayment reads the payment that a reservation holds.
+func StoredPayment(r *ledger.Reservation) (p mpp.Payment, err error) {
+	err = json.Unmarshal(r.Payment, &p)
+	return p, err
 }

@@ -27,6 +27,9 @@ type work struct {
 	refusal *Problem  // why the payment may not be sent any more, such as an expired challenge
 	expires time.Time // of the challenge
 	claim   claimed
+	no      *Problem     // why it is refused, nil if it is not; its network is asked all the same
+	had     bool         // its network had it, though it is refused
+	kept    bool         // it has claimed no more than what is kept of it: see [Service.keep]
 	names   risk.NamedBy // by the site, if payments for its URL have failed
 	unused  bool         // its network has said a moment ago that it was not made
 
@@ -46,6 +49,7 @@ type work struct {
 	seen     time.Time
 	attempts int
 	busy     bool
+	over     bool // it was refused, and has its answer
 	confirms bool
 	// Read and written in steps alone.
 	said    string
@@ -61,6 +65,12 @@ func (s *Service) step(w *work, f facts) {
 		f.now = s.Now()
 		f.barred = s.gas.Barred(w.network.Network(), w.payment.Payer).After(f.now)
 		f.waited = s.waited(w, f)
+		was, paid := w.state(), f.said.State == mpp.Settled && !f.silent
+		if was == held && paid && !s.noteRefused(w, f) {
+			w.err = errPending // another request is at it
+			s.finish(w)
+			return
+		}
 		next, do := step(w.row, f)
 		switch do {
 		case wait:
@@ -73,12 +83,18 @@ func (s *Service) step(w *work, f facts) {
 			f = s.send(w)
 			continue
 		}
-		was := w.state()
-		if was == sent && f.said.State == mpp.Settled {
+		var err error
+		if was == sent && paid {
 			s.Failpoint("receipt")
 		}
-		do, err := s.store(w, &next, &f)
+		if was != held || paid {
+			do, err = s.store(w, &next, &f)
+		}
 		switch {
+		case err != nil && was == held:
+			w.err = s.notStored(w, err)
+			s.finish(w)
+			return
 		case err == nil && do == wait:
 			s.waits(w, f)
 			return
@@ -95,32 +111,56 @@ func (s *Service) step(w *work, f facts) {
 			return
 		}
 		w.row = next
+		if do == reserve { // and goes on as one that was sent
+			s.Failpoint("reserved")
+			f.books = books{}
+			continue
+		}
 		s.concluded(w, was, f)
 		return
 	}
+}
+
+// noteRefused notes that the network has a payment that is refused. It returns false if another request is at
+// what is kept of it.
+func (s *Service) noteRefused(w *work, f facts) bool {
+	if !w.had {
+		w.had = true
+		s.Log.Warn("payment had settled before its credential came", w.log(), "settled_by", w.settledBy(f.said))
+	}
+	if w.payment.Bearer && w.claim.payee && !w.kept {
+		w.kept = s.keep(w)
+		return w.kept
+	}
+	return true
 }
 
 // store does in a turn of the writer what follows from the facts about w, and gives the row that it
 // has stored. It decides anew, by what the ledger says in that turn.
 func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 	err = s.Ledger.Do(context.Background(), func(tx *ledger.Tx) error {
-		r, err := tx.Get(w.ID)
-		if err != nil {
-			return err
+		now, order := w.row, w.order
+		if now.state() != held {
+			r, err := tx.Get(w.ID)
+			if err == nil {
+				now, err = rowOf(r)
+			}
+			if err == nil {
+				order, err = s.load(r)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		now, err := rowOf(r)
-		if err != nil {
-			return err
-		}
-		order, err := s.load(r)
-		if err == nil && now.state() == sent && f.said.State == mpp.Settled {
+		var err error
+		if now.state() <= sent && f.said.State == mpp.Settled {
 			f.books, err = s.booksOf(w, tx.View(), order, now, *f)
 		}
 		if err != nil {
 			return err
 		}
 		switch *next, do = step(now, *f); do {
-		case wait, inquire, send:
+		case wait, inquire, send, refuse:
 			return nil
 		case carryOut:
 			if err = w.carryOut(tx, order, next); err == nil {
@@ -149,7 +189,14 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 			return err
 		}
 		stored, err := next.stored()
-		if err == nil {
+		switch {
+		case err != nil:
+			return err
+		case do == reserve:
+			err = tx.Reserve(stored)
+		case do == keep:
+			err = tx.StoreUnapplied(stored)
+		default:
 			err = tx.Update(stored)
 		}
 		next.Reservation = *stored
@@ -162,6 +209,11 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 func (s *Service) concluded(w *work, was state, f facts) {
 	o := f.said
 	switch is := w.state(); {
+	case is == held && o.State == mpp.Settled && !w.claim.payee:
+		s.Log.Error("payment settled to a recipient that this ring never had", w.log(), "payee", w.payment.Payee, Audit, "money")
+	case is == held:
+	case was == held:
+		s.record(w, o, slog.LevelError, "payment settled and can have no effect; credit it with: webring payments adjust", "unapplied", w.Member, w.Reason)
 	case is == sent: // its payment has lapsed
 		s.Failpoint("lapsed")
 		s.Log.Warn("payment not mined in time; it holds nothing any more, and counts if it is mined", w.log())
@@ -183,7 +235,7 @@ func (s *Service) concluded(w *work, was state, f facts) {
 	case w.vanished():
 		s.Log.Error("an applied payment has vanished for good; record it with: webring payments adjust --void", w.log(), "outcome", w.Outcome, "detail", w.Reason, Audit, "money")
 	}
-	if was == sent {
+	if was <= sent {
 		if no := w.answer(waiting, s.base()); no != nil {
 			w.err = no
 		}
@@ -233,8 +285,17 @@ func (s *Service) send(w *work) facts {
 
 // askAbout asks the network of w what became of the payment, and steps it.
 func (s *Service) askAbout(w *work) {
-	f := facts{block: w.network.now().block}
-	o, err := w.network.Outcome(s.ctx, w.payment, time.Time{})
+	f, since := facts{block: w.network.now().block}, time.Time{}
+	if w.state() == held {
+		since = w.expires.Add(-ChallengeLife - MaxSkew)
+	}
+	var o mpp.Outcome
+	var err error
+	if down := w.network.ready(); w.no == errUnavailable && down != nil && down != ErrSkew {
+		err = down // it does not answer
+	} else {
+		o, err = w.network.Outcome(s.ctx, w.payment, since)
+	}
 	s.step(w, s.heard(w, f, o, err))
 	w.network.rest(w, s.Now())
 }
@@ -246,6 +307,7 @@ func (s *Service) heard(w *work, f facts, o mpp.Outcome, err error) facts {
 	}
 	s.account(w.network, w.ID, w.client, w.payment, o)
 	f.said, f.silent, w.decides = o, err != nil, o.Due
+	f.refused, f.claim, f.had = w.no, w.claim, w.had
 	return f
 }
 

@@ -180,12 +180,12 @@ type Service struct {
 
 	ctx     context.Context // ends when the service closes
 	cancel  context.CancelFunc
-	group   sync.WaitGroup // work, recovery and second looks
+	group   sync.WaitGroup // requests, watchers and what runs by itself
 	holding sync.WaitGroup // requests that wait for work
 
 	mu     sync.Mutex
 	closed bool
-	work   map[string]*work // by every replay key and nonce that is claimed or open
+	work   map[string]*work // by every replay key that is claimed
 	given  map[string]bool  // ids of challenges answered by a 2xx, until the ledger knows
 }
 

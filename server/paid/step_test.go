@@ -116,8 +116,10 @@ var stepFacts = map[string]func(*row, *facts){
 			r.Lapsed = stepNow
 		}
 	},
-	"settled":          func(_ *row, f *facts) { f.said = has(mpp.Settled, false) },
-	"settled for good": func(_ *row, f *facts) { f.said = has(mpp.Settled, true) },
+	"it had settled, silent now": func(_ *row, f *facts) { f.had, f.silent, f.tried = true, true, true },
+	"it had settled, gone now":   func(_ *row, f *facts) { f.had, f.tried = true, true },
+	"settled":                    func(_ *row, f *facts) { f.said = has(mpp.Settled, false) },
+	"settled for good":           func(_ *row, f *facts) { f.said = has(mpp.Settled, true) },
 	"its event is back": func(_ *row, f *facts) {
 		f.said, f.books.event = has(mpp.Settled, false), &core.Bid{Member: "ada", Amount: 100}
 	},

@@ -23,7 +23,7 @@ const (
 func (n *network) add(w *work) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	w.busy = true
+	w.busy, w.seen = true, n.last.block
 	n.live[w.ID] = w
 }
 
@@ -38,7 +38,7 @@ func (n *network) rest(w *work, now time.Time) {
 		w.confirms = false
 		n.confirming--
 	}
-	if w.state() == final {
+	if w.state() == final || w.over {
 		delete(n.live, w.ID)
 	} else if w.due.Before(n.looks) {
 		n.want()

@@ -13,7 +13,6 @@ import (
 
 // prepare stores a payment that all gates let through.
 func (s *Service) prepare(x *candidate) error {
-	w := x.w
 	if err := s.pass(sending, x, nil); err != nil {
 		return err
 	}
@@ -21,20 +20,11 @@ func (s *Service) prepare(x *candidate) error {
 		return err
 	}
 	for {
-		var err error
-		if x.open, err = s.covered(w); err != nil {
-			return s.notSimulated(w, err)
+		err := s.pass(covering, x, nil)
+		if err == nil {
+			err = s.reserve(x)
 		}
-		if !s.Now().Before(w.payment.ValidBefore) {
-			return &Problem{Code: api.PaymentExpired, Reason: mpp.ReasonExpired,
-				Detail: "The transaction expired before it was sent. Pay the new challenge. Nothing was charged."}
-		}
-		if err = s.reserve(x); errors.Is(err, errNotAsked) {
-			if err = s.askSite(x); err == nil {
-				continue
-			}
-		}
-		if !errors.Is(err, errOpened) {
+		if !errors.Is(err, errChanged) {
 			return err
 		}
 	}

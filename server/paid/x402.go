@@ -14,9 +14,9 @@ import (
 
 // An x402 payment is one of a payment method of this ring in another envelope: its offer
 // holds a challenge that binds the request, and what it signs is decoded, settled and
-// recovered by the method. Only two things differ. The answers have a field of their own.
+// recovered by the method. Two things differ. The answers have a field of their own.
 // And what is signed names no challenge, so anyone that has read the signature, from the chain
-// for example, can present it for a request of their own. So an x402 payment that was made
+// for example, can present it for a request of their own ([mpp.Payment.Bearer]). So an x402 payment that was made
 // before this ring has reserved it has no effect, however it came to be made: it is kept
 // for the operator.
 

@@ -19,7 +19,7 @@ var (
 	ErrAmountTooHigh = errors.New("paid: amount too high")
 )
 
-// ParseUSD reads an amount in US dollars as callers write it (server/HANDBOOK.md,
+// ParseUSD reads an amount in US dollars as callers write it (server/DESIGN.md,
 // "Rules of paid requests") and gives it in cents, 0 to [core.MaxAmount]. Its errors
 // are [ErrAmountSyntax] and [ErrAmountTooHigh]. Minimums are the caller's.
 func ParseUSD(s string) (cents int64, err error) {
