@@ -45,7 +45,7 @@ func LostOf(v *ledger.View, slug string, at int64) (*Lost, error) {
 }
 
 // StaysUntil gives until when, in milliseconds, the owner of a member cannot move it to a URL, 0 if it
-// can. Who has taken a member back may only have paid, so for seven days it does not take it from a site that
+// can. An account that has taken a member back may only have paid, so for seven days it does not take it from a site that
 // can name its owner again.
 func StaysUntil(v *ledger.View, m core.Member, url string, at int64) (until int64, err error) {
 	all, err := lostBy(v, m.Slug)

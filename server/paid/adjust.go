@@ -157,7 +157,7 @@ func (s *Service) Adjust(ctx context.Context, a Adjustment) (*core.Adjusted, err
 	switch {
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%w: %s", ErrAdjustment, refused.Detail)
-	case errors.Is(err, core.ErrUnknown), errors.Is(err, core.ErrRemoved), errors.Is(err, core.ErrEvent):
+	case errors.Is(err, core.ErrUnknown), errors.Is(err, core.ErrEvent):
 		return nil, fmt.Errorf("%w: %w", ErrAdjustment, err)
 	case err != nil:
 		return nil, err

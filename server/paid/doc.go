@@ -70,20 +70,20 @@
 //	it had settled, silent now  | wait → held, as refused              | wait → sent, 503 payment_pending       | wait → settled, 2xx | wait → final, 2xx
 //	it had settled, gone now    | refuse → held, 503 payment_pending   | wait → sent, 503 payment_pending       | wait → settled, 2xx | wait → final, 2xx
 //	settled                     | reserve → sent, 503 payment_pending  | carry out → settled, 2xx               | wait → settled, 2xx | wait → final, 2xx
-//	settled for good            | reserve → sent, 503 payment_pending  | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
+//	settled, deep               | reserve → sent, 503 payment_pending  | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
 //	settled to a stranger       | refuse → held, 409 payment_unapplied | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
 //	settled, of a bearer        | keep → final, 409 payment_unapplied  | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
 //	settled for another ring    | keep → final, 409 payment_unapplied  | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
 //	settled for another request | refuse → held, 409 payment_unapplied | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
 //	its event is back           | reserve → sent, 503 payment_pending  | adopt → settled, 2xx                   | wait → settled, 2xx | wait → final, 2xx
 //	settled, money given        | reserve → sent, 503 payment_pending  | wait → sent, 503 payment_pending       | wait → settled, 2xx | wait → final, 2xx
-//	for good, money given       | reserve → sent, 503 payment_pending  | inquire → sent, 503 payment_pending    | store → final, 2xx  | wait → final, 2xx
+//	deep, money given           | reserve → sent, 503 payment_pending  | inquire → sent, 503 payment_pending    | store → final, 2xx  | wait → final, 2xx
 //	the same, and no more       | reserve → sent, 503 payment_pending  | store → final, 409 payment_unapplied   | store → final, 2xx  | wait → final, 2xx
 //	the same, and some more     | reserve → sent, 503 payment_pending  | carry out → final, 2xx                 | store → final, 2xx  | wait → final, 2xx
 //	given by the operator       | reserve → sent, 503 payment_pending  | store → final, 409 payment_unapplied   | store → final, 2xx  | wait → final, 2xx
 //	lapsed, and not now         | refuse → held, 503 payment_pending   | wait → sent, 503 payment_pending       | store → final, 2xx  | wait → final, 2xx
 //	lapsed, and never           | wait → held, as refused              | wait → sent, 503 payment_pending       | wait → settled, 2xx | wait → final, 2xx
-//	for good, and never         | keep → final, 409 payment_unapplied  | store → final, 409 payment_unapplied   | store → final, 2xx  | wait → final, 2xx
+//	deep, and never             | keep → final, 409 payment_unapplied  | store → final, 409 payment_unapplied   | store → final, 2xx  | wait → final, 2xx
 //	the operator accounted for  | refuse → held, as refused            | send → sent, 503 payment_pending       | send → settled, 2xx | store → final, 2xx
 //
 // Effects: reserve stores a row before it is sent, and keep one that can have no effect, for the operator.

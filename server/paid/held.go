@@ -145,9 +145,9 @@ func (s *Service) StopWaiting(c Call) Answer {
 }
 
 // settle takes claimed work to its first step: as a payment that may be mined, or as one that is
-// refused. It fails with the answer where nothing else is to be asked. Nothing has to be undone before the row
-// is stored. A payment that is refused may have
-// been made already, so no answer says that nothing was charged before its network was asked.
+// refused. It fails with the answer where nothing else is to be asked. Nothing has to be undone before the
+// row is stored. A payment that is refused may have been made already, so no answer says that nothing was
+// charged before its network was asked.
 func (s *Service) settle(w *work) error {
 	x := &candidate{payer: w.payment.Payer, key: w.brought.Idempotency, n: w.network, w: w}
 	if w.order != nil {

@@ -21,7 +21,7 @@ const (
 	sent
 	// settled: it has its effect, and the block that paid for it may yet be dropped.
 	settled
-	// final: it has its effect for good, or none.
+	// final: it has its effect permanently, or none.
 	final
 )
 

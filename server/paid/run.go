@@ -38,7 +38,8 @@ type work struct {
 	stopWaiting chan struct{} // closed when it waits no longer; nil for work that no request began
 	keys        []string      // that it claims
 	done        chan struct{} // closed when there is an answer
-	// The answer, to be read after done is closed: why there is no effect, or the row that has it.
+	// The answer, to be read after done is closed: err says why there is no effect, and applied is the row that
+	// has it.
 	err     error
 	applied ledger.Reservation
 	ended   Outcome // as the log has it; "" while that has no line of its outcome
@@ -95,7 +96,7 @@ func (s *Service) step(w *work, f facts) {
 			w.err = s.notStored(w, err)
 			s.finish(w)
 			return
-		case err == nil && do == wait:
+		case err == nil && (do == wait || do == send): // the row of that turn has nothing to store
 			s.waits(w, f)
 			return
 		case err == nil && do == inquire:
@@ -205,7 +206,7 @@ func (s *Service) store(w *work, next *row, f *facts) (do effect, err error) {
 	return do, err
 }
 
-// concluded tells what was stored of w, and whoever waits for it.
+// concluded tells what was stored of w, in the log and to the request that waits for it.
 func (s *Service) concluded(w *work, was state, f facts) {
 	o := f.said
 	switch is := w.state(); {

@@ -119,14 +119,14 @@ var stepFacts = map[string]func(*row, *facts){
 	"it had settled, silent now": func(_ *row, f *facts) { f.had, f.silent, f.tried = true, true, true },
 	"it had settled, gone now":   func(_ *row, f *facts) { f.had, f.tried = true, true },
 	"settled":                    func(_ *row, f *facts) { f.said = has(mpp.Settled, false) },
-	"settled for good":           func(_ *row, f *facts) { f.said = has(mpp.Settled, true) },
+	"settled, deep":              func(_ *row, f *facts) { f.said = has(mpp.Settled, true) },
 	"its event is back": func(_ *row, f *facts) {
 		f.said, f.books.event = has(mpp.Settled, false), &core.Bid{Member: "ada", Amount: 100}
 	},
 	"settled, money given": func(_ *row, f *facts) {
 		f.said, f.books.given = has(mpp.Settled, false), 100
 	},
-	"for good, money given": func(_ *row, f *facts) { f.said, f.books.given = has(mpp.Settled, true), 100 },
+	"deep, money given": func(_ *row, f *facts) { f.said, f.books.given = has(mpp.Settled, true), 100 },
 	"the same, and no more": func(_ *row, f *facts) {
 		f.said, f.books.given, f.books.brought = has(mpp.Settled, true), 100, 100
 	},
@@ -145,7 +145,7 @@ var stepFacts = map[string]func(*row, *facts){
 		f.said, f.books = has(mpp.Settled, false), impossible(true)
 		r.Lapsed = stepNow
 	},
-	"for good, and never": func(r *row, f *facts) {
+	"deep, and never": func(r *row, f *facts) {
 		f.said, f.books = has(mpp.Settled, true), impossible(true)
 		r.Lapsed = stepNow
 	},

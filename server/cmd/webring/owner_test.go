@@ -295,7 +295,7 @@ func TestOwnersKeepTheirPlace(t *testing.T) {
 
 // TestAnOwnerTakesBackAtAnEdge has a thief claim a member by a file on its site, and move it. The owner
 // sees that at an edge and takes the member back, with its rank and its money: from an origin that was
-// restored from a backup of before, and from the edge. All nodes agree.
+// restored from an earlier backup, and from the edge. All nodes agree.
 func TestAnOwnerTakesBackAtAnEdge(t *testing.T) {
 	t.Parallel()
 	c, _ := chain(t)
